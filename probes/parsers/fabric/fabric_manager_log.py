@@ -1,6 +1,6 @@
-"""The Fabric Manager's log (`/var/log/fabricmanager.log`, or its lines of the journal).
+"""Parse the log of the Fabric Manager: `/var/log/fabricmanager.log`, or its lines in the journal.
 
-Errors of NVSwitches, failed set-ups, and an inventory at each start.
+The log contains errors of NVSwitches, failed set-ups, and an inventory at each start.
 """
 
 from __future__ import annotations
@@ -25,31 +25,35 @@ _JOURNAL = re.compile(
 _CUT = re.compile(
     r"(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): (.{1,600})"
 )
-"""Lines of the journal that somebody cut the time and host off."""
+"""Line of the journal whose time and host somebody removed."""
 _SERVICE = "nvidia-fabricmanager.service: "
-_BAD_NEWS = re.compile(
-    r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|mismatch|invalid value)\b",
+_ERROR_WORDS = re.compile(
+    r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|mismatch"
+    r"|invalid value)\b",
     re.IGNORECASE,
 )
-"""Lines of the journal bear no level."""
+"""Words that mark an error in lines of the journal, which have no level."""
 _LONGEST_LINE = 2000
 _START = "Fabric Manager Log initializing at"
 _SWITCH_ERROR = re.compile(
     r"detected NVSwitch (non-fatal|fatal) error (\d{1,6}) on fid \d{1,4}"
-    r"(?: on NVSwitch pci bus id ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\.\d)?(?:.{0,40}?port (\d{1,3}))?"
+    r"(?: on NVSwitch pci bus id ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\.\d)?"
+    r"(?:.{0,40}?port (\d{1,3}))?"
 )
 _TROUBLE = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _HARMLESS = re.compile(r"NV_WARN_NOTHING_TO_DO")
-"""The driver's answer where there is nothing to tell."""
+"""Answer of the driver that reports no fault although its level is an error."""
 _NUMBERS = re.compile(r"\b(?:0x)?[0-9a-fA-F]*\d[0-9a-fA-F]{7,}\b")
 _ABORTED = re.compile(
-    r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)|failed to (?:start|initialize|configure all)",
+    r"aborting fabric manager|fabric manager (?:is )?(?:aborted|exiting)"
+    r"|failed to (?:start|initialize|configure all)",
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"Fabric Manager version (\d{2,4}(?:\.\d{1,4}){1,3}) is running")
 _DEVICE = re.compile(
     r"Index: \d{1,3} {1,2}Physical Id: \d{1,3}\s+PCI Bus ID: (?P<switch>[0-9A-Fa-f:.]{7,16})\b|"
-    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}\s+PCI Bus ID: (?P<gpu>[0-9A-Fa-f:.]{7,16})\b",
+    r"Physical ID: \d{1,3}\s+Index: \d{1,6}\s+Handle: [0-9a-f]{1,16}"
+    r"\s+PCI Bus ID: (?P<gpu>[0-9A-Fa-f:.]{7,16})\b",
     re.IGNORECASE,
 )
 _SIGNS = (
@@ -71,16 +75,16 @@ def recognise(text: str) -> bool:
         match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
         if match is not None and any(sign in match[3] for sign in _SIGNS):
             return True
-        if "fabricmanager" in line and _of_journal(line) is not None:
+        if "fabricmanager" in line and _journal_fields(line) is not None:
             return True
     return False
 
 
 def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
-    """Errors of NVSwitches (`sxid`) and of the Fabric Manager itself (`fabric-manager`), equal ones counted.
+    """Return errors of NVSwitches (`sxid`) and of the Fabric Manager, each with its count.
 
-    What the log said before a start of the Fabric Manager is settled, as far as it was not an error of a
-    switch.
+    Equal errors count as one event. A start of the Fabric Manager settles its own earlier errors
+    (`fabric-manager`), but not those of a switch.
     """
     tally = Tally()
     for number, line in enumerate(text.split("\n"), 1):
@@ -88,27 +92,25 @@ def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
             tally.settle(kinds=frozenset({"fabric-manager"}))
             continue
         match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-        time, level, message = match.groups() if match is not None else _of_journal(line) or ("", "", "")
+        time, level, message = match.groups() if match is not None else _journal_fields(line) or ("", "", "")
         if message and (sighting := _sighting(level, message)) is not None:
             tally.add(sighting, number, time)
     return tally.events()
 
 
-def _of_journal(line: str) -> tuple[str, str, str] | None:
-    """Time, level and message of a line that the Fabric Manager, or systemd of its service, left in the
-    journal.
-    """
+def _journal_fields(line: str) -> tuple[str, str, str] | None:
+    """Return time, level and message of a journal line of the Fabric Manager or its service."""
     if "fabricmanager" not in line or len(line) >= _LONGEST_LINE:
         return None
     if (match := _JOURNAL.fullmatch(line.rstrip())) is not None:
         if " systemd[" in line and not match[2].startswith(_SERVICE):
             return None
-        time, said = match[1], match[2]
+        time, message = match[1], match[2]
     elif (match := _CUT.match(line)) is not None:
-        time, said = "", match[1]
+        time, message = "", match[1]
     else:
         return None
-    return time, "ERROR" if _BAD_NEWS.search(said) else "INFO", said
+    return time, "ERROR" if _ERROR_WORDS.search(message) else "INFO", message
 
 
 def device_of(line: str) -> tuple[str, str] | None:
@@ -120,7 +122,7 @@ def device_of(line: str) -> tuple[str, str] | None:
 
 
 def version_of(line: str) -> str | None:
-    """Return the version of the Fabric Manager that a line says is running."""
+    """Return the version of the Fabric Manager that a line reports as running."""
     match = _VERSION.search(line)
     return match[1] if match else None
 
@@ -134,7 +136,10 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the inventories, each once. The log numbers them by their place on the board."""
+    """Return the GPUs of the inventories, each once.
+
+    They have no index, because the log numbers GPUs by their place on the board.
+    """
     return tuple(
         Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),))
         for address, number in _inventory(text, "gpu").items()
@@ -142,18 +147,18 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _inventory(text: str, kind: str) -> dict[str, int]:
-    """Return the addresses of one kind of device with the lines that name them first."""
-    found: dict[str, int] = {}
+    """Return the addresses of devices of one kind with the number of the first line that contains each."""
+    first_lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         device = device_of(line)
         address = normal_address(device[1]) if device is not None and device[0] == kind else None
         if isinstance(address, str):
-            found.setdefault(address, number)
-    return found
+            first_lines.setdefault(address, number)
+    return first_lines
 
 
 def parse_version(text: str) -> str | None:
-    """The Fabric Manager's version at its last start; None where the log does not hold one."""
+    """Return the Fabric Manager's version at its last start; None if the log contains none."""
     versions = _VERSION.findall(text)
     return str(versions[-1]) if versions else None
 
@@ -179,7 +184,7 @@ def _sighting(level: str, message: str) -> Sighting | None:
 
 
 def sighting_of(line: str) -> Sighting | None:
-    """What one line says; None for a line of somebody else or without bad news."""
+    """Return the error that a line reports; None for lines without an error or of other programs."""
     match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-    _, level, message = match.groups() if match is not None else _of_journal(line) or ("", "", "")
+    _, level, message = match.groups() if match is not None else _journal_fields(line) or ("", "", "")
     return _sighting(level, message) if message else None

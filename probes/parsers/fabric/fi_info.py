@@ -1,4 +1,4 @@
-"""`fi_info -v` of libfabric: the devices that its providers offer."""
+"""Parse `fi_info -v` of libfabric: the devices that its providers offer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _LARGEST_GBPS = 100_000
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `fi_info -v`."""
+    """Return whether the text is the output of `fi_info -v`."""
     return "fi_info:" in text and ("fi_domain_attr:" in text or "fi_fabric_attr:" in text)
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The hardware devices, each once; a device is offered by several entries (one per endpoint type)."""
-    found: dict[str, Nic] = {}
+    """Return each hardware device once; several entries (one per endpoint type) offer the same device."""
+    nics: dict[str, Nic] = {}
     section = ""
     entry: dict[str, str] = {}
     start = 0
 
-    def finish() -> None:
+    def finish_entry() -> None:
         name = entry.get("fi_device_attr.name", "")
         if name and name != "(null)":
-            found.setdefault(name, _nic(name, entry, start))
+            nics.setdefault(name, _nic(name, entry, start))
         entry.clear()
 
     for number, line in enumerate(text.splitlines(), 1):
         words = line.strip()
         if words == "fi_info:":
-            finish()
+            finish_entry()
             section, start = "", number
         elif words.endswith("_attr:") or words == "nic:":
             section = words[:-1]
@@ -41,8 +41,8 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
             name, colon, value = words.partition(":")
             if colon:
                 entry.setdefault(f"{section}.{name}", value.strip())
-    finish()
-    return tuple(found.values())
+    finish_entry()
+    return tuple(nics.values())
 
 
 def _nic(name: str, entry: dict[str, str], line: int) -> Nic:
@@ -71,8 +71,9 @@ def _stated(text: str) -> str | Unknown:
 
 
 def _device_type(driver: str, entry: dict[str, str]) -> str | Unknown:
-    """The driver's name, as collectors have it for devices without a part name; the provider's where it
-    states none.
+    """Return the driver's name, as collectors do for devices without a part name; else the provider's.
+
+    Only `efa` counts as a provider's name.
     """
     stated = _stated(driver)
     provider = entry.get("fi_fabric_attr.prov_name", "")

@@ -1,5 +1,6 @@
-"""A list of host names with the node GUIDs of their ports: pairs of lines `VM_hostname NAME` and 16 hex
-digits.
+"""Parse a list of hosts with the node GUIDs of their ports.
+
+It consists of pairs of lines: `VM_hostname NAME`, then 16 hex digits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _GUID = re.compile(r"[ \t]*(?:0x)?([0-9a-fA-F]{16})[ \t]*")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is such a list and nothing else."""
+    """Return whether the text is such a list and nothing else."""
     lines = [line for line in text[:200_000].splitlines() if line.strip()]
     named = any(_NAME.fullmatch(line) for line in lines[:1])
     return (
@@ -25,7 +26,7 @@ def recognise(text: str) -> bool:
 
 
 def hosts_by_guid(text: str) -> dict[str, str]:
-    """The host of each node GUID."""
+    """Return the host of each node GUID."""
     hosts: dict[str, str] = {}
     name = ""
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""`ibdev2netdev`, plain or with -v."""
+"""Parse `ibdev2netdev`, plain or with -v."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from probes.parsers.fabric.rdma_words import port_state
 from probes.parsers.topology.pci_addresses import normal_address
 
 _LINE = re.compile(
-    r"[ \t]*(?:([0-9a-f:]{5,13}\.[0-7])[ \t]+)?([A-Za-z][\w.-]{0,63})[ \t]+(?:\(([^)\n]{1,60})\)[ \t]([^\n]{1,300}?)[ \t])?"
-    r"port[ \t]+(\d{1,3})[ \t]+(?:\(([A-Z_ ]{2,20})\)[ \t]*)?==>[ \t]*(\S{1,64})[ \t]*\((Up|Down)\)[ \t]*(?:#.*)?",
+    r"[ \t]*(?:([0-9a-f:]{5,13}\.[0-7])[ \t]+)?([A-Za-z][\w.-]{0,63})[ \t]+"
+    r"(?:\(([^)\n]{1,60})\)[ \t]([^\n]{1,300}?)[ \t])?"
+    r"port[ \t]+(\d{1,3})[ \t]+(?:\(([A-Z_ ]{2,20})\)[ \t]*)?"
+    r"==>[ \t]*(\S{1,64})[ \t]*\((Up|Down)\)[ \t]*(?:#.*)?",
     re.IGNORECASE,
 )
 _FIRMWARE = re.compile(r"\bfw ([\w.]{3,30})")
@@ -20,14 +22,14 @@ _LONGEST = 600
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibdev2netdev`."""
+    """Return whether the text is the output of `ibdev2netdev`."""
     return "==>" in text and any(_match(line) for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Which network interface each port has; with -v also its place, type and firmware."""
-    found = ((number, _match(line)) for number, line in enumerate(text.splitlines(), 1))
-    return tuple(_nic(number, match) for number, match in found if match is not None)
+    """Return the ports with their network interfaces; with -v also PCI address, type and firmware."""
+    matches = ((number, _match(line)) for number, line in enumerate(text.splitlines(), 1))
+    return tuple(_nic(number, match) for number, match in matches if match is not None)
 
 
 def _match(line: str) -> re.Match[str] | None:

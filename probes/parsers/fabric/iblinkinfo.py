@@ -1,4 +1,4 @@
-"""`iblinkinfo`: every link of an InfiniBand fabric, from both of its ends."""
+"""Parse `iblinkinfo`: every link of an InfiniBand fabric, printed from both of its ends."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from probes.parsers.fabric.rdma_words import guid, lane_speed
 _HOST = re.compile(r"(?:CA|Router):[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
 _SWITCH = re.compile(r"Switch:?[ \t]+(0x[0-9a-fA-F]{1,16})[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
 _LINK = re.compile(
-    r"[ \t]*(?:(0x[0-9a-fA-F]{1,16})[ \t]+)?(?:\"[^\"]{0,128}\"[ \t]+)?(\d{1,5})[ \t]+(\d{1,3})\[[^\]]{0,4}\][ \t]*"
-    r"==\([ \t]*(?:(\d{1,2})X[ \t]+(\d{1,4}(?:\.\d{1,8})?)[ \t]+Gbps[ \t]+)?([A-Za-z]{2,12})/[ \t]*([A-Za-z]{2,30})[ \t]*\)==>"
-    r"[ \t]*(?:(\d{1,5})[ \t]+(\d{1,3}))?\[?[^\"\]]{0,6}\]?[ \t]*\"([^\"]{0,128})\"[ \t]*\(([^)]{0,200})\)[ \t]*"
+    r"[ \t]*(?:(0x[0-9a-fA-F]{1,16})[ \t]+)?(?:\"[^\"]{0,128}\"[ \t]+)?"
+    r"(\d{1,5})[ \t]+(\d{1,3})\[[^\]]{0,4}\][ \t]*"
+    r"==\([ \t]*(?:(\d{1,2})X[ \t]+(\d{1,4}(?:\.\d{1,8})?)[ \t]+Gbps[ \t]+)?"
+    r"([A-Za-z]{2,12})/[ \t]*([A-Za-z]{2,30})[ \t]*\)==>"
+    r"[ \t]*(?:(\d{1,5})[ \t]+(\d{1,3}))?\[?[^\"\]]{0,6}\]?[ \t]*"
+    r"\"([^\"]{0,128})\"[ \t]*\(([^)]{0,200})\)[ \t]*"
 )
 _LONGEST = 800
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `iblinkinfo`."""
+    """Return whether the text is the output of `iblinkinfo`."""
     return "==(" in text and any(_match(line) for line in text.splitlines())
 
 
 def parse_fabric(text: str) -> tuple[FabricPort, ...]:
-    """The ports that are up or have a partner; a port of a switch that is down and has none is just not
-    cabled.
+    """Return the ports that are up or have a partner.
+
+    A switch's port that is down without a partner has no cable, so it is left out.
     """
     ports: list[FabricPort] = []
     node, kind, node_guid = "", "switch", ""

@@ -1,4 +1,4 @@
-"""`ibnetdiscover`: the topology of an InfiniBand fabric, in full or as a list of ports (-p)."""
+"""Parse `ibnetdiscover`: the topology of an InfiniBand fabric, in full or as a list of ports (-p)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _NODE = re.compile(
     r"(Switch|Ca|Rt)[ \t]+(\d{1,3})[ \t]+\"([SHR]-[0-9a-fA-F]{1,16})\"[ \t]*#[ \t]*\"([^\"\n]{0,128})\".*"
 )
 _PORT = re.compile(
-    r"\[(\d{1,3})\](?:\([0-9a-fA-F]{1,16}\))?[ \t]+\"([SHR]-[0-9a-fA-F]{1,16})\"\[(\d{1,3})\](?:\([0-9a-fA-F]{1,16}\))?"
+    r"\[(\d{1,3})\](?:\([0-9a-fA-F]{1,16}\))?[ \t]+"
+    r"\"([SHR]-[0-9a-fA-F]{1,16})\"\[(\d{1,3})\](?:\([0-9a-fA-F]{1,16}\))?"
     r"[ \t]*#([^\"\n]{0,60})\"([^\"\n]{0,128})\"([^\n]{0,200})"
 )
 _SPEED = re.compile(r"\b(\d{1,2})x([A-Z]{3}\d{0,3}|\?\?\?)")
@@ -26,11 +27,11 @@ _PARTNER = re.compile(
     r"\([ \t]*'([^'\n]{0,128})'[ \t]+-[ \t]+'([^'\n]{0,128})'[ \t]*\)[ \t]*"
 )
 _LONGEST = 800
-_ODD_SPEED = Unknown(Reason.UNPARSABLE, "ibnetdiscover has no name for the speed (???)")
+_UNNAMED_SPEED = Unknown(Reason.UNPARSABLE, "ibnetdiscover has no name for the speed (???)")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibnetdiscover`."""
+    """Return whether the text is the output of `ibnetdiscover`."""
     if '"S-' not in text and '"H-' not in text and "0x" not in text:
         return False
     return any(
@@ -41,7 +42,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_fabric(text: str) -> tuple[FabricPort, ...]:
-    """The ports with a partner, and those that stand there without one."""
+    """Return the ports with a partner, and those that the output names without one."""
     ports: list[FabricPort] = []
     node: re.Match[str] | None = None
     has_port = True
@@ -55,12 +56,12 @@ def parse_fabric(text: str) -> tuple[FabricPort, ...]:
                 has_port = True
         elif (match := _NODE.fullmatch(line)) is not None:
             if not has_port and node is not None:
-                ports += _alone(node, start)
+                ports += _isolated_port(node, start)
             node, has_port, start = match, False, number
         elif (match := _LISTED.fullmatch(line.rstrip())) is not None:
             ports.append(_listed(match, number))
     if not has_port and node is not None:
-        ports += _alone(node, start)
+        ports += _isolated_port(node, start)
     return tuple(ports)
 
 
@@ -72,8 +73,8 @@ def _node_guid(text: str) -> str | Unknown:
     return guid(text.partition("-")[2] or text)
 
 
-def _alone(node: re.Match[str], line: int) -> list[FabricPort]:
-    """A host that is named without any link: the one that the discovery started from, and got no further."""
+def _isolated_port(node: re.Match[str], line: int) -> list[FabricPort]:
+    """Return the port of a host without any link: the discovery started there and reached nothing."""
     if _kind(node[1]) == "switch":
         return []
     return [
@@ -115,4 +116,4 @@ def _listed(match: re.Match[str], line: int) -> FabricPort:
 
 
 def _speed(word: str) -> str | Unknown:
-    return _ODD_SPEED if word == "???" else word
+    return _UNNAMED_SPEED if word == "???" else word

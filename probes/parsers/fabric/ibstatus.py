@@ -1,4 +1,4 @@
-"""`ibstatus`: the shell script that prints the port files of sysfs."""
+"""Parse `ibstatus`, the shell script that prints the port files of sysfs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstatus")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibstatus`."""
+    """Return whether the text is the output of `ibstatus`."""
     return "' port " in text and any(_HEAD.fullmatch(line) for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports, also of an output that breaks off."""
+    """Return the ports, also if the output ends early."""
     blocks: list[tuple[str, int, int, dict[str, str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _HEAD.fullmatch(line)) is not None:
@@ -45,7 +45,7 @@ def _nic(name: str, port: int, line: int, values: dict[str, str]) -> Nic:
         rate_gbps=rate,
         lanes=lanes,
         speed=speed,
-        # On InfiniBand the first GID is the subnet's prefix and the port's GUID.
+        # On InfiniBand the first GID consists of the subnet's prefix and the port's GUID.
         port_guid=guid(gid[-19:]) if isinstance(gid, str) and layer == "InfiniBand" else _MISSING,
         lid=whole_number(values["base lid"]) if "base lid" in values else _MISSING,
         sm_lid=whole_number(values["sm lid"]) if "sm lid" in values else _MISSING,

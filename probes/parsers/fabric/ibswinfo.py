@@ -1,4 +1,4 @@
-"""`ibswinfo`: parts and sensors of an unmanaged InfiniBand switch."""
+"""Parse `ibswinfo`: parts and sensors of an unmanaged InfiniBand switch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ _TEMPERATURE = re.compile(r"-?\d{1,3}")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibswinfo`."""
+    """Return whether the text is the output of `ibswinfo`."""
     return "part number " in text and "|" in text and bool(_values_of(text.splitlines()))
 
 
 def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
-    """The switches. What a switch leaves empty is unknown; states are in the tool's words (`OK`, `ERROR`)."""
+    """Return the switches; values that a switch leaves empty are unknown.
+
+    States are in the tool's words (`OK`, `ERROR`).
+    """
     switches: list[FabricSwitch] = []
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]
@@ -34,21 +37,22 @@ def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
 
 
 def _title(lines: list[str], start: int) -> str:
-    """The description of the node between two rules above its first field."""
+    """Return the description of the node, which is printed between two rules above its first field."""
     above = [line.strip() for line in lines[max(0, start - 3) : start]]
     return next((line for line in above if line and not _RULE.fullmatch(line)), "")
 
 
 def _values_of(lines: list[str]) -> list[tuple[str, str]]:
-    found = [
+    fields = [
         (match[1].strip(), match[2].strip())
         for line in lines
         if (match := _FIELD.fullmatch(line)) is not None
     ]
-    return found if any(name == "part number" for name, _ in found) else []
+    return fields if any(name == "part number" for name, _ in fields) else []
 
 
 def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitch:
+    # The first of several equal fields counts, so it is inserted last.
     single = dict(reversed([pair for pair in values if pair[1]]))
     supplies: dict[str, str] = {}
     fans: dict[str, str] = {}
@@ -59,7 +63,7 @@ def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitc
             if value:
                 supplies[supply] = value
         elif name == "fan status" and value:
-            # Within a power supply's lines it is that supply's own fan.
+            # Among the lines of a power supply, this is the supply's own fan.
             if supply:
                 supplies[f"{supply} fan"] = value
             else:

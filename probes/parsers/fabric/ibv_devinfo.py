@@ -1,4 +1,4 @@
-"""`ibv_devinfo`, plain or with -v."""
+"""Parse `ibv_devinfo`, plain or with -v."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _Values = dict[str, str]
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibv_devinfo`."""
+    """Return whether the text is the output of `ibv_devinfo`."""
     return "hca_id:" in text and any(_HEAD.fullmatch(line) for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports, also of an output that breaks off, and of tabs that were lost."""
+    """Return the ports, also if the output ends early or lost its tabs."""
     nics: list[Nic] = []
     device: _Values = {}
     port: _Values = {}
     gids: list[Gid] = []
     start, has_ports = 0, False
 
-    def finish() -> None:
+    def finish_port() -> None:
         if {"hca_id", "phys_port_cnt"} <= device.keys() and not (has_ports or port):
-            port["port"] = "1"  # cut off before its first port: nothing more is known
+            port["port"] = "1"  # The output ends before the first port, so nothing more is known of it.
         if "port" in port:
             nics.append(_nic(device, port, tuple(gids), start))
         port.clear()
@@ -54,11 +54,11 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _HEAD.fullmatch(line)) is not None:
-            finish()
+            finish_port()
             device, has_ports, start = {"hca_id": match[1]}, False, number
         elif (match := _PORT.fullmatch(line)) is not None and "hca_id" in device:
             if has_ports:
-                finish()
+                finish_port()
             port["port"], start, has_ports = match[1], number, True
         else:
             name, colon, value = line.strip().partition(":")
@@ -66,12 +66,12 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
                 gids += _gid(int(match[1]), value)
             elif colon:
                 (port if port else device).setdefault(name.strip(), value.strip())
-    finish()
+    finish_port()
     return tuple(nics)
 
 
 def _gid(index: int, text: str) -> list[Gid]:
-    """An entry of the table: `fe80::1, RoCE v2`; older versions print no type."""
+    """Return an entry of the GID table, such as `fe80::1, RoCE v2`; older versions print no type."""
     address, comma, kind = text.strip().partition(",")
     gid = long_gid(address)
     if isinstance(gid, Unknown) or not gid.strip("0:"):
@@ -115,13 +115,14 @@ def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Ni
 
 
 def _typed(gids: tuple[Gid, ...], layer: str | Unknown) -> tuple[Gid, ...]:
+    """Return the GIDs, with the kind `IB` if the port is InfiniBand."""
     if layer != "InfiniBand":
         return gids
     return tuple(Gid(index=gid.index, gid=gid.gid, kind="IB") for gid in gids)
 
 
 def _device_type(device: _Values) -> str | Unknown:
-    """The part name as sysfs has it; EFA devices have only the driver's."""
+    """Return the part name as in sysfs; EFA devices only have their driver's name."""
     vendor, part = device.get("vendor_id", "").lower(), whole_number(device.get("vendor_part_id", ""))
     if vendor in _MELLANOX and not isinstance(part, Unknown):
         return f"MT{part}"

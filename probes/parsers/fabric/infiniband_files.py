@@ -1,4 +1,4 @@
-"""Ports of RDMA devices: the files of /sys/class/infiniband, and `ibstat`."""
+"""Parse ports of RDMA devices: the files of /sys/class/infiniband, and `ibstat`."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _PORT = pattern(r"\s*Port (\d{1,3}):\s*")
 _PANIC = pattern(r"ibpanic: \[\d{1,10}\] main: (.{1,200})")
 _VANISHED = pattern(r"stat of IB device '([^'\n]{1,64})' failed: .{1,80}")
 _NAME = ""
-"""The key of the device's name beside the fields, none of which has an empty name."""
+"""Key of the device's name beside the fields, none of which has an empty name."""
 _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `ibstat`."""
+    """Return whether the text is the output of `ibstat`."""
     return "CA '" in text and bool(_IBSTAT.search(text))
 
 
 def port_word(text: str) -> str | Unknown:
-    """The word of a sysfs state: `ACTIVE` of `4: ACTIVE`, `LinkUp` of `5: LinkUp`."""
+    """Return the word of a sysfs state: `ACTIVE` for `4: ACTIVE`, `LinkUp` for `5: LinkUp`."""
     match = _NUMBERED.fullmatch(text.strip())
     return match[1] if match else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port state")
 
 
 def port_link_layer(text: str) -> str | Unknown:
-    """`InfiniBand` or `Ethernet`; EFA and others state none."""
+    """Return `InfiniBand` or `Ethernet`; Unknown for EFA and others, which state none."""
     word = text.strip()
     return (
         word
@@ -46,42 +46,42 @@ def port_link_layer(text: str) -> str | Unknown:
 
 
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
-    """The ports of `ibstat`, also of an output that breaks off: what is complete counts.
+    """Return the ports of `ibstat`; if the output ends early, the complete values count.
 
-    A device that vanished while ibstat ran (its `ibpanic` line) is a port all of whose values are unknown
-    with that error.
+    A device that vanished while ibstat ran (its `ibpanic` line) is a port whose values are all unknown with
+    that error.
     """
     ports: list[Nic] = []
     device: dict[str, str] = {}
     port: dict[str, str] = {}
     start = 0
 
-    def finish() -> None:
+    def finish_port() -> None:
         if "number" in port:
             ports.append(_nic(device, port, start))
         port.clear()
 
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _CA.fullmatch(line)) is not None:
-            finish()
+            finish_port()
             device = {_NAME: match[1]}
         elif (match := _PORT.fullmatch(line)) is not None and _NAME in device:
-            finish()
+            finish_port()
             port["number"], start = match[1], number
         elif (panic := _PANIC.search(line)) is not None:
-            finish()
+            finish_port()
             device = {}
             ports += _vanished(panic[1], number)
         else:
             name, colon, value = line.strip().partition(": ")
             if colon and name:
                 (port if port else device).setdefault(name, value.strip())
-    finish()
+    finish_port()
     return tuple(ports)
 
 
 def unread_ibstat(text: str) -> tuple[Unread, ...]:
-    """The lines with which ibstat gave up; `source` is left to the caller."""
+    """Return the lines with which ibstat gave up; the caller fills in `source`."""
     return tuple(
         Unread(source="", line=number, text=line.strip()[:200], why=f"ibstat gave up: {match[1]}")
         for number, line in enumerate(text.splitlines(), 1)
@@ -93,15 +93,15 @@ def _vanished(words: str, line: int) -> list[Nic]:
     match = _VANISHED.search(words)
     if match is None:
         return []
-    gone = Unknown(Reason.ERROR, words)
+    error = Unknown(Reason.ERROR, words)
     return [
         Nic(
             name=match[1],
-            link_layer=gone,
-            state=gone,
-            physical_state=gone,
-            rate_gbps=gone,
-            device_type=gone,
+            link_layer=error,
+            state=error,
+            physical_state=error,
+            rate_gbps=error,
+            device_type=error,
             evidence=(line_ref(line),),
         )
     ]

@@ -1,7 +1,7 @@
-"""Network interfaces as `ip -j addr` tells them, alone or in a collection that adds speeds, LLDP neighbours,
-and the host's network configuration; and as `ip addr` prints them.
+"""Parse network interfaces: `ip addr`, `ip -j addr`, and collections around the latter.
 
-A collection is a JSON object whose members are found by what they hold: a list of interfaces (each with
+A collection adds speeds, LLDP neighbours, and the host's network configuration. It is a JSON object whose
+members are identified by their content: a list of interfaces (each with
 `ifname`), LLDP neighbours (`lldp`, as `lldpctl -f json` writes them), speeds in Mb/s and hardware addresses
 by interface, and settings of ifcfg files by interface.
 """
@@ -30,8 +30,9 @@ _ABSENT = Unknown(Reason.ERROR, "the collection names it, and the kernel shows n
 
 
 def recognise(text: str) -> bool:
-    """Whether it is such an output. The speed of a decision counts: only texts that begin as JSON are
-    decoded.
+    """Return whether the text is such an output.
+
+    Only texts that begin like JSON are decoded, so that the decision stays fast.
     """
     start = text.lstrip()[:1]
     if start in ("[", "{"):
@@ -40,7 +41,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
-    """The interfaces with what is told of each; Unknown where the text holds none."""
+    """Return the interfaces with all that the text contains about them; Unknown if it contains none."""
     if text.lstrip()[:1] not in ("[", "{"):
         return _from_text(text) or Unknown(Reason.UNPARSABLE, "no interface in the text")
     data = _decoded(text)
@@ -58,7 +59,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
         _hardware(extras),
         _configured(extras),
     )
-    found = [
+    interfaces = [
         _interface(
             row,
             members,
@@ -69,9 +70,10 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
         )
         for row in rows
     ]
-    there = {row["ifname"] for row in rows}
-    absent = [name for name in dict.fromkeys((*hardware, *configured)) if name not in there]
-    return (*found, *(_absent(name, configured.get(name, {})) for name in absent))
+    present = {row["ifname"] for row in rows}
+    # A collection may name interfaces that the kernel does not show.
+    absent = [name for name in dict.fromkeys((*hardware, *configured)) if name not in present]
+    return (*interfaces, *(_absent(name, configured.get(name, {})) for name in absent))
 
 
 def _decoded(text: str) -> object:
@@ -82,7 +84,7 @@ def _decoded(text: str) -> object:
 
 
 def _interfaces_of(data: object) -> list[dict[str, Any]]:
-    """The rows of `ip`, wherever they lie on the first level."""
+    """Return the rows of `ip`, which are the data itself or one of its members."""
     for candidate in (data, *(data.values() if isinstance(data, dict) else ())):
         if isinstance(candidate, list):
             rows = [
@@ -135,7 +137,10 @@ def _absent(name: str, settings: dict[str, str]) -> Interface:
 
 
 def _up(state: object, flags: list[str]) -> bool | Unknown:
-    """Drivers without carrier detection say UNKNOWN; then the administrator's flag counts."""
+    """Return whether the interface is up.
+
+    Drivers without carrier detection report UNKNOWN; then the administrator's flag counts.
+    """
     if isinstance(state, str) and state.upper() != "UNKNOWN":
         return state.upper() == "UP"
     return "UP" in flags if flags else NOT_RECORDED
@@ -176,8 +181,8 @@ def _text_table(extras: dict[str, Any], name: str) -> dict[str, str]:
 
 
 def _speeds(extras: dict[str, Any]) -> dict[str, float]:
-    found = {name: _as_int(text) for name, text in _text_table(extras, "link_speed").items()}
-    return {name: mbps / 1000 for name, mbps in found.items() if 0 < mbps < _MAX_MBPS}
+    mbps_by_name = {name: _as_int(text) for name, text in _text_table(extras, "link_speed").items()}
+    return {name: mbps / 1000 for name, mbps in mbps_by_name.items() if 0 < mbps < _MAX_MBPS}
 
 
 def _hardware(extras: dict[str, Any]) -> dict[str, str]:
@@ -185,7 +190,7 @@ def _hardware(extras: dict[str, Any]) -> dict[str, str]:
 
 
 def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Settings by interface; those that were not found are left out."""
+    """Return the settings by interface, without the entries of files that could not be read."""
     files = extras.get("intf_ifcfg")
     if not isinstance(files, dict):
         return {}
@@ -199,8 +204,9 @@ def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
 def _configured_name(
     name: str, hardware: dict[str, str], configured: dict[str, dict[str, str]]
 ) -> str | Unknown:
-    """The interface whose configuration names this one's hardware address; this one where several would
-    do.
+    """Return the interface whose configuration contains the hardware address of interface `name`.
+
+    It is `name` itself if several qualify.
     """
     own = hardware.get(name, "").lower()
     owners = [
@@ -212,20 +218,20 @@ def _configured_name(
 
 
 def _neighbours(extras: dict[str, Any]) -> dict[str, str]:
-    """Switch and port by interface. lldpctl writes a list, or an object where there is only one."""
+    """Return switch and port by interface; lldpctl writes a list, or an object if there is only one."""
     status = extras.get("lldp_status", extras)
     lldp = status.get("lldp") if isinstance(status, dict) else None
     interfaces = lldp.get("interface") if isinstance(lldp, dict) else None
-    found: dict[str, str] = {}
+    neighbours: dict[str, str] = {}
     for entry in interfaces if isinstance(interfaces, list) else [interfaces]:
-        for name, about in entry.items() if isinstance(entry, dict) else ():
-            if isinstance(about, dict):
-                found.setdefault(name, _neighbour(about))
-    return found
+        for name, details in entry.items() if isinstance(entry, dict) else ():
+            if isinstance(details, dict):
+                neighbours.setdefault(name, _neighbour(details))
+    return neighbours
 
 
-def _neighbour(about: dict[str, Any]) -> str:
-    chassis, port = about.get("chassis"), about.get("port")
+def _neighbour(details: dict[str, Any]) -> str:
+    chassis, port = details.get("chassis"), details.get("port")
     switch = next((name for name in chassis if name != "id"), "") if isinstance(chassis, dict) else ""
     identity = port.get("id") if isinstance(port, dict) else None
     value = identity.get("value") if isinstance(identity, dict) else None

@@ -1,8 +1,7 @@
-"""`mlxlink` of the vendor's firmware tools: the state of a link, its error rates, and what the firmware makes
-of them.
+"""Parse `mlxlink` of the vendor's firmware tools: state and error rates of a link, and the firmware's advice.
 
-One output may hold several cards below lines of equals signs, and end with `-E-` lines about options that a
-card does not have.
+One output may contain several cards below lines of equals signs, and end with `-E-` lines about options that
+a card does not have.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ _DOWN = ("down", "disable", "polling", "phy down", "physical down")
 
 
 class _Block:
+    """Fields of one card, with the line where they begin."""
+
     def __init__(self, name: str, line: int) -> None:
         self.name = name
         self.line = line
@@ -44,16 +45,16 @@ class _Block:
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `mlxlink`."""
+    """Return whether the text is the output of `mlxlink`."""
     if not any(section in text for section in _SECTIONS):
         return False
     return _is_json(text) or any(line.strip() in _SECTIONS for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports; those without a name in the text are called `unnamed`."""
+    """Return the ports; those without a name in the text are called `unnamed`."""
     if _is_json(text):
-        # Its lines are not those of the text.
+        # The rewritten lines have other numbers than those of the text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
     blocks: list[_Block] = []
     name = _UNNAMED
@@ -62,6 +63,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
             name = match[1].rpartition("/")[2]
             blocks.append(_Block(name, number))
             continue
+        # Without titles, a second section of operational values belongs to the next card.
         if line.strip() == "Operational Info" and (not blocks or "State" in blocks[-1].values):
             blocks.append(_Block(name, number))
         field, colon, value = line.partition(" : ")
@@ -77,14 +79,12 @@ def _is_json(text: str) -> bool:
 
 
 def _as_printed(text: str) -> str:
-    """The first result of `mlxlink --json` as mlxlink prints it without the option, below the command that
-    asked for it.
-    """
+    """Return the first result of `mlxlink --json` as plain mlxlink prints it, below the command line."""
     command = next((line for line in text.splitlines()[:200] if _COMMAND.search(line)), "")
     lines = [command]
     for section in sorted(_SECTIONS | {"Troubleshooting Info", "Tool Information"}):
-        found = json_object(text, section)
-        values = found[0].get(section) if found else None
+        decoded = json_object(text, section)
+        values = decoded[0].get(section) if decoded else None
         if isinstance(values, dict):
             words = {
                 name: value.get("values", "") if isinstance(value, dict) else value
@@ -134,8 +134,9 @@ def _state(word: str) -> str | Unknown:
 
 
 def _physical(values: dict[str, str]) -> str | Unknown:
-    """Ethernet states are those of a state machine (`ETH_AN_FSM_ENABLE`), which say less than the state
-    itself.
+    """Return the physical state; Unknown for Ethernet, whose states are those of a state machine.
+
+    Such a state (`ETH_AN_FSM_ENABLE`) contains less information than the link's state.
     """
     if "Physical state" not in values:
         return NOT_RECORDED
@@ -162,7 +163,7 @@ def _rate_gbps(speed: str, lanes: int | Unknown) -> float | Unknown:
 
 
 def _error_rate(text: str) -> float | Unknown:
-    """`15E-255` is the tool's way to say that no error was seen."""
+    """Return an error rate; mlxlink prints `15E-255` if no error has occurred."""
     if not text:
         return NOT_RECORDED
     if _RATE.fullmatch(text) is None or (rate := float(text)) > 1:

@@ -1,5 +1,6 @@
-"""`perfquery`: the counters of ports, by the LID of their node. With -x also those of 64 bits; -E gives
-details of errors.
+"""Parse `perfquery`: the counters of ports, by the LID of their node.
+
+-x adds the counters of 64 bits, -E the details of errors.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ _NAMES = {
     "PortXmitPkts": "port_xmit_packets",
     "PortRcvPkts": "port_rcv_packets",
 }
-"""Counters that sysfs calls otherwise than the same words with underscores."""
+"""Names of counters in sysfs, except those that are the same words with underscores."""
 _NO_COUNTERS = frozenset({"PortSelect", "CounterSelect", "CounterSelect2"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z][a-z0-9]*")
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `perfquery`."""
+    """Return whether the text is the output of `perfquery`."""
     return "ounters: " in text and any(
         line.startswith("#") and _HEAD.fullmatch(line) for line in text.splitlines()
     )
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports with their counters by sysfs names. The tool knows no device names: `name` is empty and `lid`
-    set.
+    """Return the ports with their counters by sysfs names.
+
+    The tool knows no device names, so `name` is empty and `lid` is set.
     """
     ports: dict[tuple[int, int], tuple[int, dict[str, int]]] = {}
     current: dict[str, int] | None = None

@@ -1,4 +1,4 @@
-"""`rdma link` of iproute2."""
+"""Parse `rdma link` of iproute2."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _KEYS = frozenset(
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `rdma link`."""
+    """Return whether the text is the output of `rdma link`."""
     return ("state " in text or "subnet_prefix" in text) and any(
         _HEAD.match(line) for line in text.splitlines()
     )
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports; one may take several lines."""
+    """Return the ports, whose output may take several lines each."""
     blocks: list[tuple[str, int, int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _HEAD.match(line)) is not None:

@@ -1,4 +1,4 @@
-"""Words and numbers that the tools of RDMA ports have in common: states, rates, identifiers."""
+"""Words and numbers that the tools of RDMA ports share: states, rates, identifiers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
 
 _RATE = pattern(
-    r"(\d{1,5}(?:\.\d{1,5})?)(?: \(FDR10\)|\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?"
+    r"(\d{1,5}(?:\.\d{1,5})?)"
+    r"(?: \(FDR10\)|\s*Gb/sec(?:\s*\((\d{1,2})X(?:\s+([A-Z]{2,4}\d{0,3}))?\))?.{0,40})?"
 )
 _HEX = pattern(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 _INTEGER = pattern(r"0x[0-9a-f]{1,16}|\d{1,20}", re.IGNORECASE)
@@ -24,8 +25,9 @@ LANE_GBPS = {
     "NDR": 100.0,
     "XDR": 200.0,
 }
-"""Gb/s of one lane as the kernel counts them (ib_port_sysfs rate; drivers/infiniband/core/sysfs.c,
-ib_rate_to_mult).
+"""Gb/s of one lane as the kernel counts them.
+
+Source: `rate` of ib_port_sysfs in drivers/infiniband/core/sysfs.c, and ib_rate_to_mult.
 """
 
 _STATES = {
@@ -53,21 +55,22 @@ _PHYSICAL = {
 
 
 def port_state(word: str) -> str | Unknown:
-    """The logical state in upper case: `ACTIVE` of ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)`, rdma's
-    `ACTIVE`.
+    """Return the logical state in upper case.
+
+    `ACTIVE` stands for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
     """
     name = word.partition("(")[0].strip().lower().removeprefix("port_")
     return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")
 
 
 def physical_state(word: str) -> str | Unknown:
-    """The physical state in the kernel's words: `LinkUp` of `LINK_UP (5)`."""
+    """Return the physical state in the kernel's words: `LinkUp` for `LINK_UP (5)`."""
     name = re.sub(r"[\s_]", "", word[:60].partition("(")[0]).lower()
     return _PHYSICAL.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a physical port state")
 
 
 def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]:
-    """Rate in Gb/s, lanes and speed of `400 Gb/sec (4X NDR)`; of ibstat's bare `400` only the rate."""
+    """Return rate in Gb/s, lanes and speed of `400 Gb/sec (4X NDR)`; only the rate of ibstat's `400`."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
         unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")
@@ -77,8 +80,9 @@ def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]
 
 
 def lane_speed(gbps: float) -> str | Unknown:
-    """The name of the speed of a lane that signals at `gbps` or carries it: EDR for 25.78125, HDR for
-    53.125.
+    """Return the name of a lane's speed: EDR for 25.78125, HDR for 53.125.
+
+    `gbps` may be the signalling rate or the data rate.
     """
     for name, rate in LANE_GBPS.items():
         if name != "FDR10" and 0.98 * rate <= gbps <= 1.07 * rate:
@@ -87,7 +91,7 @@ def lane_speed(gbps: float) -> str | Unknown:
 
 
 def guid(text: str) -> str | Unknown:
-    """A 64-bit identifier as sysfs writes it: `946d:ae03:0012:3456` for `0x946dae0300123456`."""
+    """Return a 64-bit identifier as sysfs writes it: `946d:ae03:0012:3456` for `0x946dae0300123456`."""
     match = _HEX.fullmatch(text.strip().replace(":", ""))
     if match is None:
         return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GUID")
@@ -96,7 +100,7 @@ def guid(text: str) -> str | Unknown:
 
 
 def whole_number(text: str) -> int | Unknown:
-    """A decimal or 0x number of at most 64 bits: counters and LIDs."""
+    """Return a decimal or 0x number of at most 64 bits, such as a counter or LID."""
     match = _INTEGER.fullmatch(text.strip())
     if match is None:
         return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a number")
@@ -104,7 +108,7 @@ def whole_number(text: str) -> int | Unknown:
 
 
 def mapped_ipv4(gid: str) -> str | None:
-    """The IPv4 address that a RoCE GID maps (`::ffff:a.b.c.d`), in whatever notation."""
+    """Return the IPv4 address that a RoCE GID maps (`::ffff:a.b.c.d`), in any notation; else None."""
     import ipaddress  # noqa: PLC0415 - RoCE only; it costs several milliseconds
 
     try:
@@ -115,7 +119,7 @@ def mapped_ipv4(gid: str) -> str | None:
 
 
 def long_gid(text: str) -> str | Unknown:
-    """A GID with all digits in groups of four: `fe80:0000:...`."""
+    """Return a GID with all digits in groups of four: `fe80:0000:...`."""
     import ipaddress  # noqa: PLC0415 - as above
 
     try:

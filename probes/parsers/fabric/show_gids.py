@@ -1,4 +1,4 @@
-"""`show_gids` of the vendor's driver package: the GID tables."""
+"""Parse `show_gids` of the vendor's driver package: the GID tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _LINE = re.compile(
 
 
 def recognise(text: str) -> bool:
-    """Whether it is the output of `show_gids`."""
+    """Return whether the text is the output of `show_gids`."""
     return any(_LINE.fullmatch(line) for line in text.splitlines() if line.count(":") == 7)
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The ports with their GIDs. The tool does not tell InfiniBand's from RoCE v1's; only v2 is sure to be
-    RoCE.
+    """Return the ports with their GIDs.
+
+    The tool does not distinguish GIDs of InfiniBand from RoCE v1; only v2 is certainly RoCE.
     """
     tables: dict[tuple[str, int], list[Gid]] = {}
     lines: dict[tuple[str, int], int] = {}

@@ -1,4 +1,4 @@
-"""CPU and node lists as the kernel writes them: `0-51,104-155`."""
+"""Parse CPU and node lists as the kernel prints them: `0-51,104-155`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from probes.base.record import Reason, Unknown
 
 _LIST = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 _MOST = 1 << 16
-"""More entries than any kernel is built for (CONFIG_NR_CPUS is at most 8192 on x86): a damaged text."""
+"""Most entries of a list; no kernel is built for as many (CONFIG_NR_CPUS is at most 8192 on x86)."""
 
 
 def is_cpu_list(text: str) -> bool:
-    """True for a list in the kernel's format with at least one entry."""
+    """Return whether the text is a list in the kernel's format with at least one entry."""
     return _LIST.fullmatch(text) is not None
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...] | Unknown:
-    """The numbers of a list, in its order. An empty text is an empty list: a node without CPUs."""
+    """Return the numbers of a list, in its order.
+
+    An empty text is an empty list, as for a node without CPUs.
+    """
     text = text.strip()
     if not text:
         return ()

@@ -1,6 +1,4 @@
-"""CPU masks in hexadecimal words, as sysfs, NCCL and hwloc write them, and the lists that stand for the
-same.
-"""
+"""Convert CPU masks in hexadecimal words, as sysfs, NCCL and hwloc print them, to lists and back."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ _SINGLE = pattern(r"0x[0-9a-fA-F]{1,4096}")
 
 
 def mask_cpus(text: str) -> tuple[int, ...] | Unknown:
-    """The numbers of the bits that are set: `00000000,0000ffff` and `0x0000ffff` are 0 to 15.
+    """Return the numbers of the bits that are set: 0 to 15 for `00000000,0000ffff` and `0x0000ffff`.
 
-    Words have 32 bits, the last one the lowest; hwloc leaves words of zeros empty, or writes one long number.
+    Words have 32 bits, the last one the lowest; hwloc leaves words of zeros empty, or prints one long number.
     """
     text = text.strip()
     if _SINGLE.fullmatch(text):
@@ -33,7 +31,7 @@ def mask_cpus(text: str) -> tuple[int, ...] | Unknown:
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """`0-3,8` for 0, 1, 2, 3 and 8: the kernel's way to write them."""
+    """Return the numbers as the kernel prints them: `0-3,8` for 0, 1, 2, 3 and 8."""
     parts: list[str] = []
     first = last = -2
     for cpu in sorted(set(cpus)):
@@ -47,6 +45,6 @@ def cpu_list(cpus: Iterable[int]) -> str:
 
 
 def mask_list(text: str) -> str | Unknown:
-    """A mask as the list that stands for it."""
+    """Return a mask as a list in the kernel's format."""
     cpus = mask_cpus(text)
     return cpus if isinstance(cpus, Unknown) else cpu_list(cpus)

@@ -1,4 +1,4 @@
-"""/proc/driver/nvidia/version, as a file that somebody copied."""
+"""Recognise and parse a copy of /proc/driver/nvidia/version."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from probes.parsers.host.version_outputs import DriverModule, parse_driver_modul
 
 
 def recognise(text: str) -> bool:
-    """The line of the loaded module; the same words in a kernel log stand behind a time stamp."""
+    """Return whether the text contains the line of the loaded module.
+
+    In a kernel log the same words follow a time stamp.
+    """
     return any(line.startswith("NVRM version:") for line in text[:20_000].splitlines())
 
 
 def parse_driver_version(text: str) -> DriverModule | Unknown:
-    """The loaded module."""
+    """Return the loaded module."""
     return parse_driver_module(text)

@@ -1,6 +1,4 @@
-"""What ipmitool prints: sensors (`sdr`, `sdr elist`, `sensor`) and the power that the machine draws (`dcmi
-power reading`).
-"""
+"""Parse ipmitool: sensors (`sdr`, `sdr elist`, `sensor`) and power draw (`dcmi power reading`)."""
 
 from __future__ import annotations
 
@@ -12,14 +10,14 @@ _READING = re.compile(r"^[ \t]*Instantaneous power reading\s*[:|]\s*(\d{1,6}) Wa
 _CAPACITY = re.compile(r"^[ \t]*Max Power Capacity\s*:\s*(\d{1,6}) W\b", re.MULTILINE)
 _STATES = frozenset({"ok", "ns", "nc", "cr", "nr", "us", "na"})
 _BEYOND = frozenset({"cr", "nr"})
-"""Critical and not recoverable (ipmitool(1))."""
+"""States of a sensor beyond a limit: critical and not recoverable (ipmitool(1))."""
 _SUPPLY = re.compile(r"\b(?:psu?|power supply|pwr supply)[ _-]?\d*", re.IGNORECASE)
 _FAILURE = re.compile(r"failure|power supply ac lost|ac lost|predictive|config error", re.IGNORECASE)
 _FEWEST_ROWS = 3
 
 
 class Sensor(Record, kw_only=True):
-    """One row."""
+    """One row of the sensors."""
 
     line: int
     name: str
@@ -34,7 +32,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_power(text: str) -> float | Unknown:
-    """The power that the machine draws now, in W."""
+    """Return the power that the machine draws now, in W."""
     match = _READING.search(text)
     return (
         float(match[1])
@@ -44,43 +42,45 @@ def parse_power(text: str) -> float | Unknown:
 
 
 def parse_capacity(text: str) -> float | Unknown:
-    """The sum of what all power supplies give, in W, from `dmidecode -t 39`."""
-    found = [int(match[1]) for match in _CAPACITY.finditer(text)]
+    """Return the capacity of all power supplies together, in W, from `dmidecode -t 39`."""
+    watts = [int(match[1]) for match in _CAPACITY.finditer(text)]
     return (
-        float(sum(found))
-        if any(found)
+        float(sum(watts))
+        if any(watts)
         else Unknown(Reason.NOT_SUPPORTED, "the firmware states no power capacity")
     )
 
 
 def parse_sensors(text: str) -> tuple[Sensor, ...]:
-    """Rows of `name | reading | state` (sdr), `name | id | state | entity | reading` (elist) and of
-    `sensor`.
+    """Return the sensors of `sdr`, `sdr elist` and `sensor`.
+
+    Rows are `name | reading | state` (sdr), `name | id | state | entity | reading` (elist), or have ten cells
+    (sensor).
     """
-    found: list[Sensor] = []
+    sensors: list[Sensor] = []
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip() for cell in line[:400].split("|")]
         if len(cells) == 3 and cells[2] in _STATES:
-            found.append(Sensor(line=number, name=cells[0], state=cells[2], words=cells[1]))
+            sensors.append(Sensor(line=number, name=cells[0], state=cells[2], words=cells[1]))
         elif len(cells) == 5 and cells[2] in _STATES and cells[1].endswith("h"):
-            found.append(Sensor(line=number, name=cells[0], state=cells[2], words=cells[4]))
+            sensors.append(Sensor(line=number, name=cells[0], state=cells[2], words=cells[4]))
         elif len(cells) == 10 and (cells[3] in _STATES or cells[3].startswith("0x")):
-            found.append(Sensor(line=number, name=cells[0], state=cells[3], words=f"{cells[1]} {cells[2]}"))
-    return tuple(sensor for sensor in found if sensor.name)
+            sensors.append(Sensor(line=number, name=cells[0], state=cells[3], words=f"{cells[1]} {cells[2]}"))
+    return tuple(sensor for sensor in sensors if sensor.name)
 
 
 def failed_supplies(sensors: tuple[Sensor, ...]) -> tuple[str, ...]:
-    """Power supplies that report a failure or lost input."""
+    """Return the power supplies that report a failure or lost input."""
     return tuple(
         sensor.name for sensor in sensors if _SUPPLY.search(sensor.name) and _FAILURE.search(sensor.words)
     )
 
 
 def alarms(sensors: tuple[Sensor, ...]) -> tuple[str, ...]:
-    """Sensors beyond a critical limit, with their reading."""
+    """Return the sensors beyond a critical limit, with their reading."""
     return tuple(f"{sensor.name} ({sensor.words})" for sensor in sensors if sensor.state in _BEYOND)
 
 
 def has_supplies(sensors: tuple[Sensor, ...]) -> bool:
-    """Whether any row is about a power supply that could be read."""
+    """Return whether the sensors contain a power supply that could be read."""
     return any(_SUPPLY.search(sensor.name) and sensor.state not in ("ns", "na") for sensor in sensors)

@@ -1,4 +1,4 @@
-"""`lscpu`, as text (old, and with the sections of util-linux 2.37 and newer) or as JSON (`lscpu -J`)."""
+"""Parse `lscpu` as text (old, and with the sections of util-linux 2.37 and newer) or JSON (`lscpu -J`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from probes.parsers.host.cpulist import is_cpu_list
 
 _NODE = re.compile(r"NUMA node(\d{1,5}) CPU\(s\)")
 _MARK = re.compile(
-    r"^ {0,4}(?:NUMA node\(s\)|NUMA node\d{1,5} CPU\(s\)|Core\(s\) per (?:socket|cluster)|Thread\(s\) per core):",
+    r"^ {0,4}(?:NUMA node\(s\)|NUMA node\d{1,5} CPU\(s\)|Core\(s\) per (?:socket|cluster)"
+    r"|Thread\(s\) per core):",
     re.MULTILINE,
 )
 _JSON = re.compile(r"\{\s{0,100}\"lscpu\"\s{0,20}:")
@@ -37,14 +38,14 @@ def recognise(text: str) -> bool:
 
 
 def parse_cpu(text: str) -> Cpu:
-    """The processors. Offline ones do not count."""
+    """Return the processors; offline processors do not count."""
     fields = {name: value for name, value, _ in _fields(text)}
     first = next((line for _, _, line in _fields(text)), 0)
     sockets = _whole(fields.get("Socket(s)"))
     cores = _whole(fields.get("Core(s) per socket"))
     threads = _whole(fields.get("Thread(s) per core"))
     online = fields.get("On-line CPU(s) list", "")
-    total = _listed(online) if is_cpu_list(online) else _whole(fields.get("CPU(s)"))
+    total = _list_size(online) if is_cpu_list(online) else _whole(fields.get("CPU(s)"))
     flags = fields.get("Flags")
     return Cpu(
         model=fields.get("Model name") or NOT_RECORDED,
@@ -63,7 +64,10 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """The nodes by their CPUs. One without CPUs is memory alone: of a GPU, or behind CXL."""
+    """Return the nodes with their CPUs.
+
+    A node without CPUs is memory alone: of a GPU, or behind CXL.
+    """
     nodes: dict[int, NumaNode] = {}
     for name, value, _ in _fields(text):
         match = _NODE.fullmatch(name)
@@ -73,7 +77,7 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 
 
 def _fields(text: str) -> Iterator[tuple[str, str, int]]:
-    """Name, value and line of each field; the line is 0 in JSON."""
+    """Return name, value and line of each field; the line is 0 in JSON."""
     if _JSON.match(text.lstrip()):
         yield from _json_fields(text)
         return
@@ -94,7 +98,7 @@ def _json_fields(text: str) -> Iterator[tuple[str, str, int]]:
         yield field.field.rstrip(":"), (field.data or "").strip(), 0
 
 
-def _listed(text: str) -> int:
+def _list_size(text: str) -> int:
     parts = [part.partition("-") for part in text.split(",")]
     return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
 

@@ -1,4 +1,4 @@
-"""`lsmod`, and /proc/modules, which it prints."""
+"""Parse `lsmod`, and /proc/modules, which it prints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from probes.base.patterns import pattern
 _HEADER = pattern(r"^Module\s+Size\s+Used by\s*$", re.MULTILINE)
 _ROW = pattern(r"([A-Za-z0-9_-]{1,64})\s+(\d{1,12})\s+(-?\d{1,9})(?:\s.*)?")
 _PART = pattern(
-    r"^([a-z][a-z0-9_]{1,63})[ \t]+\d{3,10}[ \t]+-?\d{1,5}(?:[ \t]+(?:-|[a-z][\w,]*)(?:[ \t]+Live[ \t].*)?)?[ \t]*$",
+    r"^([a-z][a-z0-9_]{1,63})[ \t]+\d{3,10}[ \t]+-?\d{1,5}"
+    r"(?:[ \t]+(?:-|[a-z][\w,]*)(?:[ \t]+Live[ \t].*)?)?[ \t]*$",
     re.MULTILINE,
 )
-"""A row of the list, as `lsmod | grep` leaves it without its header."""
+"""A row of the list without its header, as `lsmod | grep` prints it."""
 _OURS = frozenset(
     {
         "nvidia",
@@ -27,6 +28,7 @@ _OURS = frozenset(
         "mlx5_core",
     }
 )
+"""Modules whose rows identify a part of the list."""
 
 
 def recognise(text: str) -> bool:
@@ -36,15 +38,17 @@ def recognise(text: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a module that is not in it is not loaded: a part that somebody cut out begins without the
-    header.
+    """Return whether the list is complete, so that a module that is missing from it is not loaded.
+
+    A part of the list has no header.
     """
     return _HEADER.search(text) is not None
 
 
 def parse_lsmod(text: str) -> tuple[str, ...]:
-    """Loaded modules by name, with underscores, in the order of the text; rows after the header where there
-    is one.
+    """Return the loaded modules by name, with underscores, in the order of the text.
+
+    Rows before a header do not count.
     """
     header = _HEADER.search(text)
     rows = (

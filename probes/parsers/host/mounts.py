@@ -1,4 +1,4 @@
-"""/proc/self/mounts, /proc/self/mountinfo and `df -Pk`."""
+"""Parse /proc/self/mounts, /proc/self/mountinfo and `df -Pk`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Mount(Record, kw_only=True):
 
 
 class MountRoot(Record, kw_only=True):
-    """One line of /proc/self/mountinfo: which part of a filesystem is mounted where."""
+    """One line of /proc/self/mountinfo: a part of a filesystem and the path where it is mounted."""
 
     root: str
     path: str
     kind: str
     options: tuple[str, ...]
-    """Of the superblock: the controllers of a version 1 cgroup mount are among them."""
+    """Options of the superblock, which contain the controllers of a version 1 cgroup mount."""
 
 
 class Space(Record, kw_only=True):
@@ -36,11 +36,11 @@ class Space(Record, kw_only=True):
     path: str
     total_bytes: int
     available_bytes: int
-    """For a process without root's reserve."""
+    """Space for a process without root's reserve."""
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """The mounts in order; of several on one path the last is the one that is seen."""
+    """Return the mounts in order; the last of several mounts on the same path is the visible one."""
     rows = (line.split(" ") for line in text.splitlines())
     by_path = {
         _plain(row[1]): Mount(
@@ -53,7 +53,7 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
 
 
 def parse_mountinfo(text: str) -> tuple[MountRoot, ...]:
-    """The mounts in order (proc(5), /proc/PID/mountinfo)."""
+    """Return the mounts in order (proc(5), /proc/PID/mountinfo)."""
     mounts: list[MountRoot] = []
     for line in text.splitlines():
         left, dash, right = line.partition(" - ")
@@ -71,7 +71,7 @@ def parse_mountinfo(text: str) -> tuple[MountRoot, ...]:
 
 
 def parse_df(text: str) -> tuple[Space, ...]:
-    """The filesystems of `df -Pk`. Lines about filesystems that df could not ask are skipped."""
+    """Return the filesystems of `df -Pk`, without lines about filesystems that df could not query."""
     matches = (_DF.fullmatch(line) for line in text.splitlines())
     return tuple(
         Space(
@@ -86,5 +86,5 @@ def parse_df(text: str) -> tuple[Space, ...]:
 
 
 def _plain(text: str) -> str:
-    """The kernel writes spaces and tabs in paths as octal escapes."""
+    """Return a path with its spaces and tabs, which the kernel prints as octal escapes."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

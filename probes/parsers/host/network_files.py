@@ -1,4 +1,4 @@
-"""/proc/net/route, /proc/net/fib_trie, /proc/net/bonding, /etc/hosts and `ip -j addr`."""
+"""Parse /proc/net/route, /proc/net/fib_trie, /proc/net/bonding, /etc/hosts and `ip -j addr`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCAL = pattern(r"\|--\s+(\d+\.\d+\.\d+\.\d+)[ \t]*\n\s*/32 host LOCAL")
 
 
 class Route(Record, kw_only=True):
-    """One IPv4 route of the main table. Addresses are numbers in host order."""
+    """One IPv4 route of the main table; its addresses are numbers in host order."""
 
     interface: str
     destination: int
@@ -33,7 +33,7 @@ class _IpInterface(msgspec.Struct):
 
 
 def parse_routes(text: str) -> tuple[Route, ...]:
-    """The routes of /proc/net/route that are up."""
+    """Return the routes of /proc/net/route that are up."""
     routes: list[Route] = []
     for line in text.splitlines()[1:]:
         fields = line.split()
@@ -60,14 +60,15 @@ def parse_routes(text: str) -> tuple[Route, ...]:
 
 
 def default_interface(routes: tuple[Route, ...]) -> str | None:
-    """The interface of the default route with the lowest metric."""
+    """Return the interface of the default route with the lowest metric."""
     defaults = [route for route in routes if route.mask == 0 and route.destination == 0]
     return min(defaults, key=lambda route: route.metric).interface if defaults else None
 
 
 def parse_default_ipv6(text: str) -> str | None:
-    """The interface of the default route in /proc/net/ipv6_route with the lowest metric; `lo` holds the
-    unreachable one.
+    """Return the interface of the default route with the lowest metric in /proc/net/ipv6_route.
+
+    `lo` is left out because it has the unreachable route.
     """
     best: tuple[int, str] | None = None
     for line in text.splitlines():
@@ -82,7 +83,7 @@ def parse_default_ipv6(text: str) -> str | None:
 
 
 def parse_ip_addresses(text: str) -> dict[str, tuple[str, ...]] | Unknown:
-    """Addresses with prefix length by interface, from `ip -j addr`."""
+    """Return addresses with prefix length by interface, from `ip -j addr`."""
     try:
         interfaces = msgspec.json.decode(text, type=list[_IpInterface])
     except (msgspec.DecodeError, RecursionError) as error:
@@ -99,20 +100,22 @@ def parse_ip_addresses(text: str) -> dict[str, tuple[str, ...]] | Unknown:
 
 
 def local_addresses(fib_trie: str) -> tuple[str, ...]:
-    """The machine's own IPv4 addresses, in order, from /proc/net/fib_trie. It does not say on which
-    interface.
+    """Return the machine's own IPv4 addresses, in order, from /proc/net/fib_trie.
+
+    The file does not contain their interfaces.
     """
     return tuple(dict.fromkeys(match[1] for match in _LOCAL.finditer(fib_trie)))
 
 
 def addresses_by_route(addresses: tuple[str, ...], routes: tuple[Route, ...]) -> dict[str, tuple[str, ...]]:
-    """Addresses by interface, for each address that lies in the directly connected network of exactly one
-    interface.
+    """Return addresses by interface.
+
+    An address is included if it lies in the directly connected network of exactly one interface.
     """
-    found: dict[str, list[str]] = {}
+    by_interface: dict[str, list[str]] = {}
     for address in addresses:
         value = _ipv4(address)
-        near = [
+        local_routes = [
             route
             for route in routes
             if not route.has_gateway
@@ -120,38 +123,38 @@ def addresses_by_route(addresses: tuple[str, ...], routes: tuple[Route, ...]) ->
             and value is not None
             and value & route.mask == route.destination
         ]
-        interfaces = {route.interface for route in near}
+        interfaces = {route.interface for route in local_routes}
         if len(interfaces) == 1:
-            prefix = max(route.mask.bit_count() for route in near)
-            found.setdefault(interfaces.pop(), []).append(f"{address}/{prefix}")
-    return {name: tuple(values) for name, values in found.items()}
+            prefix = max(route.mask.bit_count() for route in local_routes)
+            by_interface.setdefault(interfaces.pop(), []).append(f"{address}/{prefix}")
+    return {name: tuple(values) for name, values in by_interface.items()}
 
 
 def parse_bonding(text: str) -> dict[str, bool]:
-    """Whether the link of each member is up, from a file of /proc/net/bonding."""
-    found: dict[str, bool] = {}
+    """Return whether the link of each member is up, from a file of /proc/net/bonding."""
+    is_up_by_member: dict[str, bool] = {}
     member = ""
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if name.strip() == "Slave Interface":
             member = value.strip()
         elif name.strip() == "MII Status" and colon and member:
-            found.setdefault(member, value.strip() == "up")
-    return found
+            is_up_by_member.setdefault(member, value.strip() == "up")
+    return is_up_by_member
 
 
 def parse_hosts(text: str, name: str) -> tuple[str, ...]:
-    """The addresses that /etc/hosts gives to `name`."""
-    found: list[str] = []
+    """Return the addresses of `name` in /etc/hosts."""
+    addresses: list[str] = []
     for line in text.splitlines():
         fields = line.partition("#")[0].split()
         if any(alias.lower() == name.lower() for alias in fields[1:]):
-            found.append(fields[0])
-    return tuple(dict.fromkeys(found))
+            addresses.append(fields[0])
+    return tuple(dict.fromkeys(addresses))
 
 
 def parse_ahosts(text: str) -> tuple[str, ...]:
-    """The addresses of `getent ahosts`, each once."""
+    """Return the addresses of `getent ahosts`, each once."""
     return tuple(dict.fromkeys(line.split()[0] for line in text.splitlines() if line.strip()))
 
 
@@ -163,5 +166,8 @@ def _ipv4(text: str) -> int | None:
 
 
 def _swap(value: int) -> int:
-    """The kernel prints the number as a little-endian machine reads network order."""
+    """Return an address in host order.
+
+    The kernel prints the number as a little-endian machine reads network order.
+    """
     return int.from_bytes(value.to_bytes(4, "little"), "big")

@@ -1,6 +1,4 @@
-"""What is installed: the loader's cache, package queries, `systemctl show`, IMEX, and versions that other
-outputs mention.
-"""
+"""Parse lists of installed software: loader's cache, packages, `systemctl show`, IMEX, mentioned versions."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ from probes.base.record import Reason, Record, Unknown
 _NVIDIA_SMI = pattern(r"(Driver|CUDA) Version\s*:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
 _LIBRARY_MISMATCH = pattern(r"NVML library version:\s*(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
 _LOADING = pattern(
-    r"NVRM: loading NVIDIA UNIX (Open )?(?:\S{1,20} )?Kernel Module(?: for \S{1,20})?\s{1,8}(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)"
+    r"NVRM: loading NVIDIA UNIX (Open )?(?:\S{1,20} )?Kernel Module(?: for \S{1,20})?"
+    r"\s{1,8}(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)"
 )
 _LINUX = pattern(r"\] Linux version (\d\S{1,60}) ")
 _LIBRARY = pattern(r"\.so\.(\d{1,6}(?:\.\d{1,6}){1,3})$")
@@ -24,50 +23,52 @@ _LONGEST_NAME = 4096
 
 
 def parse_ld_cache(data: bytes, beginning: str) -> tuple[str, ...]:
-    """Paths of the libraries in /etc/ld.so.cache whose file name begins so, in the order in which the loader
-    finds them.
+    """Return the paths of libraries in /etc/ld.so.cache whose file name starts with `beginning`.
+
+    They are in the order in which the loader finds them.
     """
-    wanted = f"/{beginning}".encode()
+    name_start = f"/{beginning}".encode()
     paths: list[str] = []
-    position = data.find(wanted)
+    position = data.find(name_start)
     while position >= 0:
         start = data.rfind(b"\0", max(0, position - _LONGEST_NAME), position) + 1
         end = data.find(b"\0", position, position + _LONGEST_NAME)
         if start and end > 0 and data[start : start + 1] == b"/" and b"/" not in data[position + 1 : end]:
             paths.append(data[start:end].decode("utf-8", "replace"))
-        position = data.find(wanted, position + 1)
+        position = data.find(name_start, position + 1)
     return tuple(dict.fromkeys(paths))
 
 
 def library_version(path: str) -> str | Unknown:
-    """4.2.3 of .../libdcgm.so.4.2.3."""
+    """Return the version of a library's path: `4.2.3` for `.../libdcgm.so.4.2.3`."""
     match = _LIBRARY.search(path)
     return match[1] if match else Unknown(Reason.NOT_SUPPORTED, f"{path[:120]} does not state a version")
 
 
 def parse_packages(text: str) -> dict[str, str]:
-    """Versions by package of lines `name version`, as dpkg-query and rpm are asked to print them."""
+    """Return versions by package from lines `name version`, the format requested from dpkg-query and rpm."""
     rows = (line.split() for line in text.splitlines())
     return {row[0]: row[1] for row in rows if len(row) == 2 and row[1][:1].isdigit()}
 
 
 def parse_units(text: str) -> dict[str, str]:
-    """States by unit, without `.service`, of `systemctl show -p Id,LoadState,ActiveState`; absent units are
-    left out.
+    """Return states by unit, without `.service`, of `systemctl show -p Id,LoadState,ActiveState`.
+
+    Absent units are left out.
     """
-    found: dict[str, str] = {}
+    states: dict[str, str] = {}
     for block in text.split("\n\n"):
         fields = {
             name: value.strip() for name, _, value in (line.partition("=") for line in block.splitlines())
         }
         unit, state = fields.get("Id", ""), fields.get("ActiveState", "")
         if unit and state and fields.get("LoadState") != "not-found":
-            found[unit.removesuffix(".service")] = state
-    return found
+            states[unit.removesuffix(".service")] = state
+    return states
 
 
 def parse_imex(text: str) -> str | Unknown:
-    """The state of the domain of `nvidia-imex-ctl -N`."""
+    """Return the state of the domain of `nvidia-imex-ctl -N`."""
     match = _IMEX.search(text)
     return (
         match[1].upper() if match else Unknown(Reason.UNPARSABLE, f"nvidia-imex-ctl: {text.strip()[:60]!r}")
@@ -75,13 +76,13 @@ def parse_imex(text: str) -> str | Unknown:
 
 
 def parse_efa_packages(text: str) -> str | Unknown:
-    """libfabric's version of /opt/amazon/efa_installed_packages."""
+    """Return libfabric's version of /opt/amazon/efa_installed_packages."""
     match = _EFA_LIBFABRIC.search(text)
     return match[1] if match else Unknown(Reason.UNPARSABLE, "efa_installed_packages names no libfabric")
 
 
 class Mentioned(Record, kw_only=True):
-    """Versions that a text mentions beside what it is about. None where it does not."""
+    """Versions that a text about something else mentions; None for a version that it does not contain."""
 
     driver: str | None = None
     driver_open: bool | None = None
@@ -91,7 +92,7 @@ class Mentioned(Record, kw_only=True):
 
 
 def parse_mentioned(text: str) -> Mentioned:
-    """Of an output of nvidia-smi, one of its errors, or a kernel log; of several starts in a log the last."""
+    """Return the versions in an output or error of nvidia-smi, or of the last start in a kernel log."""
     smi = {match[1]: match[2] for match in _NVIDIA_SMI.finditer(text[:20_000])}
     mismatch = _LIBRARY_MISMATCH.search(text[:20_000])
     loads = list(_LOADING.finditer(text)) if "NVRM: loading" in text else []

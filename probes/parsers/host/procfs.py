@@ -1,4 +1,4 @@
-"""Small files of /proc: meminfo, limits, cpuinfo, status, cgroup."""
+"""Parse small files of /proc: meminfo, limits, cpuinfo, status, cgroup."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _ARM_PARTS = {
     "0xd49": "Arm Neoverse N2",
     "0xd4f": "Arm Neoverse V2",
 }
-"""`CPU part` of implementer 0x41 (Arm): util-linux 01e2697, sys-utils/lscpu-arm.c, read 2026-11. Grace is a
-Neoverse V2.
+"""Models by `CPU part` of implementer 0x41 (Arm). Grace is a Neoverse V2.
+
+Source: util-linux 01e2697, sys-utils/lscpu-arm.c, read 2026-11.
 """
 
 TRAINING_FLAGS = (
@@ -38,31 +39,32 @@ TRAINING_FLAGS = (
     "bf16",
     "i8mm",
 )
-"""Instruction sets that PyTorch's CPU kernels choose between, by their names in /proc/cpuinfo."""
+"""Instruction sets between which PyTorch's CPU kernels choose, by their names in /proc/cpuinfo."""
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """Bytes by name, from /proc/meminfo or a NUMA node's meminfo. Counts without a unit (HugePages_Total) are
-    left out.
+    """Return bytes by name, from /proc/meminfo or a NUMA node's meminfo.
+
+    Counts without a unit (HugePages_Total) are left out.
     """
     return {match[1]: int(match[2]) * KIB for match in _MEMINFO.finditer(text)}
 
 
 def parse_huge_pages(text: str) -> int | Unknown:
-    """How many huge pages are set aside, from /proc/meminfo."""
+    """Return the number of reserved huge pages, from /proc/meminfo."""
     match = _HUGE_PAGES.search(text)
     return int(match[1]) if match else Unknown(Reason.NOT_SUPPORTED, "/proc/meminfo counts no huge pages")
 
 
 def parse_limits(text: str) -> dict[str, int | Literal["unlimited"]]:
-    """The soft limits of /proc/PID/limits by their printed names: `Max locked memory`."""
+    """Return the soft limits of /proc/PID/limits by their printed names, such as `Max locked memory`."""
     return {
         match[1]: "unlimited" if match[2] == "unlimited" else int(match[2]) for match in _LIMIT.finditer(text)
     }
 
 
 def parse_status(text: str) -> dict[str, str]:
-    """/proc/PID/status: values by name."""
+    """Return the values of /proc/PID/status by name."""
     return {
         name: value.strip()
         for name, colon, value in (line.partition(":") for line in text.splitlines())
@@ -71,14 +73,14 @@ def parse_status(text: str) -> dict[str, str]:
 
 
 def parse_listening(text: str) -> frozenset[int]:
-    """Ports on which somebody listens, from /proc/net/tcp."""
+    """Return the ports on which a program listens, from /proc/net/tcp."""
     rows = (line.split() for line in text.splitlines())
     ports = (row[1].rpartition(":")[2] for row in rows if len(row) > 3 and row[3] == "0A")
     return frozenset(int(port, 16) for port in ports if re.fullmatch(r"[0-9A-Fa-f]{4}", port))
 
 
 class CpuInfo(Record, kw_only=True):
-    """What /proc/cpuinfo says. Counts of sockets and cores are only there on x86 and POWER."""
+    """Content of /proc/cpuinfo, which counts sockets and cores only on x86 and POWER."""
 
     model: str | Unknown
     architecture: str | Unknown
@@ -91,7 +93,7 @@ class CpuInfo(Record, kw_only=True):
 
 
 def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
-    """The processors of /proc/cpuinfo; Unknown where it lists none."""
+    """Return the processors of /proc/cpuinfo; Unknown if it lists none."""
     blocks = [_fields(block.splitlines()) for block in re.split(r"\n\s*\n", text)]
     cpus = [block for block in blocks if block.get("processor", "").isdigit()]
     if not cpus:
@@ -103,13 +105,13 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
     cores = {
         (cpu["physical id"], cpu["core id"]) for cpu in cpus if "physical id" in cpu and "core id" in cpu
     }
-    silent = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not state it on this architecture")
+    not_stated = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not state it on this architecture")
     return CpuInfo(
         model=first.get("model name") or first.get("cpu", "").partition(",")[0] or _arm_model(first),
         architecture=_architecture(first, words),
         logical_cpus=len(cpus),
-        sockets=len(packages) or silent,
-        physical_cores=len(cores) or silent,
+        sockets=len(packages) or not_stated,
+        physical_cores=len(cores) or not_stated,
         flags=tuple(flag for flag in TRAINING_FLAGS if flag in words),
         hypervisor="hypervisor" in words
         if is_x86
@@ -130,7 +132,7 @@ def _arm_model(cpu: dict[str, str]) -> str | Unknown:
 
 
 def _architecture(cpu: dict[str, str], words: set[str]) -> str | Unknown:
-    """As `uname -m` prints it. 64-bit x86 shows `lm` (long mode)."""
+    """Return the architecture as `uname -m` prints it; 64-bit x86 has the flag `lm` (long mode)."""
     if "flags" in cpu:
         return "x86_64" if "lm" in words else "i686"
     if cpu.get("CPU architecture") == "8":
@@ -141,15 +143,15 @@ def _architecture(cpu: dict[str, str], words: set[str]) -> str | Unknown:
 
 
 class CgroupPath(Record, kw_only=True):
-    """Where this process stands in one hierarchy."""
+    """Place of a process in one cgroup hierarchy."""
 
     controllers: tuple[str, ...]
-    """Empty for the unified hierarchy (version 2)."""
+    """Controllers of the hierarchy; empty for the unified hierarchy (version 2)."""
     path: str
 
 
 def parse_cgroup(text: str) -> tuple[CgroupPath, ...]:
-    """/proc/PID/cgroup: `0::/user.slice` and `4:memory:/job`."""
+    """Return the places in /proc/PID/cgroup, whose lines are `0::/user.slice` or `4:memory:/job`."""
     rows = (line.split(":", 2) for line in text.splitlines())
     return tuple(
         CgroupPath(controllers=tuple(name for name in row[1].split(",") if name), path=row[2])

@@ -1,7 +1,7 @@
-"""Slurm's configuration files: slurm.conf, cgroup.conf and gres.conf.
+"""Parse Slurm's configuration files: slurm.conf, cgroup.conf and gres.conf.
 
-Source of the syntax: slurm.conf(5), gres.conf(5), cgroup.conf(5) of Slurm 24.05: names in any case, `#`
-begins a comment, a backslash at the end of a line continues it.
+Names may have any case, `#` begins a comment, and a backslash at the end of a line continues it. Source of
+the syntax: slurm.conf(5), gres.conf(5), cgroup.conf(5) of Slurm 24.05.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _LONGEST = 400_000
 
 
 def parse_lines(text: str) -> tuple[dict[str, str], ...]:
-    """The `Name=value` pairs of every line, with names in lower case."""
-    whole = text[:_LONGEST].replace("\\\n", " ")
-    lines = (line.partition("#")[0] for line in whole.splitlines())
+    """Return the `Name=value` pairs of every line, with names in lower case."""
+    joined_text = text[:_LONGEST].replace("\\\n", " ")
+    lines = (line.partition("#")[0] for line in joined_text.splitlines())
     rows = (
         {match[1].lower(): match[2] for match in _PAIR.finditer(line[:8000])} for line in lines if "=" in line
     )
@@ -25,30 +25,30 @@ def parse_lines(text: str) -> tuple[dict[str, str], ...]:
 
 
 def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
-    """The wanted settings that a file has, by their usual spelling."""
-    found: dict[str, str] = {}
+    """Return those settings of a file whose names are in `names`, by their usual spelling."""
+    settings: dict[str, str] = {}
     for row in parse_lines(text):
         first = next(iter(row))
-        found.update({name: row[first] for name in names if name.lower() == first})
-    return found
+        settings.update({name: row[first] for name in names if name.lower() == first})
+    return settings
 
 
 def gpus_of_node(text: str, host: str) -> int | None:
-    """GPUs that slurm.conf gives the node: 0 where its line names none, None where no line is about it."""
+    """Return the GPUs of a node in slurm.conf: 0 if its line names none, None if there is no line for it."""
     default = ""
     for row in parse_lines(text):
         names = row.get("nodename")
         if names is None:
             continue
-        if names.upper() == "DEFAULT":
+        if names.upper() == "DEFAULT":  # The line sets the values of the lines after it.
             default = row.get("gres", default)
-        elif holds(names, host):
+        elif contains_host(names, host):
             return sum(int(count) for count in _GPUS.findall(row.get("gres", default)))
     return None
 
 
-def holds(hostlist: str, host: str) -> bool:
-    """Whether `node[01-16,20],login` names the host."""
+def contains_host(hostlist: str, host: str) -> bool:
+    """Return whether a list such as `node[01-16,20],login` contains the host."""
     for match in _PART.finditer(hostlist):
         prefix, ranges, suffix = match[1], match[2], match[3] or ""
         if ranges is None:
@@ -64,7 +64,7 @@ def holds(hostlist: str, host: str) -> bool:
 
 
 def _in_ranges(digits: str, ranges: str) -> bool:
-    """Numbers are written with as many digits as the first of their range."""
+    """Return whether a number is in the ranges; it has as many digits as the first number of its range."""
     if not digits.isdecimal() or len(digits) > 9:
         return False
     for part in ranges.split(","):

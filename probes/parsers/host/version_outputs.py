@@ -1,4 +1,4 @@
-"""Version numbers out of files and `--version` outputs."""
+"""Read version numbers from files and `--version` outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DriverModule(Record, kw_only=True):
 
 
 def parse_driver_module(text: str) -> DriverModule | Unknown:
-    """/proc/driver/nvidia/version."""
+    """Return the loaded module from /proc/driver/nvidia/version."""
     match = _DRIVER.search(text)
     if match is None:
         return Unknown(Reason.UNPARSABLE, f"/proc/driver/nvidia/version: {text[:60]!r}")
@@ -50,14 +50,14 @@ def parse_driver_module(text: str) -> DriverModule | Unknown:
 
 
 def cuda_version(number: int) -> str | Unknown:
-    """`12.8` for NVML's 12080 (1000 x major + 10 x minor)."""
+    """Return a CUDA version from NVML's number (1000 x major + 10 x minor): `12.8` for 12080."""
     if number < 1000:
         return Unknown(Reason.UNPARSABLE, f"CUDA version number {number}")
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def toolkit_version(text: str) -> str | Unknown:
-    """The toolkit of its version.json."""
+    """Return the version of the CUDA toolkit from its version.json."""
     try:
         return msgspec.json.decode(text, type=_CudaJson).cuda.version
     except (msgspec.DecodeError, RecursionError) as error:
@@ -65,17 +65,17 @@ def toolkit_version(text: str) -> str | Unknown:
 
 
 def nvcc_version(text: str) -> str | Unknown:
-    """The toolkit of `nvcc --version`."""
+    """Return the version of the CUDA toolkit from `nvcc --version`."""
     return _first(_NVCC, text, "nvcc --version")
 
 
 def nccl_library_version(path: str) -> str | Unknown:
-    """2.27.3 of .../libnccl.so.2.27.3."""
+    """Return the version of a path of libnccl: `2.27.3` for `.../libnccl.so.2.27.3`."""
     return _first(_NCCL_LIBRARY, path, "the path of libnccl")
 
 
 def mpi_version(text: str) -> str | Unknown:
-    """Implementation and version: `Open MPI 4.1.6`."""
+    """Return implementation and version: `Open MPI 4.1.6`."""
     for words, name in _MPI:
         if (match := words.search(text)) is not None:
             return f"{name} {match[1]}"
@@ -83,12 +83,12 @@ def mpi_version(text: str) -> str | Unknown:
 
 
 def slurm_version(text: str) -> str | Unknown:
-    """23.11.4 of `slurm 23.11.4` and `slurm-wlm 23.11.4`."""
+    """Return the version of `slurm 23.11.4` or `slurm-wlm 23.11.4`: `23.11.4`."""
     return _first(_SLURM, text, "the Slurm version")
 
 
 def python_assignments(text: str) -> dict[str, str | None]:
-    """Module-level strings and Nones of a generated file like torch/version.py."""
+    """Return module-level strings and Nones of a generated file like torch/version.py."""
     return {
         match[1]: None if match[4] else match[2] or match[3] or ""
         for match in _PYTHON_ASSIGNMENT.finditer(text)
@@ -96,7 +96,7 @@ def python_assignments(text: str) -> dict[str, str | None]:
 
 
 def os_name(text: str) -> str | Unknown:
-    """The name of a distribution from its os-release file: `Ubuntu 22.04.4 LTS`."""
+    """Return the name of a distribution from its os-release file: `Ubuntu 22.04.4 LTS`."""
     fields = {match[1]: match[2] or match[3] or match[4] or "" for match in _OS_RELEASE.finditer(text)}
     name = fields.get("PRETTY_NAME") or " ".join(filter(None, (fields.get("NAME"), fields.get("VERSION_ID"))))
     return name or Unknown(Reason.UNPARSABLE, "os-release names no distribution")

@@ -1,8 +1,8 @@
-"""What a line of the kernel log says, as typed records: one small record for each kind of line.
+"""Typed records of the kernel log: one small record for each kind of line.
 
-The rows that read them stand in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
-`kernel_grammar.py`. `check` counts these records into events (`kernel_log.py`); `explain` makes events of its
-own of them (`probes/logs/readers/kernel_lines.py`).
+The rows that read them are in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
+`kernel_grammar.py`. `check` counts these records into events (`kernel_log.py`); `explain` turns them into its
+own events (`probes/logs/readers/kernel_lines.py`).
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ from probes.facts.observed import EventKind
 
 
 class KernelEvent(Record, kw_only=True):
-    """One thing that the kernel says in one line."""
+    """The content of one line of the kernel."""
 
     kind: ClassVar[EventKind]
     """The kind of event among the facts of a machine."""
     message: str
-    """The line without what stands before it, or the part of it that is worth showing."""
+    """The line without its prefix, or the part of it that is worth showing."""
     device: str | None = None
-    """PCI address without function (`0000:9b:00`), network interface, disk or server; None where the line
-    names none.
-    """
+    """PCI address without function (`0000:9b:00`), network interface, disk or server; else None."""
     fatal: bool | None = None
-    """None where the line has no word for it."""
+    """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
     """Lines of one kind and device that differ in this are different events."""
     view: str = ""
-    """Who reports it. Where several report the same thing, only the one with the most lines counts."""
+    """The reporter. If several report the same thing, only the reporter with the most lines counts."""
     adds: bool = True
-    """False for a line that goes on with an event of the lines before it."""
+    """False for a line that continues an event of the lines before it."""
 
 
 class XidError(KernelEvent, kw_only=True):
@@ -40,14 +38,14 @@ class XidError(KernelEvent, kw_only=True):
     kind: ClassVar[EventKind] = "xid"
     xid: int
     sub_code: int | None = None
-    """Of an NVLink 5 Xid (144 to 150): which fault of its unit."""
+    """Fault of the unit, for an NVLink 5 Xid (144 to 150)."""
     unit: str | None = None
-    """The part of the NVLink 5 logic that reports it: `NETIR_LINK_EVT`."""
+    """The part of the NVLink 5 logic that reports the error: `NETIR_LINK_EVT`."""
     link: int | None = None
     caused_by: int | None = None
     """The earlier Xid for which the driver stopped the program."""
     action: str | None = None
-    """What the driver asks for from now on: `0x1 (GPU Reset Required)`."""
+    """Recovery action that the driver requests from now on: `0x1 (GPU Reset Required)`."""
     pid: int | None = None
     process: str | None = None
 
@@ -61,11 +59,11 @@ class SwitchError(KernelEvent, kw_only=True):
 
 
 class DriverComplaint(KernelEvent, kw_only=True):
-    """A complaint of the GPU driver without a number; `variant` names which."""
+    """An error of the GPU driver without a number; `variant` names it."""
 
     kind: ClassVar[EventKind] = "nvrm"
     client: str | None = None
-    """Version of the library, where it differs from that of the module."""
+    """Version of the library, if it differs from the version of the module."""
     module: str | None = None
 
 
@@ -76,13 +74,13 @@ class FirmwareTimeout(KernelEvent, kw_only=True):
 
 
 class SwitchComplaint(KernelEvent, kw_only=True):
-    """A complaint of the NVSwitch driver without a number."""
+    """An error of the NVSwitch driver without a number."""
 
     kind: ClassVar[EventKind] = "nvswitch"
 
 
 class PeermemComplaint(KernelEvent, kw_only=True):
-    """A complaint of nvidia-peermem; `variant` is `context`, `load` or `other`."""
+    """An error of nvidia-peermem; `variant` is `context`, `load` or `other`."""
 
     kind: ClassVar[EventKind] = "peermem"
 
@@ -100,9 +98,9 @@ class PcieLimited(KernelEvent, kw_only=True):
     kind: ClassVar[EventKind] = "pcie-limited"
     available_gbit_per_s: float
     link: str | None = None
-    """What limits it: `16.0 GT/s PCIe x16`; None where the line was cut."""
+    """The link that limits the card: `16.0 GT/s PCIe x16`; None if the line was cut."""
     limited_by: str | None = None
-    """The PCI address of the link that limits it."""
+    """PCI address of the link that limits the card."""
     capable_gbit_per_s: float | None = None
 
 
@@ -119,11 +117,11 @@ class PcieError(KernelEvent, kw_only=True):
 
     kind: ClassVar[EventKind] = "pcie-error"
     is_unplugged: bool = False
-    """True where a slot for hot plugging lost its link or has no card, as empty slots say at each boot."""
+    """True if a slot for hot plugging lost its link or has no card, as empty slots report at each boot."""
 
 
 class SlotPower(KernelEvent, kw_only=True):
-    """A card that finds too little power on its slot."""
+    """A card whose slot provides too little power."""
 
     kind: ClassVar[EventKind] = "slot-power"
 
@@ -149,7 +147,7 @@ class LinkUp(KernelEvent, kw_only=True):
 
 
 class CableFault(KernelEvent, kw_only=True):
-    """A cable or module that is missing, at fault or too hot; `variant` says which."""
+    """A cable or module that is missing, faulty or too hot; `variant` names the problem."""
 
     kind: ClassVar[EventKind] = "cable"
 
@@ -170,30 +168,30 @@ class NicFirmware(KernelEvent, kw_only=True):
 
 
 class FullTable(KernelEvent, kw_only=True):
-    """A table of the kernel that is full; `variant` names which."""
+    """A full table of the kernel; `variant` names it."""
 
     kind: ClassVar[EventKind] = "kernel-limit"
 
 
 class OutOfMemory(KernelEvent, kw_only=True):
-    """A process that the kernel killed for want of memory, or that called for it."""
+    """A process that the kernel killed to free memory, or that called the killer."""
 
     kind: ClassVar[EventKind] = "out-of-memory"
     process: str | None = None
     victim: int | None = None
-    """Process id."""
+    """Process id of the killed process."""
     scope: str | None = None
     """`cgroup` or `host`."""
 
 
 class Lockup(KernelEvent, kw_only=True):
-    """A processor or task that stood still; `variant` says which."""
+    """A processor or task that made no progress; `variant` names the kind."""
 
     kind: ClassVar[EventKind] = "lockup"
 
 
 class MachineCheck(KernelEvent, kw_only=True):
-    """An error of processor or memory; `variant` says how bad, or where it stands."""
+    """An error of processor or memory; `variant` is its severity or its place."""
 
     kind: ClassVar[EventKind] = "machine-check"
 
@@ -211,7 +209,7 @@ class FileServerBack(KernelEvent, kw_only=True):
 
 
 class StorageError(KernelEvent, kw_only=True):
-    """A disk that fails or complains."""
+    """A disk that fails or reports errors."""
 
     kind: ClassVar[EventKind] = "storage"
 

@@ -1,5 +1,6 @@
-"""Small files of the kernel that say how it is set: command line, memory blocks, processes, capabilities,
-logind's settings.
+"""Parse small files about the kernel's settings.
+
+These are the command line, memory blocks, processes, capabilities and logind's settings.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from probes.base.record import Reason, Record, Unknown
 
 _BRACKETED = pattern(r"\[([\w-]{1,40})\]")
 _FIRST_ORDER = {11: 8, 12: 6, 14: 4}
-"""The first order of at least 1 MiB by the number of orders: with pages of 4 KiB the kernel lists 11, with 16
-KiB 12, with 64 KiB 14 (Linux 6.12, arch/arm64/Kconfig, ARCH_FORCE_MAX_ORDER, and mmzone.h).
+"""The first order of at least 1 MiB by the number of orders.
+
+The kernel lists 11 orders with pages of 4 KiB, 12 with 16 KiB and 14 with 64 KiB (Linux 6.12,
+arch/arm64/Kconfig, ARCH_FORCE_MAX_ORDER, and mmzone.h).
 """
 _STAT = pattern(r"(\d{1,9}) \((.{0,64})\) ([A-Za-z])", re.DOTALL)
 _ARGUMENT = pattern(r"(\w{1,40})\s*=\s*(.*?)\s*", re.DOTALL)
@@ -55,17 +58,17 @@ CAPABILITIES = (
     *("mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf"),
     "checkpoint_restore",
 )
-"""By bit, from 0 (linux/capability.h of Linux 6.12)."""
+"""Names by bit, from 0 (linux/capability.h of Linux 6.12)."""
 
 
 def parse_chosen(text: str) -> str | Unknown:
-    """The word in brackets of a file like `always [madvise] never`."""
+    """Return the word in brackets of a file like `always [madvise] never`."""
     match = _BRACKETED.search(text)
     return match[1] if match else Unknown(Reason.UNPARSABLE, f"no choice in {text[:60]!r}")
 
 
 def parse_buddyinfo(text: str) -> int | Unknown:
-    """Free blocks of 1 MiB and more in the zones Normal of all nodes."""
+    """Return the number of free blocks of 1 MiB and more in the zones Normal of all nodes."""
     total: int | None = None
     for line in text.splitlines():
         _, zone, rest = line.partition("zone")
@@ -80,33 +83,27 @@ def parse_buddyinfo(text: str) -> int | Unknown:
 
 
 def iommu_of_command_line(text: str) -> str | None:
-    """`off` or `passthrough` or `translated` where the command line decides it; None where it leaves it to
-    the kernel.
+    """Return `off`, `passthrough` or `translated`; None if the command line does not decide it.
 
-    `intel_iommu=on` alone does not: distributions build different defaults (Linux 6.12,
+    `intel_iommu=on` alone does not decide it: distributions build different defaults (Linux 6.12,
     kernel-parameters.txt).
     """
-    found: str | None = None
+    mode: str | None = None
     for word in text.split():
         name, _, value = word.partition("=")
         values = value.split(",")
         if name in ("iommu", "intel_iommu", "amd_iommu") and "off" in values:
             return "off"
-        if (name == "iommu" and "pt" in values) or (
-            name == "iommu.passthrough" and value in ("1", "y", "on")
-        ):
-            found = "passthrough"
-        elif (name == "iommu" and "nopt" in values) or (
-            name == "iommu.passthrough" and value in ("0", "n", "off")
-        ):
-            found = "translated"
-    return found
+        is_passthrough = name == "iommu.passthrough"
+        if (name == "iommu" and "pt" in values) or (is_passthrough and value in ("1", "y", "on")):
+            mode = "passthrough"
+        elif (name == "iommu" and "nopt" in values) or (is_passthrough and value in ("0", "n", "off")):
+            mode = "translated"
+    return mode
 
 
 def iommu_of_types(types: Iterable[str]) -> str | None:
-    """The mode that the domain types of the groups show, the strictest of them; None without a type that
-    tells.
-    """
+    """Return the strictest mode among the domain types of the groups; None if no type shows a mode."""
     kinds = {kind.strip() for kind in types}
     if any(kind.startswith("DMA") for kind in kinds):
         return "translated"
@@ -114,7 +111,7 @@ def iommu_of_types(types: Iterable[str]) -> str | None:
 
 
 class BootLog(Record, kw_only=True):
-    """What a kernel log says about the start. None where it does not."""
+    """Values of the last start in a kernel log; None for a value that the log does not contain."""
 
     command_line: str | None
     iommu: str | None
@@ -122,7 +119,7 @@ class BootLog(Record, kw_only=True):
 
 
 def parse_boot_log(text: str) -> BootLog:
-    """The last start in a kernel log."""
+    """Return the values of the last start in a kernel log."""
     command_line, iommu, clock = (
         _last(pattern, text) for pattern in (_LOG_COMMAND_LINE, _LOG_IOMMU, _LOG_CLOCK)
     )
@@ -130,10 +127,8 @@ def parse_boot_log(text: str) -> BootLog:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    found = None
-    for match in pattern.finditer(text):
-        found = match[1].strip()
-    return found
+    values = pattern.findall(text)
+    return values[-1].strip() if values else None
 
 
 class Process(Record, kw_only=True):
@@ -146,13 +141,13 @@ class Process(Record, kw_only=True):
 
 
 def parse_process(text: str) -> Process | None:
-    """The first fields; the name may hold blanks and brackets."""
+    """Return the first fields, of which the name may contain blanks and brackets; None for other text."""
     match = _STAT.match(text[:200])
     return Process(pid=int(match[1]), name=match[2], state=match[3]) if match else None
 
 
 def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
-    """Names of the bits of `CapEff`, which is hexadecimal."""
+    """Return the names of the bits of `CapEff`, which is hexadecimal."""
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", mask):
         return Unknown(Reason.UNPARSABLE, f"capabilities {mask[:40]!r}")
     bits = int(mask, 16)
@@ -160,12 +155,12 @@ def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
 
 
 def parse_settings(text: str, section: str) -> dict[str, str]:
-    """`Name=value` of one section of a systemd file; of several lines the last counts."""
+    """Return `Name=value` of one section of a systemd file; the last of several lines counts."""
     return dict(_settings(text, section, comments=False))
 
 
 def parse_commented(text: str, section: str) -> dict[str, str]:
-    """The settings that stand as comments: systemd's files show what was compiled in that way."""
+    """Return the settings in comments, with which systemd's files show the compiled-in values."""
     return dict(_settings(text, section, comments=True))
 
 
@@ -187,7 +182,7 @@ def _settings(text: str, section: str, *, comments: bool) -> Iterator[tuple[str,
 
 
 def parse_switch(text: str) -> bool | Unknown:
-    """systemd's booleans."""
+    """Return a boolean of systemd."""
     word = text.strip().lower()
     if word in ("1", "yes", "y", "true", "t", "on"):
         return True

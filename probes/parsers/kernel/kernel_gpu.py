@@ -1,4 +1,4 @@
-"""Rows of the kernel log's grammar: what the drivers of GPUs and NVSwitches write."""
+"""Rows of the kernel log's grammar for the drivers of GPUs and NVSwitches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NVLINK_UNIT = pattern(r"^\s{0,4}([A-Z][A-Z0-9_/]{2,40}) ")
 _LINK = pattern(r"\b[Ll]ink (\d{1,3})\b")
 _PROCESS = pattern(r"\bpid=['\"]?(\d{1,10})['\"]?(?:, name=([^,\n]{1,60}))?")
 _OLD_PROCESS = pattern(r"^\s{0,4}(\d{1,10}),")
-"""Drivers before 2020 print the process id behind the number, without a name."""
+"""Process id behind the number without a name, as drivers before 2020 print it."""
 _GPU_ADDRESS = pattern(r"\b([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b(?![0-9A-Fa-f:])")
 _VERSIONS = pattern(
     r"client has the version ([\d.]{3,16}).{0,80}?module has the version ([\d.]{3,16})", re.DOTALL
@@ -44,7 +44,7 @@ _PEERMEM_LOAD = pattern(
 
 
 def pci_device(address: str) -> str:
-    """Return `00000000:9B:00` and the old `009B:00` as `0000:9b:00`."""
+    """Return an address as `0000:9b:00`, for `00000000:9B:00` and the old `009B:00`."""
     parts = address.lower().split(":")
     if len(parts) == 2:
         return f"0000:{parts[0][-2:]}:{parts[1]}"
@@ -52,15 +52,16 @@ def pci_device(address: str) -> str:
 
 
 def named_gpu(message: str) -> str | None:
-    """Return the device of a line that ends with it, as the driver goes on in the next: `The NVIDIA GPU
-    0000:b3:00.0`.
+    """Return the GPU of a line that ends with its address (`The NVIDIA GPU 0000:b3:00.0`); else None.
+
+    The driver continues its report in the next line.
     """
     match = _NAMED.match(message.rstrip())
     return pci_device(match[1]) if match else None
 
 
 def is_broken_xid(message: str) -> bool:
-    """Return whether a line begins as an Xid or SXid does, and names no number."""
+    """Return whether a line begins like an Xid or SXid, and contains no number."""
     return _BROKEN_XID.search(message) is not None
 
 
@@ -140,7 +141,7 @@ def _unanswered_call(match: re.Match[str]) -> FirmwareTimeout:
 
 
 def _call_history(_: re.Match[str]) -> FirmwareTimeout:
-    words = "the driver tells the history of its calls to a GPU, which it does after one failed"
+    words = "the driver prints the history of its calls to a GPU, as it does after a failed call"
     return FirmwareTimeout(message=words, view=LESSER)
 
 
@@ -180,12 +181,12 @@ ROWS: tuple[KernelRow, ...] = (
         r"^NVRM(?: version)?: (?:loading )?NVIDIA UNIX.{0,60}?Kernel Module .{0,40}?"
         r"(?P<version>\d{3}\.\d{1,4}(?:\.\d{1,4})?)\b",
     ),
-    # The newest entry of the history of calls to the GPU's system processor, without a time at which it
-    # ended.
+    # The newest entry of the history of calls to the GPU's system processor. It has no time of its end.
     row(
         FirmwareTimeout,
         "NVRM:",
-        r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16} 0x[0-9a-f]{16} 0x0{16}\b",
+        r"NVRM:\s+0\s+(\d{1,6})\s+(\w{1,60})\s+(?:\d{1,12}\s+)?(0x[0-9a-f]{16}) 0x[0-9a-f]{16}"
+        r" 0x[0-9a-f]{16} 0x0{16}\b",
         make=_unanswered_call,
     ),
     row(FirmwareTimeout, "NVRM:", r"^NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU", make=_call_history),
@@ -207,11 +208,13 @@ ROWS: tuple[KernelRow, ...] = (
     _driver_row("API mismatch", r"API mismatch"),
     _driver_row(
         "unsupported GPU",
-        r"installed in this system is not supported|No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)",
+        r"installed in this system is not supported|"
+        r"No NVIDIA (?:GPU|graphics adapter|devices) (?:found|probed)",
     ),
     _driver_row(
         "probe failed",
-        r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|[Ff]ailed to copy vbios",
+        r"probe routine (?:was not called|failed)|None of the NVIDIA .{0,40}initialized|"
+        r"[Ff]ailed to copy vbios",
     ),
     _driver_row("out of memory", r"\[NV_ERR_NO_MEMORY\]"),
     _driver_row("assertion", r"Assertion failed: .{1,200}\[NV_ERR_\w+\]"),

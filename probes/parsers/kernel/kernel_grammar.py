@@ -1,7 +1,7 @@
-"""The one grammar of the kernel log, which `check` and `explain` share: which lines say something, and what.
+"""Grammar of the kernel log, which `check` and `explain` share: the lines of interest and their meaning.
 
-A line that a new kernel or driver writes is one more row in `kernel_gpu.py`, `kernel_network.py` or
-`kernel_host.py`; both commands know it then.
+To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_network.py` or
+`kernel_host.py`. Both commands know it then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS: tuple[KernelRow, ...] = (
     *kernel_network.CARD_ROWS,
     *kernel_host.HOST_ROWS,
 )
-"""All kinds of lines. Of several rows that fit a line, the first one counts."""
+"""All kinds of lines; the first row that fits a line counts."""
 
 
 def _rows_by_word() -> dict[str, int]:
@@ -33,12 +33,13 @@ def _rows_by_word() -> dict[str, int]:
 
 
 ROWS_BY_WORD: dict[str, int] = _rows_by_word()
-"""The words of which every line of interest holds one, with the rows that ask for it: bit n stands for row
-n.
+"""Words of which every line of interest contains one, with the rows that require it.
+
+Bit n stands for row n.
 """
 _WORDS = tuple((word, row) for row in ROWS for word in row.words)
 _LINES_ON = 4
-"""How far below the line that names a GPU the driver goes on about it."""
+"""Number of lines below the name of a GPU in which the driver continues its report."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -48,9 +49,7 @@ def rows_of(bits: int) -> tuple[KernelRow, ...]:
 
 
 def read_message(message: str) -> KernelEvent | None:
-    """Return what one message of the kernel, freed of time and host, says; None for one that is of no
-    interest.
-    """
+    """Return the event of a kernel message without time and host; None for a message of no interest."""
     for word, row in _WORDS:
         if word in message and (event := row.read(message)) is not None:
             return event
@@ -58,7 +57,7 @@ def read_message(message: str) -> KernelEvent | None:
 
 
 def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:
-    """Return what a message says by the first of some rows that fits it."""
+    """Return the event of a message by the first row that fits it; None if no row fits."""
     for row in rows:
         event = row.read(message)
         if event is not None:
@@ -67,15 +66,13 @@ def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:
 
 
 class NamedGpu:
-    """The GPU that the driver names in one line, to go on about it in the next ones."""
+    """The GPU that the driver names in a line before it continues its report."""
 
     def __init__(self) -> None:
         self._device, self._line = "", 0
 
     def complete(self, event: KernelEvent | None, message: str, line: int) -> KernelEvent | None:
-        """Return the event of a line, with the GPU that the lines before it named where its own words name
-        none.
-        """
+        """Return the event of a line, with the GPU of the lines before it if the line itself names none."""
         if (device := kernel_gpu.named_gpu(message)) is not None:
             self._device, self._line = device, line
         elif isinstance(event, DriverComplaint) and event.device is None and self._is_named(line):

@@ -36,17 +36,19 @@ _SEVERITY = r"(?P<severity>(?:Un)?correct(?:ed|able))(?: \((?P<word>Non-Fatal|Fa
 _VICTIM = pattern(r"Kill(?:ed)? process (\d{1,10}) \((.{1,60}?)\)")
 _TASK = pattern(r"\btask=([^,]{1,60})(?:,pid=(\d{1,10}))?")
 _IN_GROUP = ("emory cgroup", "CONSTRAINT_MEMCG")
-_FATAL = frozenset({"fatal", "panic", "uncorrected"})
-_NOT_FATAL = frozenset({"corrected", "info", "informational", "recoverable"})
-"""Severities of a hardware error; a word that was cut is none of them."""
+_IS_FATAL = {
+    **dict.fromkeys(("fatal", "panic", "uncorrected"), True),
+    **dict.fromkeys(("corrected", "info", "informational", "recoverable"), False),
+}
+"""Whether an error is fatal by the word of its severity; a word that was cut is not in the table."""
 _READ_ONLY = r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)"
 _BECAME_READ_ONLY = pattern(rf"{_READ_ONLY}|hut")
 _NOT_A_DISK = pattern(r"(?:fd|sr|loop|nbd|zram)\d")
 _LIBRARY = pattern(r"(?: in |\bin )([^\s\[]{1,120})\[")
 _NCCL_LIBRARY = pattern(r"libnccl|librccl|libnccl-net|libnccl-ofi")
 _GPU_LIBRARY = pattern(
-    r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|uc[pts]|gloo|"
-    r"nvToolsExt)"
+    r"lib(?:cuda|nvidia|nvml|cudart|cudnn|cublas|nvrtc|nvshmem|torch|c10|ibverbs|mlx5|efa|fabric|mpi|"
+    r"uc[pts]|gloo|nvToolsExt)"
 )
 _TRAINING = pattern(
     r"python|pt_|torchrun|ray::|ray$|train|VLLM|vllm|deepspeed|megatron|all_reduce|accelerate|nccl",
@@ -74,8 +76,14 @@ def _pcie_error(view: str) -> Maker:
         device = match["device"] or leading_device(match.string)
         is_uncorrected = match["severity"].lower().startswith("un")
         is_fatal = is_uncorrected and (match["word"] or "").lower() == "fatal"
-        variant = "fatal" if is_fatal else "uncorrected" if is_uncorrected else "corrected"
-        return PcieError(message=match.string, device=device, fatal=is_fatal, variant=variant, view=view)
+        severity = "uncorrected" if is_uncorrected else "corrected"
+        return PcieError(
+            message=match.string,
+            device=device,
+            fatal=is_fatal,
+            variant="fatal" if is_fatal else severity,
+            view=view,
+        )
 
     return make
 
@@ -101,17 +109,21 @@ def _iommu_fault(match: re.Match[str]) -> IommuFault:
 
 
 def _out_of_memory(match: re.Match[str], view: str, text: str = "") -> OutOfMemory:
-    """`text` stands for the message where that says too much."""
+    """Return the event of a line about the killer; `text` replaces a message with too many details."""
     message = match.string
     victim, task = _VICTIM.search(message), _TASK.search(message)
-    pid, process = (victim[1], victim[2]) if victim else (task[2], task[1]) if task else (None, None)
-    is_host = victim is not None and message.startswith("Out of memory")
+    pid = process = None
+    if victim is not None:
+        pid, process = victim.groups()
+    elif task is not None:
+        process, pid = task.groups()
+    scope = "host" if victim is not None and message.startswith("Out of memory") else None
     return OutOfMemory(
         message=text or message,
         view=view,
         process=process,
         victim=int(pid) if pid else None,
-        scope="cgroup" if any(part in message for part in _IN_GROUP) else "host" if is_host else None,
+        scope="cgroup" if any(part in message for part in _IN_GROUP) else scope,
     )
 
 
@@ -142,8 +154,7 @@ def _memory_controller(match: re.Match[str]) -> MachineCheck:
 
 def _hardware_error(match: re.Match[str]) -> MachineCheck:
     word = (match[1] or match[2] or "").lower()
-    fatal = True if word in _FATAL else False if word in _NOT_FATAL else None
-    return MachineCheck(message=match.string, fatal=fatal, variant=word)
+    return MachineCheck(message=match.string, fatal=_IS_FATAL.get(word), variant=word)
 
 
 def _damaged(match: re.Match[str]) -> FilesystemError:
@@ -168,9 +179,7 @@ def _array(match: re.Match[str]) -> StorageError:
 
 
 def _crash(match: re.Match[str]) -> KernelEvent | None:
-    """A crash in NCCL, in a library of training, or of a training program; others are nobody's business
-    here.
-    """
+    """Return a crash in NCCL, in a library of training, or of a training program; None for other crashes."""
     message, process = match.string, match[1]
     place = _LIBRARY.search(message)
     library = place[1] if place else ""
@@ -185,8 +194,9 @@ PCIE_ROWS: tuple[KernelRow, ...] = (
     row(
         PcieLimited,
         "limited by ",
-        rf"(?P<device>{PCI})\.[0-7].{{0,40}}?: (?P<available>{_NUMBER}) Gb/s available (?:PCIe )?bandwidth, limited by "
-        rf"(?:(?P<link>{_LINK_WORDS}) link at (?P<at>[0-9a-f:.]{{7,16}})(?: \(capable of (?P<capable>{_NUMBER}) Gb/s)?)?",
+        rf"(?P<device>{PCI})\.[0-7].{{0,40}}?: (?P<available>{_NUMBER}) Gb/s available (?:PCIe )?bandwidth, "
+        rf"limited by (?:(?P<link>{_LINK_WORDS}) link at (?P<at>[0-9a-f:.]{{7,16}})"
+        rf"(?: \(capable of (?P<capable>{_NUMBER}) Gb/s)?)?",
         make=_limited,
     ),
     row(
@@ -198,7 +208,8 @@ PCIE_ROWS: tuple[KernelRow, ...] = (
     row(
         PcieError,
         "AER: ",
-        rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received(?::| from) (?:(?P<device>{PCI})\.[0-7])?",
+        rf"AER: (?:Multiple )?{_SEVERITY} error(?: message)? received(?::| from) "
+        rf"(?:(?P<device>{PCI})\.[0-7])?",
         flags=re.IGNORECASE,
         make=_pcie_error("message"),
     ),
@@ -332,14 +343,14 @@ HOST_ROWS: tuple[KernelRow, ...] = (
     row(
         StorageError,
         "nvme nvme",
-        r"nvme (?P<device>nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|Device not ready|"
-        r"Removing after probe failure|.*[Ii]dentify.*failed)",
+        r"nvme (?P<device>nvme\d+): (?:I/O (?:tag )?\d+ .*(?:timeout|aborting)|controller is down|"
+        r"Device not ready|Removing after probe failure|.*[Ii]dentify.*failed)",
     ),
     row(
         StorageError,
         ("I/O error, dev ", "I/O error on dev", "critical medium error", "critical target error"),
-        r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |(?:critical medium|critical target) error, dev )"
-        r"(?P<device>[\w-]{1,40})",
+        r"(?:I/O error, dev |[Bb]uffer I/O error on dev(?:ice)? |"
+        r"(?:critical medium|critical target) error, dev )(?P<device>[\w-]{1,40})",
         make=_disk,
     ),
     row(StorageError, "beyond end of device", r"attempt to access beyond end of device", make=_beyond_end),

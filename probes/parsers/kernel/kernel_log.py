@@ -1,10 +1,11 @@
-"""The kernel log in every form in which it is handed on: `dmesg` (raw, -T, --decode, ISO times, JSON),
-records of /dev/kmsg, `journalctl` (short, ISO, JSON), syslog, dumps of pstore, and bare lines that somebody
-copied.
+"""Parse the kernel log in every form that people have.
 
-The text is searched for the few words that lines of interest contain, and only those lines are taken apart: a
-log of hundreds of megabytes costs seconds, and no memory beyond its events. A line counts once; what repeats
-is counted.
+The forms are `dmesg` (raw, -T, --decode, ISO times, JSON), records of /dev/kmsg, `journalctl` (short, ISO,
+JSON), syslog, dumps of pstore, and bare lines that somebody copied.
+
+The text is searched for the few words that lines of interest contain, and only those lines are parsed, so
+that a log of hundreds of megabytes costs seconds, and no memory beyond its events. Repeated lines are counted
+as one event.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from probes.parsers.kernel.log_tally import Sighting, Tally
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
-_OF_DRIVER: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
-_OF_LOAD = frozenset({"probe failed", "unsupported GPU", "gone at load"})
-"""Complaints of a load of the driver, which says that it loads only after it has tried all GPUs."""
+_DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
+_LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
+"""Variants that belong to the last load of the driver: it reports the load after it has tried all GPUs."""
 _WINDOW = 1 << 20
 _LONGEST_LINE = 8192
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
-"""How much of a text is looked at line by line to tell whether it is a log."""
+"""Number of characters whose lines decide whether a text is a log."""
 _BARE_WORDS = (
     "NVRM: Xid",
     "SXid (",
@@ -61,7 +62,7 @@ _BARE_WORDS = (
 )
 
 _BEGINNINGS = ("NVRM: ", "nvidia-nvswitch", "nvidia-peermem", "Xid ", "pci 0000:", "mlx5_core 0")
-_OF_DEVICES = (
+_DEVICE_EVENTS = (
     XidError,
     SwitchError,
     DriverComplaint,
@@ -75,27 +76,31 @@ _OF_DEVICES = (
     LinkDown,
     LinkUp,
 )
-"""What a bare line that somebody copied may say to be known for the kernel's."""
+"""Events that identify a bare line, which somebody copied, as a line of the kernel."""
 
 
 class UnreadLine(Record, kw_only=True):
-    """A line that begins as one of interest does, and goes on otherwise."""
+    """A line that begins like a line of interest, and continues differently."""
 
     number: int
     text: str
 
 
 class KernelLog(Record, kw_only=True):
-    """What one log says."""
+    """Content of one log."""
 
     events: tuple[LogEvent, ...]
     unread: tuple[UnreadLine, ...] = ()
 
 
 def recognise(text: str) -> bool:
-    """Several lines with the marks of a log, some of them of a kernel, or one that only a kernel writes."""
+    """Return whether the text is a kernel log.
+
+    That is a text of which most lines have the marks of a log, or with a line that only a kernel prints.
+    """
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
+    # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.
     if marked and (
         marked * 2 >= len(lines)
         or sum(is_log_line(line) or is_syslog_line(line) for line in lines) * 2 >= len(lines)
@@ -105,29 +110,29 @@ def recognise(text: str) -> bool:
 
 
 def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
-    """The first lines that contain one of `words`."""
+    """Return the first lines that contain each of `words`."""
     for word in words:
-        position, seen = text.find(word), 0
-        while position >= 0 and seen < 8:
+        position, line_count = text.find(word), 0
+        while position >= 0 and line_count < 8:
             end = text.find("\n", position)
             start = text.rfind("\n", 0, position) + 1
             yield text[start : end if end >= 0 else len(text)][:_LONGEST_LINE]
-            position, seen = text.find(word, end) if end >= 0 else -1, seen + 1
+            position, line_count = text.find(word, end) if end >= 0 else -1, line_count + 1
 
 
 def _is_kernel_line(line: str) -> bool:
-    apart = take_apart(line)
-    if apart.origin != KERNEL:
+    parts = take_apart(line)
+    if parts.origin != KERNEL:
         return False
-    event = read_message(apart.message)
+    event = read_message(parts.message)
     if "NVRM: Xid (" in line and isinstance(event, XidError):
         return True
-    whole = is_log_line(line) or bool(apart.time)
-    return apart.message.startswith(_BEGINNINGS) and (whole or isinstance(event, _OF_DEVICES))
+    has_prefix = is_log_line(line) or bool(parts.time)
+    return parts.message.startswith(_BEGINNINGS) and (has_prefix or isinstance(event, _DEVICE_EVENTS))
 
 
 def parse_kernel_log(text: str) -> KernelLog:
-    """Every event of the log, counted, in the order of their first lines."""
+    """Return every event of the log with its count, in the order of their first lines."""
     tally = Tally()
     unread: list[UnreadLine] = []
     named = NamedGpu()
@@ -152,16 +157,17 @@ def parse_kernel_log(text: str) -> KernelLog:
 
 
 def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
-    """Note which earlier events a line ends: those before a boot or a load of the driver, or of one device
-    that is well again.
+    """Note the earlier events that a line ends.
+
+    A boot ends all events, a load of the driver those of the driver, and a recovered device its own.
     """
     match event:
         case XidError(xid=154, action=str(action)) if action.endswith("(None)"):
-            tally.settle(kinds=_OF_DRIVER, device=event.device)
+            tally.settle(kinds=_DRIVER_KINDS, device=event.device)
         case FileServerBack():
             tally.settle(kinds=_FILE_SERVERS, device=event.device)
         case DriverLoaded() | None if _DRIVER_LOAD in message:
-            tally.settle(kinds=_OF_DRIVER, but=_OF_LOAD)
+            tally.settle(kinds=_DRIVER_KINDS, but=_LOAD_VARIANTS)
         case None if message.startswith(_BOOT):
             tally.settle()
 
@@ -187,24 +193,22 @@ def _sighting(event: KernelEvent) -> Sighting:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, tuple[KernelRow, ...]]]:
-    """Where the lines begin that contain a word of interest, in order, with the rows that ask for these
-    words.
-    """
+    """Return the positions of lines with a word of interest, in order, with the rows that require it."""
     words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (CARRIER_WORD, *_BOOT, _DRIVER_LOAD))]
     following = {word: text.find(word) for word, _ in words}
     low = 0
     while low < len(text):
         end_of_line = text.find("\n", low + _WINDOW)
         high = end_of_line if end_of_line >= 0 else len(text)
-        found: dict[int, int] = {}
+        row_bits: dict[int, int] = {}
         for word, bits in words:
             position = following[word]
             while 0 <= position < high:
                 start = text.rfind("\n", 0, position) + 1
-                found[start] = found.get(start, 0) | bits
+                row_bits[start] = row_bits.get(start, 0) | bits
                 end = text.find("\n", position)
                 position = text.find(word, end) if end >= 0 else -1
             following[word] = position
-        for start, bits in sorted(found.items()):
+        for start, bits in sorted(row_bits.items()):
             yield start, rows_of(bits)
         low = high

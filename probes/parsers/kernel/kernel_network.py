@@ -1,5 +1,4 @@
-"""Rows of the kernel log's grammar: network links, cables, drivers of network cards, and tables of the kernel
-that are full.
+"""Rows of the kernel log's grammar: network links, cables, drivers of network cards, and full tables.
 
 Source of the words: Linux, drivers/net/ethernet/mellanox/mlx5 (health.c, main.c, cmd.c, en_main.c),
 broadcom/bnxt and net/sched/sch_generic.c; fs/file_table.c, net/netfilter/nf_conntrack_core.c,
@@ -30,7 +29,8 @@ CARRIER_WORD = " carrier"
 """Part of every line of `DAEMONS` about a link."""
 _CARRIER = pattern(r"^(?P<device>[\w.@-]{1,40}): (?P<state>[Ll]ost|[Gg]ained) carrier$")
 _VIRTUAL = pattern(
-    r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal|cilium|wg)"
+    r"(?:veth|cali|docker|br-|cni|flannel|lxc|lxd|tap|tun|vnet|virbr|vxlan|dummy|ifb|kube|nodelocal"
+    r"|cilium|wg)"
 )
 _DISKS = ("SATA", "ata")
 _DOWN = frozenset({"down", "lost"})
@@ -47,7 +47,10 @@ def read_carrier(message: str) -> KernelEvent | None:
 
 
 def _link(view: str) -> Maker:
-    """Make events of links of network interfaces and RDMA ports, not of those of disks and of containers."""
+    """Return a maker of events about links of network interfaces and RDMA ports.
+
+    Links of disks and of containers yield no event.
+    """
 
     def make(match: re.Match[str]) -> KernelEvent | None:
         device, state = match["device"], match["state"]
@@ -104,8 +107,8 @@ LINK_ROWS: tuple[KernelRow, ...] = (
         r"link status definitely (?P<state>up|down) for (?:active )?interface (?P<device>[\w.-]{1,40})",
         make=_link("bond"),
     ),
-    # Written before `definitely`, where the bond waits (`downdelay`); some kernels never come to the second
-    # line.
+    # A bond that waits (`downdelay`) prints this line before the one with `definitely`, which some kernels
+    # never print.
     row(
         LinkDown,
         "link status down ",
@@ -155,7 +158,8 @@ CARD_ROWS: tuple[KernelRow, ...] = (
     row(
         NicFault,
         ("mlx5_core", "mlx4_core"),
-        r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|Fatal error (?:\d+ )?detected|"
+        r"mlx[45]_core\b.{0,100}?(?:health (?:compromised|recovery flow aborted)|"
+        r"Fatal error (?:\d+ )?detected|"
         r"handling bad device|PCI slot (?:\d{1,4} )?is unavailable|pci_err_detected|enter_error_state|"
         r"firmware (?:fatal error|is not responding|internal error)|FW non responsive|load_one failed)",
         make=_nic_fault(fatal=True),

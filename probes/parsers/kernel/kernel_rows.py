@@ -1,4 +1,4 @@
-"""The form of the grammar of the kernel log: one row for each kind of line."""
+"""Form of the rows of the kernel log's grammar: one row for each kind of line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import KernelEvent
 
 PCI = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}"
-"""An address without function, as the kernel prints it."""
+"""PCI address without function, as the kernel prints it."""
 _LEADING_PCI = pattern(rf"(?:\S{{1,40}} )?({PCI})\.[0-7]")
 
 Maker = Callable[[re.Match[str]], "KernelEvent | None"]
@@ -21,18 +21,19 @@ class KernelRow(NamedTuple):
 
     event: type[KernelEvent]
     words: tuple[str, ...]
-    """Every such line has one of them. A log is searched for these words, and only lines that hold one are
-    read.
+    """Words of which every such line contains one.
+
+    A log is searched for these words, and only lines with one of them are read.
     """
     shape: re.Pattern[str]
-    """Found anywhere in the message. Its named groups are fields of the event."""
+    """Pattern that may match anywhere in the message; its named groups are fields of the event."""
     make: Maker | None
-    """Makes the event where groups alone do not; None for a line that is none after all."""
+    """Function that builds the event if groups alone do not suffice; it returns None for other lines."""
     fields: dict[str, Any]
     """Fields that every event of the row has."""
 
     def read(self, message: str) -> KernelEvent | None:
-        """Return what a message, freed of time and host, says by this row."""
+        """Return the event of a message without time and host; None if the row does not fit it."""
         match = self.shape.search(message)
         if match is None:
             return None
@@ -51,20 +52,18 @@ def row(
     make: Maker | None = None,
     **fields: Any,
 ) -> KernelRow:
-    """Make a row. With `make`, that function alone decides on the fields."""
+    """Return a row; with `make`, only that function determines the fields."""
     words = (words,) if isinstance(words, str) else words
     return KernelRow(event, words, pattern(shape, flags), make, fields)
 
 
 def leading_device(message: str) -> str | None:
-    """Return the PCI address with which a message begins, perhaps behind the driver's name."""
+    """Return the PCI address at the beginning of a message, possibly behind the driver's name."""
     match = _LEADING_PCI.match(message)
     return match[1] if match else None
 
 
 def card_of(address: str) -> str:
-    """Return an address as the kernel prints it (`17:00.0`, `0000:17:00.0`) with its domain and without its
-    function.
-    """
+    """Return an address (`17:00.0`, `0000:17:00.0`) with its domain and without its function."""
     card = address.partition(".")[0]
     return card if card.count(":") > 1 else f"0000:{card}"

@@ -1,6 +1,4 @@
-"""What stands before a message in a log line: the forms in which kernels, journals and people hand logs
-on.
-"""
+"""Separate the messages of log lines from the prefixes of kernels, journals and the tools that people use."""
 
 from __future__ import annotations
 
@@ -11,15 +9,16 @@ from probes.base.patterns import pattern
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?"
 _MONTH = r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月)"
-"""Journals write it in the language of the machine: `Okt`, `févr.`, `11月`."""
+"""Name of a month. Journals print it in the language of the machine: `Okt`, `févr.`, `11月`."""
 _SYSLOG = rf"{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}"
 _FULL = rf"[A-Z][a-z]{{2}} \d{{4}}-\d\d-\d\d {_CLOCK} [A-Z]{{3,5}}"
-"""`journalctl -o short-full`."""
+"""Time of `journalctl -o short-full`."""
 _EPOCH = r"\d{9,10}\.\d{6}(?= [\w.-]{1,80} kernel: )"
 _WEEKDAY = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]?\d {_CLOCK} \d{{4}}"
 _PRIORITY = pattern(r"<\d{1,3}>(?:1 )?")
 _DECODED = pattern(
-    r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:\s{0,8}[a-z]{3,7}\s{0,4}:\s?"
+    r"\s{0,8}(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)\s{0,4}:"
+    r"\s{0,8}[a-z]{3,7}\s{0,4}:\s?"
 )
 _RECORD = pattern(r"\d{1,3},\d{1,20},(\d{1,20}),[^;\n]{1,40};")
 _UPTIME = pattern(
@@ -27,23 +26,23 @@ _UPTIME = pattern(
 )
 _DATE = pattern(rf"(?:\[({_WEEKDAY}|{_ISO})\]:? ?|({_ISO}|{_SYSLOG}|{_FULL}|{_EPOCH})(?: |$))")
 HUMAN_TIME = r"\[(\s{0,8}\+\d{1,9}\.\d{3,9}|[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d)\] "
-"""`dmesg -e` and `-H`: a moment without seconds, or the seconds since the line before."""
+"""Time of `dmesg -e` and `-H`: a moment without seconds, or the seconds since the line before."""
 _HUMAN = pattern(HUMAN_TIME)
 KERNEL_BEGINS = (
     r"(?:<\d{1,3}>)?\[\s{0,8}\d{1,10}\.\d{6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} |"
     r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})? \S{1,80} kernel: |kern\s{0,4}: "
 )
-"""What shows that a doubtful prefix before it is one."""
+"""Beginning of a kernel's line, which shows that the text before it is a prefix."""
 GREP_OR_QUOTE = r"(?:[\w./-]{1,160}:(?:\d{1,9}:)?|\d{1,9}:|> ?)"
-"""What grep and mails put before a line."""
+"""Prefix of grep, and of quotes in mails."""
 HOST_BEFORE = r"[A-Za-z\d][\w.,\[\]-]{0,80}: "
-"""What pdsh and clush put before a line."""
+"""Prefix of pdsh and clush."""
 CONTAINER_BEFORE = rf"{_ISO} (?:stdout|stderr) [FP] "
-"""What the container runtimes of Kubernetes put before a line."""
+"""Prefix of the container runtimes of Kubernetes."""
 _OUTER = pattern(rf"(?:\s{{1,8}}|{GREP_OR_QUOTE}|{HOST_BEFORE}|{CONTAINER_BEFORE})(?={KERNEL_BEGINS})")
 _SYSLOG_5424 = pattern(r"\S{1,80} ([A-Za-z][\w@.+/#-]{0,60}) (?:\d{1,9}|-) \S{1,40} (?:-|\[[^\]]{0,200}\]) ")
 _LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
-"""What rsyslog adds where it is told to, as on switches."""
+"""Level that rsyslog adds if it is configured so, as on switches."""
 _TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
 _KERNEL_TAG = "kernel: "
 _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
@@ -51,27 +50,25 @@ _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 _LOGGED = pattern(rf'"(?:log|message)"\s?:\s?"(?:{KERNEL_BEGINS})')
 
 KERNEL = ""
-"""The origin of what the kernel itself says."""
+"""The origin of the kernel's own messages."""
 
 
 class LogLine(NamedTuple):
-    """A line taken apart."""
+    """The parts of a line."""
 
     time: str
-    """As the log prints it; empty where it has none."""
+    """Time as the log prints it; empty if there is none."""
     origin: str
-    """The program that wrote it, where a syslog or journal names one other than the kernel; `KERNEL` else."""
+    """The program that a syslog or journal names as the writer; `KERNEL` for all other lines."""
     message: str
 
 
 def take_apart(line: str) -> LogLine:
-    """Return time, writer and message of one line in any form; the message alone where there is nothing
-    before it.
-    """
+    """Return time, writer and message of a line in any form; a line without a prefix is a message."""
     if line.startswith("{"):
         return _journal(line)
     start = 0
-    if not line.startswith("["):  # most lines of most logs need none of these
+    if not line.startswith("["):  # Most lines of most logs begin with a bracket and need none of these.
         if (match := _JSON_MESSAGE.match(line)) is not None:
             return LogLine("", KERNEL, match[1])
         if (match := _RECORD.match(line)) is not None:
@@ -81,13 +78,13 @@ def take_apart(line: str) -> LogLine:
                 start = match.end()
     start, time = _stamp(line, start)
     start, origin = _writer(line, start) if time else (start, KERNEL)
-    if line.startswith(_KERNEL_TAG, start):  # somebody cut time and host off
+    if line.startswith(_KERNEL_TAG, start):  # Somebody removed time and host.
         start += len(_KERNEL_TAG)
     return LogLine(time, origin, line[start:].strip())
 
 
 def _stamp(line: str, start: int) -> tuple[int, str]:
-    """Return where the time stamp ends, and the time as the log prints it; empty where there is none."""
+    """Return where the time stamp ends, and the time as the log prints it; empty if there is none."""
     if (match := _UPTIME.match(line, start)) is not None:
         return match.end(), match[1]
     if (match := _DATE.match(line, start)) is not None:
@@ -98,7 +95,7 @@ def _stamp(line: str, start: int) -> tuple[int, str]:
 
 
 def _writer(line: str, start: int) -> tuple[int, str]:
-    """The program that a host's tag behind the time names, and where its message begins."""
+    """Return where the message behind the time begins, and the program that the host's tag names."""
     if line.startswith("<") and (modern := _SYSLOG_5424.match(line, start)) is not None:
         return modern.end(), KERNEL if modern[1] == "kernel" else modern[1]
     tag = _TAG.match(line, start)
@@ -107,12 +104,12 @@ def _writer(line: str, start: int) -> tuple[int, str]:
     if tag[3] == "kernel":
         uptime = _UPTIME.match(line, tag.end())
         return uptime.end() if uptime else tag.end(), KERNEL
-    # A word and a colon alone may well be the kernel's own message, where the log has no host.
+    # Without a level or a process id, a word and a colon may be the kernel's own message.
     return (tag.end(), tag[3]) if tag[2] or tag[4] else (start, KERNEL)
 
 
 def _journal(line: str) -> LogLine:
-    """A record of `journalctl -o json`."""
+    """Return the parts of a record of `journalctl -o json`."""
     import json  # noqa: PLC0415 - few logs are JSON
 
     try:
@@ -131,7 +128,7 @@ def _journal(line: str) -> LogLine:
 
 
 def _logged(record: dict[str, object]) -> LogLine:
-    """Take apart the line that a record of Docker or of a cloud's log holds."""
+    """Return the parts of the line in a record of Docker or of a cloud's log."""
     payload = record.get("jsonPayload")
     text = payload.get("message") if isinstance(payload, dict) else record.get("log")
     line = text.partition("\n")[0] if isinstance(text, str) else ""
@@ -159,7 +156,7 @@ _KERNEL_SIGNS = (
 
 
 def is_log_line(line: str) -> bool:
-    """Whether a line bears the mark of a kernel log, a journal or a syslog, whatever it says."""
+    """Return whether a line has the prefix of a kernel log, a journal or a syslog."""
     if line.startswith("{"):
         is_journal = '"MESSAGE"' in line and ('"_TRANSPORT"' in line or '"SYSLOG_IDENTIFIER"' in line)
         return is_journal or _LOGGED.search(line) is not None
@@ -167,8 +164,6 @@ def is_log_line(line: str) -> bool:
 
 
 def is_syslog_line(line: str) -> bool:
-    """Whether a line has the form that syslog and journal give to those of all programs: time, host,
-    program.
-    """
+    """Return whether a line begins with time, host and program, as syslog and journal print it."""
     date = _DATE.match(line)
     return date is not None and date[2] is not None and _TAG.match(line, date.end()) is not None

@@ -1,28 +1,28 @@
-"""Count what a log says again and again: one event per kind, number and device, however many lines there
-are.
-"""
+"""Count repeated events of a log: one event per kind, number and device, however many lines there are."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import NOT_RECORDED
 from probes.facts import LogEvent
 from probes.facts.observed import EventKind
 
 MOST_EVENTS = 4096
-"""Different events that are kept of one log. A machine has far fewer; a hostile text has as many as it has
-lines.
+"""Most different events that are kept of one log.
+
+A machine has far fewer. A hostile text has as many as it has lines.
 """
 _LONGEST_MESSAGE = 400
 LESSER = "~"
-"""What the name of a view begins with whose lines say less: where it has no more lines than another, the
-other one counts.
+"""Beginning of the name of a view with less information.
+
+Such a view only counts if it has more lines than any other.
 """
 
 
 class Sighting(NamedTuple):
-    """What one line says."""
+    """The content of one line."""
 
     kind: EventKind
     message: str
@@ -30,15 +30,17 @@ class Sighting(NamedTuple):
     code: int | None = None
     sub_code: int | None = None
     fatal: bool | None = None
-    """None where the line has no word for it."""
+    """Whether the error is fatal; None if the line does not contain it."""
     variant: str = ""
     """Lines of one kind and device that differ in this are different events."""
     view: str = ""
-    """Who saw it. Where several report the same thing (a NIC's driver, its bond, the network daemon), only
-    the one with the most lines counts.
+    """The reporter.
+
+    If several report the same thing (a NIC's driver, its bond, the network daemon), only the reporter with
+    the most lines counts.
     """
     adds: bool = True
-    """False for a line that goes on with an event of the lines before it."""
+    """False for a line that continues an event of the lines before it."""
 
 
 class _Count:
@@ -64,14 +66,14 @@ class _Count:
 
     def event(self) -> LogEvent:
         first = self.first
-        fatal: bool | Unknown = NOT_RECORDED if self.fatal is None else self.fatal
+
         return LogEvent(
             kind=first.kind,
             code=first.code,
             sub_code=first.sub_code,
             device=first.device,
             message=first.message[:_LONGEST_MESSAGE],
-            fatal=fatal,
+            fatal=NOT_RECORDED if self.fatal is None else self.fatal,
             count=self.count,
             first_time=self.first_time,
             last_time=self.last_time,
@@ -112,8 +114,9 @@ class Tally:
         device: str | None = None,
         but: frozenset[str] = frozenset(),
     ) -> None:
-        """What was seen so far is over: all of it, or that of some kinds, or of one device. `but` are
-        variants that go on.
+        """Mark the events so far as over: all of them, or those of some kinds or of one device.
+
+        `but` contains variants that continue.
         """
         for count in self._counts.values():
             first = count.first
@@ -125,9 +128,10 @@ class Tally:
                 count.settled = True
 
     def events(self) -> tuple[LogEvent, ...]:
+        """Return the events in the order of their first lines, each from the reporter with the most lines."""
         best: dict[tuple[object, ...], _Count] = {}
         for key, count in self._counts.items():
-            without_view = key[:-1]
+            without_view = key[:-1]  # Reporters of the same event differ in the last part of the key only.
             rival = best.get(without_view)
             if rival is None or _rank(count) > _rank(rival):
                 best[without_view] = count

@@ -1,6 +1,4 @@
-"""The words that NVIDIA tools print where a value should stand, and the units that they print behind
-values.
-"""
+"""Words that NVIDIA tools print in place of a value, and the units that they print behind values."""
 
 from __future__ import annotations
 
@@ -26,17 +24,19 @@ _WORDS: tuple[tuple[str, Reason], ...] = (
     ("invalid argument", Reason.ERROR),
     ("driver not loaded", Reason.ERROR),
 )
-"""Substrings in lower case, first match counts: the texts of `nvmlErrorString` (nvml.h, NVML 12 and 13) and
-`ERR!` of the nvidia-smi table, as seen in real outputs of drivers 418 to 610.
+"""Substrings in lower case with the reason that each one means; the first match counts.
+
+The texts come from `nvmlErrorString` (nvml.h, NVML 12 and 13); `ERR!` comes from the nvidia-smi table. All
+occur in real outputs of drivers 418 to 610.
 """
 
 _QUANTITY = re.compile(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z%]*)")
 _MEMORY_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "MB": MIB, "GB": GIB}
-"""Old drivers print MB and mean MiB."""
+"""Bytes per unit. Old drivers print MB and mean MiB."""
 
 
 def printed(text: str | None, what: str) -> str | Unknown:
-    """The value in `text`, or why there is none. `what` names the field for the detail."""
+    """Return the value in `text`, or the reason why it is missing; `what` names the field in that reason."""
     value = (text or "").strip()
     bare = value.strip("[]").strip()
     if not bare:
@@ -49,7 +49,7 @@ def printed(text: str | None, what: str) -> str | Unknown:
 
 
 def number(text: str | None, what: str, unit: str = "") -> float | Unknown:
-    """The number in `text`, which must carry `unit` behind it: `39 C`, `700.00 W`, `1980 MHz`, `0 %`."""
+    """Return the number in `text`, which must end with `unit`: `39 C`, `700.00 W`, `1980 MHz`, `0 %`."""
     value = printed(text, what)
     if isinstance(value, Unknown):
         return value
@@ -60,7 +60,7 @@ def number(text: str | None, what: str, unit: str = "") -> float | Unknown:
 
 
 def whole(text: str | None, what: str, unit: str = "") -> int | Unknown:
-    """Like `number`, for counts."""
+    """Return the whole number in `text`, which must end with `unit`."""
     value = number(text, what, unit)
     if isinstance(value, Unknown):
         return value
@@ -68,7 +68,7 @@ def whole(text: str | None, what: str, unit: str = "") -> int | Unknown:
 
 
 def memory_bytes(text: str | None, what: str) -> int | Unknown:
-    """A memory size with its unit: `81559 MiB`."""
+    """Return the bytes of a memory size with a unit, such as `81559 MiB`."""
     value = printed(text, what)
     if isinstance(value, Unknown):
         return value
@@ -79,7 +79,7 @@ def memory_bytes(text: str | None, what: str) -> int | Unknown:
 
 
 def switch(text: str | None, what: str) -> bool | Unknown:
-    """`Enabled`, `Yes`, `Active` and `On` against their opposites."""
+    """Return True for `Enabled`, `Yes`, `Active` and `On`, and False for their opposites."""
     value = printed(text, what)
     if isinstance(value, Unknown):
         return value

@@ -1,8 +1,9 @@
 """`nvidia-smi nvlink -e`: the error counters of each NVLink since the driver was loaded.
 
 Drivers up to Hopper print replays, recoveries and CRC errors; NVLink 5 has counters of its own, of which
-those that tell of lost or repeated data are read as the same three. People run it in a loop with banners, cut
-it, and fold zero links into one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
+those that report lost or repeated data are read as the same three. People run the command in a loop with
+banners, cut its output, and fold links without errors into one line
+(`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _COUNTER = re.compile(
     r"Links? ([\d, -]{1,80}): ([A-Za-z][A-Za-z /_-]{2,60}?)(?:\s+\(?errors\)?)?\s*:\s*(\d{1,20})",
     re.IGNORECASE,
 )
-_SIGN = re.compile(
+_ERROR_LINE = re.compile(
     r"^[ \t]*Links? [\d, -]{1,80}: (?:[A-Za-z /_-]{0,60}(?:Replay|Recovery|CRC)[A-Za-z /_-]{0,60}|"
-    r"(?:Malformed packet|Buffer overrun|Rx|Local link integrity|Effective|Symbol|Link recovery|Total link recovery)"
-    r"[A-Za-z /_-]{0,60})"
+    r"(?:Malformed packet|Buffer overrun|Rx|Local link integrity|Effective|Symbol|Link recovery"
+    r"|Total link recovery)[A-Za-z /_-]{0,60})"
     r":\s*\d",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -37,25 +38,27 @@ _FIELDS: tuple[tuple[str, str], ...] = (
     ("rx errors", "crc_errors"),
     ("effective errors", "crc_errors"),
 )
-"""Part of a counter's name in lower case, and the field that it is. Raw symbol errors are left out: error
-correction lives with them.
+"""Part of a counter's name in lower case, and the field that the counter fills.
+
+Raw symbol errors are left out because forward error correction repairs them in normal operation.
 """
 _NOT_COUNTED = ("successful",)
-"""Recoveries that succeeded come on top of the total."""
+"""Counters to skip: recoveries that succeeded are part of the total already."""
 _MOST = 2**63
+"""Largest count that is kept."""
 _MOST_LINKS = 64
-"""Twice as many as any GPU has."""
+"""Upper bound of a link's number: twice as many links as any GPU has."""
 
 
 class _Gpu:
-    """What was read of one GPU so far."""
+    """Identity and counters of one GPU while its lines are read."""
 
     def __init__(self, index: int, name: str | None, uuid: str | None, line: int) -> None:
         self.index, self.name, self.uuid, self.line = index, name, uuid, line
         self.links: dict[int, dict[str, int]] = {}
 
     def gpu(self) -> Gpu:
-        links = tuple(_counted(index, self.links[index]) for index in sorted(self.links))
+        links = tuple(_nvlink(index, self.links[index]) for index in sorted(self.links))
         return Gpu(
             index=self.index,
             name=self.name or NOT_RECORDED,
@@ -65,7 +68,7 @@ class _Gpu:
         )
 
 
-def _counted(index: int, counters: dict[str, int]) -> NvLink:
+def _nvlink(index: int, counters: dict[str, int]) -> NvLink:
     return NvLink(
         index=index,
         active=NOT_RECORDED,
@@ -76,37 +79,40 @@ def _counted(index: int, counters: dict[str, int]) -> NvLink:
 
 
 def recognise(text: str) -> bool:
-    return _SIGN.search(text) is not None
+    return _ERROR_LINE.search(text) is not None
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs with the counters of their links. Whether a link is up is not told."""
-    found: dict[tuple[int, str | None], _Gpu] = {}
+    """Return the GPUs with the error counters of their links, whose states the output does not contain."""
+    gpus: dict[tuple[int, str | None], _Gpu] = {}
     current: _Gpu | None = None
     for number, line in enumerate(text.split("\n"), 1):
         words = line.strip()
         heading = _GPU.fullmatch(words)
         if heading is not None:
-            new = _Gpu(int(heading[1]), heading[2], heading[3], number)
-            current = found.setdefault((new.index, new.uuid), new)
+            named_gpu = _Gpu(int(heading[1]), heading[2], heading[3], number)
+            current = gpus.setdefault((named_gpu.index, named_gpu.uuid), named_gpu)
         elif (counter := _COUNTER.fullmatch(words)) is not None:
             if current is None:
-                current = found.setdefault((UNNUMBERED, None), _Gpu(UNNUMBERED, None, None, number))
+                current = gpus.setdefault((UNNUMBERED, None), _Gpu(UNNUMBERED, None, None, number))
             _count(current, counter[1], counter[2].lower(), int(counter[3]))
-    return tuple(gpu.gpu() for gpu in found.values() if gpu.links)
+    return tuple(gpu.gpu() for gpu in gpus.values() if gpu.links)
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Lines that name a link's errors without a number that can be read. What error correction mends is
-    none.
+    """Return lines that name errors of a link without a readable number.
+
+    Lines about errors that forward error correction repaired (`FEC Errors`) are left out on purpose.
     """
-    found: list[Unread] = []
+    unread_lines: list[Unread] = []
     for number, line in enumerate(text.split("\n"), 1):
         words = line.strip()
         is_error = words.startswith(("Link ", "Links ")) and "Errors" in words and "FEC Errors" not in words
         if is_error and _COUNTER.fullmatch(words) is None:
-            found.append(Unread(source="", line=number, text=words[:80], why="no count of NVLink errors"))
-    return tuple(found)
+            unread_lines.append(
+                Unread(source="", line=number, text=words[:80], why="no count of NVLink errors")
+            )
+    return tuple(unread_lines)
 
 
 def _count(gpu: _Gpu, links: str, name: str, value: int) -> None:
@@ -118,5 +124,5 @@ def _count(gpu: _Gpu, links: str, name: str, value: int) -> None:
         if index < _MOST_LINKS:
             counters = gpu.links.setdefault(index, {})
             for field in fields:
-                # Several counters of one field tell of the same trouble: the largest counts.
+                # Several counters of one field report the same fault, so a sum would count it twice.
                 counters[field] = min(max(value, counters.get(field, 0)), _MOST)

@@ -1,4 +1,4 @@
-"""`nvidia-smi nvlink --status`, and --capabilities, which tells what ports there are."""
+"""Parse `nvidia-smi nvlink --status`, and `--capabilities`, which shows the ports that a GPU has."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ _BEGIN = re.compile(
     r"|Nvlink queries are not supported)",
     re.MULTILINE | re.IGNORECASE,
 )
+"""First two lines of the output of `--status`."""
 
 
 _ALL_INACTIVE = "all links are inactive"
 _CUT = re.compile(
     r"(?:\[ ?)?(?:\.{2,10}|…)(?: ?\])?|\[?(?:snip|cut|truncated|output omitted)\]?", re.IGNORECASE
 )
-"""What people write in place of lines."""
+"""Marks that people write in place of removed lines."""
 
 
 class NvlinkStatus(Record, kw_only=True):
     """The NVLink ports of one GPU. An empty tuple means that the GPU has none."""
 
     index: int
-    """`UNNUMBERED` where the text does not name the GPU."""
+    """Index of the GPU; `UNNUMBERED` if the text does not name the GPU."""
     name: str | Unknown
     uuid: str | Unknown = NOT_RECORDED
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     line: int = 0
-    """Where its block begins, from 1."""
+    """Number of the line where the GPU's block begins, from 1."""
 
 
 def recognise(text: str) -> bool:
@@ -52,9 +53,10 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the output. Links that the text speaks of without a number share one record, numbered
-    `UNNUMBERED`: all of them, where the driver says that all are inactive, or the rest, where a person has
-    cut the list.
+    """Return the GPUs of the output.
+
+    Links that the text mentions without a number share one record with the index `UNNUMBERED`: all links if
+    the driver prints that all are inactive, or the remaining links if somebody cut the list.
     """
     status = parse_nvlink_status(text)
     if isinstance(status, Unknown):
@@ -78,28 +80,33 @@ def _ports(links: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
 
 
 def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
-    """The GPUs of the output in its order; Unknown where it names none."""
-    found: dict[tuple[int, str | Unknown], NvlinkStatus] = {}
+    """Return the GPUs in the order of the output; Unknown if the output names none."""
+    status_by_gpu: dict[tuple[int, str | Unknown], NvlinkStatus] = {}
     links: list[NvLink] = []
     verdict: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     heading: re.Match[str] | None = None
     start = 0
 
-    def finish() -> None:
+    def finish_block() -> None:
         if heading is None and not links:
             return
         index, name = (int(heading[1]), heading[2]) if heading else (UNNUMBERED, NOT_RECORDED)
         uuid = heading[3] or NOT_RECORDED if heading else NOT_RECORDED
-        earlier = found.get((index, uuid))
+        earlier = status_by_gpu.get((index, uuid))
         nvlinks = tuple(links) if links else verdict
+        # The output of --capabilities repeats the GPUs of --status, whose links it completes.
         if earlier is None:
-            found[index, uuid] = NvlinkStatus(index=index, name=name, uuid=uuid, nvlinks=nvlinks, line=start)
+            status_by_gpu[index, uuid] = NvlinkStatus(
+                index=index, name=name, uuid=uuid, nvlinks=nvlinks, line=start
+            )
         else:
-            found[index, uuid] = msgspec.structs.replace(earlier, nvlinks=_joined(earlier.nvlinks, nvlinks))
+            status_by_gpu[index, uuid] = msgspec.structs.replace(
+                earlier, nvlinks=_joined_links(earlier.nvlinks, nvlinks)
+            )
 
     for number, line in enumerate(text.split("\n"), 1):
         if (match := _GPU.fullmatch(line.strip())) is not None:
-            finish()
+            finish_block()
             heading, links, verdict, start = match, [], NOT_RECORDED, number
         elif (match := _LINK.fullmatch(line)) is not None:
             speed = float(match[2]) * GB if match[2] else NOT_RECORDED
@@ -115,16 +122,20 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
                 NvLink(index=UNNUMBERED, active=Unknown(Reason.NOT_RECORDED, "the list of links was cut"))
             )
         else:
-            verdict = _verdict(line, verdict)
-    finish()
-    return tuple(found.values()) or Unknown(Reason.UNPARSABLE, "no GPU in the output of nvidia-smi nvlink")
+            verdict = _links_by_message(line, verdict)
+    finish_block()
+    return tuple(status_by_gpu.values()) or Unknown(
+        Reason.UNPARSABLE, "no GPU in the output of nvidia-smi nvlink"
+    )
 
 
-def _joined(
+def _joined_links(
     earlier: tuple[NvLink, ...] | Unknown, later: tuple[NvLink, ...] | Unknown
 ) -> tuple[NvLink, ...] | Unknown:
-    """What two blocks say of one GPU: its links and, after them, what they are capable of, which also ends
-    where it was cut.
+    """Return the links of two blocks about the same GPU.
+
+    The first block shows the links, the second their capabilities. The mark of a cut in the second block is
+    dropped.
     """
     if isinstance(earlier, Unknown) or isinstance(later, Unknown):
         return later if isinstance(earlier, Unknown) else earlier
@@ -132,8 +143,8 @@ def _joined(
     return (*earlier, *(link for link in later if link.index not in known and link.index != UNNUMBERED))
 
 
-def _verdict(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
-    """What a line that stands in place of the links says."""
+def _links_by_message(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
+    """Return the links that a message in place of the list implies; `so_far` for every other line."""
     words = line.strip().lower()
     if "does not have or support nvlink" in words:
         return ()

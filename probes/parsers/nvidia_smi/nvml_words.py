@@ -1,4 +1,4 @@
-"""Numbers of NVML that nvidia-smi and NVML's own calls share."""
+"""Names for numbers of NVML, shared by nvidia-smi's parsers and NVML's own calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENT_REASONS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }
-"""nvmlClocksEventReasons (nvml.h of NVML 13)."""
+"""Names by bit of nvmlClocksEventReasons (nvml.h of NVML 13)."""
 RECOVERY_ACTIONS = {
     0: "none",
     1: "gpu reset",
@@ -26,17 +26,17 @@ RECOVERY_ACTIONS = {
     6: "bus reset",
     7: "system reboot",
 }
-"""nvmlDeviceGpuRecoveryAction_t (nvml.h of NVML 13)."""
+"""Names by number of nvmlDeviceGpuRecoveryAction_t (nvml.h of NVML 13)."""
 VIRTUALIZATION_MODES = {0: "none", 1: "pass-through", 2: "vgpu", 3: "host vgpu", 4: "host vsga"}
-"""nvmlGpuVirtualizationMode_t."""
+"""Names by number of nvmlGpuVirtualizationMode_t (nvml.h of NVML 13)."""
 _HEALTH_FLAGS = {0: "degraded_bandwidth", 2: "route_recovery", 4: "route_unhealthy", 6: "access_timeout"}
-"""By the shift of their two bits: 0 not supported, 1 true, 2 false (NVML_GPU_FABRIC_HEALTH_MASK_*)."""
+"""Flag by the shift of its two bits: 0 not supported, 1 true, 2 false (NVML_GPU_FABRIC_HEALTH_MASK_*)."""
 _CONFIGURATION_SHIFT, _CONFIGURATION_MASK = 8, 0xF
 _CONFIGURATION_RIGHT = (0, 1)
 
 
 def event_reasons(mask: str | int) -> tuple[str, ...] | Unknown:
-    """The names of the bits of `0x0000000000000004`."""
+    """Return the names of the bits that are set in a mask such as `0x0000000000000004`."""
     try:
         bits = mask if isinstance(mask, int) else int(mask[:40], 16)
     except ValueError:
@@ -45,7 +45,7 @@ def event_reasons(mask: str | int) -> tuple[str, ...] | Unknown:
 
 
 def fabric_health(mask: int) -> tuple[str, ...] | Unknown:
-    """The raised flags of a fabric's health mask; Unknown where the GPU supports none of them."""
+    """Return the flags that are true in a fabric health mask; Unknown if the GPU supports none of them."""
     if mask == 0:
         return Unknown(Reason.NOT_SUPPORTED, "the GPU states no fabric health")
     raised = [name for shift, name in _HEALTH_FLAGS.items() if (mask >> shift) & 3 == 1]

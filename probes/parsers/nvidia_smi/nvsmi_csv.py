@@ -1,6 +1,6 @@
-"""`nvidia-smi --query-gpu=... --format=csv`, and tables with the same columns under similar names.
+"""Parse `nvidia-smi --query-gpu=... --format=csv`, and tables with the same columns under similar names.
 
-Without the header (`noheader`) only cells that explain themselves are read: index, PCI address, UUID, name
+Without the header (`noheader`), only cells that identify themselves are read: index, PCI address, UUID, name
 and driver version.
 """
 
@@ -34,10 +34,10 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{8,40}")
 _NAME = re.compile(r"(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID|Graphics Device)\b.*", re.IGNORECASE)
 _VALUE = re.compile(
-    r"-?\d{1,15}(?:\.\d{1,6}){0,2}(?: ?(?:%|W|C|[KMG]i?B|[KMG]Hz))?|\[?N/A\]?|\[[A-Z][a-zA-Z ]{2,30}\]|P\d{1,2}"
-    r"|0x[0-9a-fA-F]{1,16}|(?:En|Dis)abled|(?:Not )?Active|Yes|No|Default"
+    r"-?\d{1,15}(?:\.\d{1,6}){0,2}(?: ?(?:%|W|C|[KMG]i?B|[KMG]Hz))?|\[?N/A\]?|\[[A-Z][a-zA-Z ]{2,30}\]"
+    r"|P\d{1,2}|0x[0-9a-fA-F]{1,16}|(?:En|Dis)abled|(?:Not )?Active|Yes|No|Default"
 )
-"""What stands in a cell that is no name."""
+"""A cell that contains a value and no name."""
 _LONGEST_NAME = 60
 _DRIVER = re.compile(r"[3-9]\d{2}\.\d{2,3}(?:\.\d{2})?")
 _INDEX = re.compile(r"\d{1,3}")
@@ -50,8 +50,9 @@ _UNITS = {
     "utilization": "%",
     "memory": "MiB",
 }
-"""What nvidia-smi leaves out of temperatures always and of the others with `nounits`, by the first part of
-the column.
+"""Unit by the first part of the column's name.
+
+nvidia-smi never prints it for temperatures, and omits the others with `nounits`.
 """
 _PROCESS_COLUMNS = frozenset(("pid", "process_name", "used_gpu_memory", "used_memory"))
 _OWN_COLUMNS = (
@@ -62,7 +63,7 @@ _OWN_COLUMNS = (
 _MARKS = frozenset(
     ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
 )
-"""A header has one of these beside another column that is known."""
+"""Columns that mark a header: one of these beside another known column."""
 _LONGEST_LINE = 65_536
 _FIRST_LINES = 200
 
@@ -78,13 +79,13 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """One GPU per row; rows of --query-compute-apps add their process to the GPU that they name."""
+    """Return one GPU per row; rows of --query-compute-apps add their process to the GPU that they name."""
     header: _Header | None = None
     gpus: list[Gpu] = []
     for number, cells in _lines(text):
-        found = _header(cells)
-        if found is not None:
-            header = found
+        new_header = _header(cells)
+        if new_header is not None:
+            header = new_header
         elif header is not None and len(cells) == len(header.columns):
             gpus.append(_gpu(header, cells, number, len(gpus)))
         elif header is None and _is_bare_row(cells):
@@ -93,22 +94,25 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Rows with more or fewer cells than the header."""
+    """Return rows with more or fewer cells than the header."""
     header: _Header | None = None
-    odd: list[Unread] = []
+    unread_rows: list[Unread] = []
     for number, cells in _lines(text):
-        found = _header(cells)
-        if found is not None:
-            header = found
+        new_header = _header(cells)
+        if new_header is not None:
+            header = new_header
         elif header is not None and len(cells) > 1 and len(cells) != len(header.columns):
             why = f"{len(cells)} cells where the header has {len(header.columns)}"
-            odd.append(Unread(source="", line=number, text=", ".join(cells)[:120], why=why))
-    return tuple(odd)
+            unread_rows.append(Unread(source="", line=number, text=", ".join(cells)[:120], why=why))
+    return tuple(unread_rows)
 
 
 def _lines(text: str) -> list[tuple[int, list[str]]]:
-    """The lines with a comma, as cells. A name in quotes may hold commas."""
-    found: list[tuple[int, list[str]]] = []
+    """Return the lines that contain a comma, with their numbers, as cells.
+
+    A quoted name may contain commas.
+    """
+    numbered_cells: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if "," not in line or len(line) > _LONGEST_LINE:
             continue
@@ -117,11 +121,12 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
         except csv.Error:
             continue
         if rows:
-            found.append((number, [cell.strip() for cell in rows[0]]))
-    return found
+            numbered_cells.append((number, [cell.strip() for cell in rows[0]]))
+    return numbered_cells
 
 
 def _header(cells: list[str]) -> _Header | None:
+    """Return the columns if the cells are a header, else None."""
     columns, units = [], []
     for cell in cells:
         unit = _UNIT.search(cell)
@@ -133,7 +138,7 @@ def _header(cells: list[str]) -> _Header | None:
 
 
 def _column(name: str) -> str:
-    """The name as nvidia-smi writes it today: `memory_total` of other tools' tables is memory.total."""
+    """Return the current name of a column: `memory.total` for `memory_total` of other tools' tables."""
     lower = name.strip().lower().replace("clocks_throttle_reasons", "clocks_event_reasons")
     if lower in _OWN_COLUMNS or lower in _PROCESS_COLUMNS:
         return lower
@@ -165,6 +170,7 @@ def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
     if "pid" in texts:
         values["processes"] = _process(texts)
     index = whole(texts.get("index"), "index")
+    # The position of a row is an index only if nothing else identifies the GPU.
     place = UNNUMBERED if "pid" in texts or _has_identity(texts) else position
     return gpu_of(place if isinstance(index, Unknown) or index < 0 else index, values)
 
@@ -188,7 +194,7 @@ def _reason_names(texts: dict[str, str]) -> list[str]:
 
 
 def _reasons(texts: dict[str, str], flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
-    """Of the single flags; where only the mask was asked for, of its bits."""
+    """Return the active clock event reasons from the single flags, or from the mask if there are none."""
     if flags:
         return active_reasons(flags)
     mask = printed(texts.get("clocks_event_reasons.active"), "clocks_event_reasons.active")
@@ -220,7 +226,7 @@ def _remap_banks(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
 
 
 def _sram(texts: dict[str, str], period: str, missing: object) -> object:
-    """The sum of parity and SECDED errors, where only they are there."""
+    """Return the sum of parity and SECDED errors if the output has only these; else `missing`."""
     start = f"ecc.errors.uncorrected.{period}.sram."
     parts = [
         whole(texts[start + kind], start + kind) for kind in ("parity", "secded") if start + kind in texts
@@ -239,7 +245,7 @@ def _process(texts: dict[str, str]) -> tuple[GpuProcess, ...] | Unknown:
 
 
 def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
-    """Rows of one GPU with a process each become one record."""
+    """Join rows of the same GPU, each with one process, into one record per GPU."""
     joined: dict[object, Gpu] = {}
     for gpu in gpus:
         identity = next(
@@ -247,17 +253,19 @@ def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
         )
         key: object = identity if identity is not None else ("row", len(joined))
         earlier = joined.get(key)
+        row = gpu
         if earlier is not None and isinstance(earlier.processes, tuple) and isinstance(gpu.processes, tuple):
-            gpu = msgspec.structs.replace(earlier, processes=earlier.processes + gpu.processes)  # noqa: PLW2901
+            row = msgspec.structs.replace(earlier, processes=earlier.processes + gpu.processes)
         elif earlier is not None:
             key = ("row", len(joined))
-        joined[key] = gpu
+        joined[key] = row
     return tuple(joined.values())
 
 
 def _is_bare_row(cells: list[str]) -> bool:
-    """A row without header that names a GPU by its PCI address or UUID beside an index or a name, or by its
-    name alone among nothing but values.
+    """Return whether a row without header identifies a GPU.
+
+    That is a PCI address or UUID beside an index or a name, or a name alone among cells that are all values.
     """
     named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)
     if named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells):

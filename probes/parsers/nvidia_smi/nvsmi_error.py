@@ -1,4 +1,4 @@
-"""What nvidia-smi prints where it cannot talk to the driver, or loses a GPU on the way."""
+"""Parse the errors that nvidia-smi prints when it cannot reach the driver, or loses a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that an error names: lost ones without a name, and those with a damaged InfoROM."""
+    """Return the GPUs that an error names: lost ones without a name, and those with a damaged InfoROM."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), start=1):
         lost, damaged = _HANDLE.search(line), _INFOROM.search(line)
@@ -57,17 +57,17 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def failure(text: str) -> Unknown | None:
-    """Why nvidia-smi could not talk to the driver at all; None where it could."""
+    """Return why nvidia-smi could not communicate with the driver at all; None if it could."""
     for pattern in _FAILURES:
-        found = pattern.search(text)
-        if found is not None:
+        message = pattern.search(text)
+        if message is not None:
             library = library_version(text)
-            detail = f"nvidia-smi: {found[0].strip()}" + (f" (library {library})" if library else "")
+            detail = f"nvidia-smi: {message[0].strip()}" + (f" (library {library})" if library else "")
             return Unknown(Reason.ERROR, detail)
     return None
 
 
 def library_version(text: str) -> str | None:
-    """The version of the library in user space, which a mismatch with the kernel module names."""
-    found = _LIBRARY.search(text)
-    return found[1] if found else None
+    """Return the version of NVML in user space, which the message about a version mismatch contains."""
+    version = _LIBRARY.search(text)
+    return version[1] if version else None

@@ -1,7 +1,7 @@
-"""Which words of nvidia-smi fill which field of a `Gpu`: one table for its XML, its text and its CSV.
+"""Table of the places that fill each field of a `Gpu`, shared by nvidia-smi's XML, text and CSV.
 
 The names are those of drivers 418 to 610, gathered from recorded outputs. A field is read from the first of
-its places that holds a value.
+its places that contains a value.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from probes.parsers.nvidia_smi.nvsmi_values import (
 )
 
 Lookup = Callable[[str], str | None]
-"""The text at a path or in a column; None where there is none."""
+"""Return the text at a path or in a column; None if there is none."""
 
 
 class FieldRow(NamedTuple):
-    """A field of `Gpu` (`limits.fan_percent` inside a record), its reader, and its places."""
+    """A field of `Gpu` (`limits.fan_percent` for a nested record), its reader, and its places."""
 
     field: str
     read: Reader
     paths: tuple[str, ...]
-    """In XML and text, as `probes/parsers/nvidia_smi/nvsmi_tree.py` writes them."""
+    """Paths in XML and text, as `probes/parsers/nvidia_smi/nvsmi_tree.py` writes them."""
     columns: tuple[str, ...]
-    """Of --query-gpu."""
+    """Columns of --query-gpu."""
 
 
 def _row(field: str, read: Reader, paths: str, columns: str = "") -> FieldRow:
@@ -51,6 +51,7 @@ def _row(field: str, read: Reader, paths: str, columns: str = "") -> FieldRow:
 
 _CELSIUS, _WATT, _MHZ, _PERCENT, _COUNT = counted("C"), measured("W"), counted("MHz"), counted("%"), counted()
 _POWER = ("gpu_power_readings", "power_readings", "gpu_power_readings/gpu_ceiling_power_limit")
+"""Sections that contain power readings, depending on the driver's version."""
 
 
 def _power(*names: str) -> str:
@@ -171,7 +172,8 @@ FIELDS: tuple[FieldRow, ...] = (
     _row(
         "memory_health.retired_pages_pending",
         flag,
-        "retired_pages/pending_retirement retired_pages/pending_blacklist retired_pages/pending_page_blacklist",
+        "retired_pages/pending_retirement retired_pages/pending_blacklist"
+        " retired_pages/pending_page_blacklist",
         "retired_pages.pending",
     ),
     _row("temperature_c", _CELSIUS, "temperature/gpu_temp temperature/gpu_current_temp", "temperature.gpu"),
@@ -257,7 +259,7 @@ RESET_FLAGS: tuple[FieldRow, ...] = (
     _row("reset", reset_flag, "gpu_reset_status/reset_required"),
     _row("drain", reset_flag, "gpu_reset_status/drain_and_reset_recommended"),
 )
-"""What drivers 535 to 560 said in place of a recovery action."""
+"""Flags that drivers 535 to 560 printed in place of a recovery action."""
 
 _PARTS: dict[str, type[Any]] = {
     "pcie": PcieLink,
@@ -265,11 +267,11 @@ _PARTS: dict[str, type[Any]] = {
     "memory_health": GpuMemoryHealth,
     "limits": GpuLimits,
 }
-"""The records within a `Gpu`."""
+"""Type by field name of each record nested in a `Gpu`."""
 
 
 def read_field(row: FieldRow, places: Iterable[str], look: Lookup) -> object:
-    """The first value at `places`; else why the first of them that is there at all has none."""
+    """Return the first value at `places`; else the reason why the first present place has none."""
     failure: Unknown | None = None
     for place in places:
         text = look(place)
@@ -284,7 +286,10 @@ def read_field(row: FieldRow, places: Iterable[str], look: Lookup) -> object:
 
 
 def gpu_of(index: int, values: dict[str, object]) -> Gpu:
-    """A `Gpu` of fields by their names; `limits.fan_percent` stands in its record."""
+    """Return a `Gpu` with the given fields.
+
+    A dotted name such as `limits.fan_percent` is a field of a nested record.
+    """
     parts: dict[str, dict[str, object]] = {name: {} for name in _PARTS}
     own: dict[str, object] = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""`nvidia-smi -L`, with MIG devices."""
+"""Parse `nvidia-smi -L`, with MIG devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GPU = re.compile(r"\s{0,4}GPU (\d{1,4}): ([^\n(]{1,120}?)\s*\(UUID: ([^)\s]{1,8
 _MIG = re.compile(r"\s*MIG (\S{1,40})\s+Device\s+(\d{1,3}): \(UUID: ([^)\s]{1,100})\)?\s*")
 _LINK = re.compile(r"^[ \t]*Link \d+:", re.MULTILINE)
 _NVLINK_WORDS = ("unable to retrieve nvlink", "support nvlink", "nvlink queries")
-"""`nvidia-smi nvlink` begins with the same lines."""
+"""Words of `nvidia-smi nvlink`, whose output begins with the same lines."""
 _WORDS_OF_LOSS = ("unable to determine", "unknown error", "gpu is lost")
 
 
@@ -26,7 +26,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the list, each with its MIG devices."""
+    """Return the GPUs of the list, each with its MIG devices."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), start=1):
         heading, slice_ = _GPU.fullmatch(line), _MIG.fullmatch(line)
@@ -48,7 +48,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Lines that begin as those of a GPU and end otherwise."""
+    """Return lines that begin like a GPU's line and end differently."""
     return tuple(
         Unread(source="", line=number, text=line.strip()[:120], why="not as nvidia-smi -L writes it")
         for number, line in enumerate(text.splitlines(), start=1)

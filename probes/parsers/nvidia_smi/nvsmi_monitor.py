@@ -1,4 +1,4 @@
-"""`nvidia-smi dmon` and `nvidia-smi pmon`: samples of load, clocks and temperatures, or of processes."""
+"""Parse `nvidia-smi dmon` and `pmon`: samples of load, clocks and temperatures, or of processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Gpu, GpuLimits, GpuProcess
 
 _HEAD = re.compile(
-    r"^[ \t]*#[ \t]*(?:(?:date|time)[ \t]+){0,2}gpu[ \t]+(?:[a-z]+[ \t]+)*(?:pwr|gtemp|sm|pid|mclk|fb)\b[^\n]*$",
+    r"^[ \t]*#[ \t]*(?:(?:date|time)[ \t]+){0,2}gpu[ \t]+"
+    r"(?:[a-z]+[ \t]+)*(?:pwr|gtemp|sm|pid|mclk|fb)\b[^\n]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _MAX_COLUMNS = 40
@@ -22,8 +23,10 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs with their last sample. Of a process it is the least SM load and the most memory load over all
-    samples: what never changed, not what flickers.
+    """Return the GPUs with their last sample.
+
+    A process gets its lowest SM load and its highest memory load over all samples, so that a short peak does
+    not make an idle process look busy.
     """
     columns: list[str] = []
     samples: dict[int, dict[str, str]] = {}
@@ -72,12 +75,14 @@ def _process(pid: int, rows: list[dict[str, str]]) -> GpuProcess:
     return GpuProcess(
         pid=pid,
         name=name.strip()[:200] if name else NOT_RECORDED,
-        sm_percent=_over_all(rows, "sm", min),
-        memory_percent=_over_all(rows, "mem", max),
+        sm_percent=_chosen_sample(rows, "sm", min),
+        memory_percent=_chosen_sample(rows, "mem", max),
     )
 
 
-def _over_all(rows: list[dict[str, str]], column: str, choose: Callable[[list[int]], int]) -> int | Unknown:
+def _chosen_sample(
+    rows: list[dict[str, str]], column: str, choose: Callable[[list[int]], int]
+) -> int | Unknown:
     values = [_number(row, column) for row in rows]
     known = [value for value in values if not isinstance(value, Unknown)]
     return choose(known) if known and len(known) == len(values) else values[0]

@@ -1,4 +1,4 @@
-"""One GPU from a report of `nvidia-smi -q`: the fields of the table, and what is spread over a section."""
+"""Build a `Gpu` from a report of `nvidia-smi -q`: single fields, and values spread over a section."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ REASON_NAMES = frozenset(
         "display_clock_setting",
     )
 )
-"""nvmlClocksEventReasons of NVML 13 in lower case."""
+"""Names of nvmlClocksEventReasons (NVML 13) in lower case."""
 _REASONS = {"display_clocks_setting": "display_clock_setting", "idle": "gpu_idle"}
-"""Where nvidia-smi names a clock event reason differently from NVML."""
+"""NVML's name of a clock event reason for which nvidia-smi uses a different one."""
 _PREFIXES = ("clocks_event_reasons", "clocks_throttle_reasons")
 _VIOLATIONS = {
     "sw_power_capping": "sw_power_cap",
@@ -33,6 +33,7 @@ _VIOLATIONS = {
     "hw_power_brake": "hw_power_brake_slowdown",
     "hw_power_braking": "hw_power_brake_slowdown",
 }
+"""NVML's name of a clock event reason by nvidia-smi's name of its counter."""
 BANKS = ("max", "high", "partial", "low", "none")
 _REPAIRS = ("channel_repair_pending", "tpc_repair_pending")
 HEALTH_FLAGS = {
@@ -41,13 +42,14 @@ HEALTH_FLAGS = {
     "access_timeout_recovery": "access_timeout",
 }
 _CLEAR = ("false", "no", "none", "full", "healthy")
+"""Values in lower case of a health flag that is not raised."""
 
 
 def read_tree(
     index: int, tree: Tree, driver: str | Unknown = NOT_RECORDED, evidence: tuple[EvidenceRef, ...] = ()
 ) -> Gpu:
-    """Everything that the report of one GPU tells."""
-    values: dict[str, object] = {row.field: read_field(row, row.paths, tree.found) for row in FIELDS}
+    """Return the GPU that one report describes."""
+    values: dict[str, object] = {row.field: read_field(row, row.paths, tree.text_at) for row in FIELDS}
     values |= {
         "driver_version": driver,
         "ecc_corrected_volatile": _errors(tree, "volatile", "single_bit", ("sram_correct", "dram_correct")),
@@ -65,7 +67,7 @@ def read_tree(
         "memory_health.repair_pending": _repair_pending(tree),
         "memory_health.remap_banks": _remap_banks(tree),
         "limits.violations_us": _violations(tree),
-        "fabric.health": fabric_health(dict(tree.below("fabric/health")), tree.found("fabric/health")),
+        "fabric.health": fabric_health(dict(tree.below("fabric/health")), tree.text_at("fabric/health")),
         "recovery_action": _recovery_action(tree, values["recovery_action"]),
         "throttle_reasons": _throttle_reasons(tree),
         "mig_devices": _mig_devices(tree, values["mig_enabled"]),
@@ -77,28 +79,28 @@ def read_tree(
 
 
 def _errors(tree: Tree, period: str, old: str, starts: tuple[str, ...]) -> int | Unknown:
-    """ECC errors: one total by kind until schema 10, a sum over the memories since.
+    """Return a count of ECC errors: one total per kind up to schema 10, later a sum over the memories.
 
-    Newer drivers split the uncorrectable ones of SRAM into parity and SECDED.
+    Newer drivers split the uncorrectable errors of SRAM into parity and SECDED.
     """
     section = f"ecc_errors/{period}"
     if old and tree.has_section(f"{section}/{old}"):
-        return whole(tree.found(f"{section}/{old}/total"), f"{section}/{old}/total")
+        return whole(tree.text_at(f"{section}/{old}/total"), f"{section}/{old}/total")
     counters = [(name, text) for name, text in tree.below(section) if name.startswith(starts)]
     if not counters:
-        text = tree.found(section)
+        text = tree.text_at(section)
         return Unknown(Reason.NOT_RECORDED, f"no {section}") if not text else whole(text, section)
     values = [whole(text, f"{section}/{name}") for name, text in counters]
     total = sum(value for value in values if not isinstance(value, Unknown))
     unread = [value for value in values if isinstance(value, Unknown)]
     if total > 0 or not unread:
-        return total  # errors in one memory count, whatever another one hides
+        return total  # Errors of one memory count even if another memory's counter cannot be read.
     return next((value for value in unread if value.reason is not Reason.NOT_SUPPORTED), unread[0])
 
 
 def _repair_pending(tree: Tree) -> bool | Unknown:
     flags = [
-        switch(text, name) for name in _REPAIRS if (text := tree.found(f"ecc_errors/{name}")) is not None
+        switch(text, name) for name in _REPAIRS if (text := tree.text_at(f"ecc_errors/{name}")) is not None
     ]
     if any(flag is True for flag in flags):
         return True
@@ -110,14 +112,14 @@ def _remap_banks(tree: Tree) -> tuple[Count, ...] | Unknown:
         "remapped_rows/row_remapper_histogram",
         "remapped_rows/bank_remap_availability_histogram",
     ):
-        found = {name.rpartition("_")[2]: text for name, text in tree.below(section)}
-        values = {name: banks(found[name], f"{section}/{name}") for name in BANKS if name in found}
+        texts = {name.rpartition("_")[2]: text for name, text in tree.below(section)}
+        values = {name: banks(texts[name], f"{section}/{name}") for name in BANKS if name in texts}
         if values:
             unknown = next((value for value in values.values() if isinstance(value, Unknown)), None)
             return unknown or tuple(Count(name=name, value=int(str(value))) for name, value in values.items())
-    text = tree.found("remapped_rows/row_remapper_histogram") or tree.found("remapped_rows")
-    found_words = printed(text, "remapped_rows") if text else NOT_RECORDED
-    return found_words if isinstance(found_words, Unknown) else NOT_RECORDED
+    text = tree.text_at("remapped_rows/row_remapper_histogram") or tree.text_at("remapped_rows")
+    value = printed(text, "remapped_rows") if text else NOT_RECORDED
+    return value if isinstance(value, Unknown) else NOT_RECORDED
 
 
 def _violations(tree: Tree) -> tuple[Count, ...] | Unknown:
@@ -137,7 +139,11 @@ def _violations(tree: Tree) -> tuple[Count, ...] | Unknown:
 
 
 def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tuple[str, ...] | Unknown:
-    """The raised flags of nvidia-smi's fabric health, by its names: `bandwidth`, `route_unhealthy` ..."""
+    """Return the raised flags of a fabric's health, such as `degraded_bandwidth` or `route_unhealthy`.
+
+    `flags` contains the printed words by nvidia-smi's names; `whole_section` is the text of a section without
+    flags.
+    """
     if not flags:
         text = printed(whole_section, "fabric/health") if whole_section else NOT_RECORDED
         return text if isinstance(text, Unknown) else NOT_RECORDED
@@ -158,17 +164,16 @@ def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tu
             raised.append(f"incorrect_configuration: {value.lower()[:60]}")
         else:
             raised.append(HEALTH_FLAGS.get(name, name))
-    summary = flags.get("summary", "").strip().lower()
-    if summary == "unhealthy" and not raised:
+    if not raised and flags.get("summary", "").strip().lower() == "unhealthy":
         raised.append("unhealthy")
     return tuple(raised) if known else failure or NOT_RECORDED
 
 
 def _recovery_action(tree: Tree, action: object) -> object:
-    """The action; of drivers that had none yet, what their reset flags amount to."""
+    """Return the recovery action; for drivers without one, the action that their reset flags imply."""
     if not isinstance(action, Unknown) or action.reason is not Reason.NOT_RECORDED:
         return action
-    reset, drain = (read_field(row, row.paths, tree.found) for row in RESET_FLAGS)
+    reset, drain = (read_field(row, row.paths, tree.text_at) for row in RESET_FLAGS)
     if reset is True:
         return "gpu reset"
     if drain is True:
@@ -178,12 +183,12 @@ def _recovery_action(tree: Tree, action: object) -> object:
 
 def _throttle_reasons(tree: Tree) -> tuple[str, ...] | Unknown:
     for prefix in _PREFIXES:
-        found = tree.below(prefix)
-        if found:
+        flags = tree.below(prefix)
+        if flags:
             singular = prefix.removesuffix("s")
-            named = [(name.removeprefix(f"{singular}_"), text) for name, text in found]
+            named = [(name.removeprefix(f"{singular}_"), text) for name, text in flags]
             return active_reasons([(_REASONS.get(name, name), text) for name, text in named])
-        if text := tree.found(prefix):
+        if text := tree.text_at(prefix):
             value = printed(text, prefix)
             return (
                 value
@@ -194,8 +199,10 @@ def _throttle_reasons(tree: Tree) -> tuple[str, ...] | Unknown:
 
 
 def active_reasons(flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
-    """The active ones of clock event reasons. A damaged text may hide the hardware's own flag behind an odd
-    name.
+    """Return the active clock event reasons.
+
+    Unknown if `hw_slowdown` is missing beside a name that NVML does not have: a damaged text may then hide
+    the hardware's own flag.
     """
     active: list[str] = []
     for name, text in flags:
@@ -220,8 +227,8 @@ def _mig_devices(tree: Tree, enabled: object) -> tuple[MigDevice, ...] | Unknown
     return tuple(
         MigDevice(
             memory_bytes=memory_bytes(
-                tree.found(f"{section}/fb_memory_usage/total")
-                or tree.found(f"{section}/shared_fb_memory_usage/total"),
+                tree.text_at(f"{section}/fb_memory_usage/total")
+                or tree.text_at(f"{section}/shared_fb_memory_usage/total"),
                 "fb_memory_usage/total",
             )
         )
@@ -232,7 +239,7 @@ def _mig_devices(tree: Tree, enabled: object) -> tuple[MigDevice, ...] | Unknown
 def _processes(tree: Tree) -> tuple[GpuProcess, ...] | Unknown:
     sections = tree.numbered("processes/process_info")
     if not sections:
-        text = tree.found("processes")
+        text = tree.text_at("processes")
         if text is None:
             return Unknown(Reason.NOT_RECORDED, "no processes")
         if text.strip() in ("", "None"):
@@ -243,15 +250,15 @@ def _processes(tree: Tree) -> tuple[GpuProcess, ...] | Unknown:
         )
     running: list[GpuProcess] = []
     for section in sections:
-        pid = whole(tree.found(f"{section}/pid"), "pid")
-        # Those that compute, as NVML lists them; type G draws only.
-        if not isinstance(pid, Unknown) and tree.found(f"{section}/type") != "G":
-            name = printed(tree.found(f"{section}/process_name"), "process_name")
+        pid = whole(tree.text_at(f"{section}/pid"), "pid")
+        # NVML lists processes that compute. Type G only draws.
+        if not isinstance(pid, Unknown) and tree.text_at(f"{section}/type") != "G":
+            name = printed(tree.text_at(f"{section}/process_name"), "process_name")
             running.append(
                 GpuProcess(
                     pid=pid,
                     name=name,
-                    memory_bytes=memory_bytes(tree.found(f"{section}/used_memory"), "used_memory"),
+                    memory_bytes=memory_bytes(tree.text_at(f"{section}/used_memory"), "used_memory"),
                 )
             )
     return tuple(running)

@@ -1,6 +1,4 @@
-"""The table that a plain `nvidia-smi` prints: drivers 418 to 610, with and without MIG rows, Linux and
-Windows.
-"""
+"""Parse the table of plain `nvidia-smi`: drivers 418 to 610, Linux and Windows, with or without MIG."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ from probes.parsers.topology.pci_addresses import normal_address
 _HEAD = re.compile(r"NVIDIA-SMI\s+\S+.{0,80}?(?:Driver|KMD) Version: ?\S+")
 _COLUMNS = re.compile(r"\|\s*GPU\s+Name\b.*\|\s*Bus-Id\b", re.IGNORECASE)
 _ROW = re.compile(
-    r"^[ \t]{0,8}\|\s{1,4}\d{1,3}\s{1,4}\S[^|\n]{0,100}\|\s{1,8}[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-    r"\s[^|\n]{1,20}\|",
+    r"^[ \t]{0,8}\|\s{1,4}\d{1,3}\s{1,4}\S[^|\n]{0,100}"
+    r"\|\s{1,8}[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]\s[^|\n]{1,20}\|",
     re.MULTILINE,
 )
-"""The first row of a GPU, where the head of the table was cut off."""
+"""The first row of a GPU, for tables whose head was cut off."""
 _MIG_PART = re.compile(r"^[ \t]{0,8}\|\s{1,4}MIG devices:\s{1,200}\|", re.MULTILINE)
 _DRIVER = re.compile(r"(?:Driver|KMD) Version: ?(\d[\d.]{1,30})")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version: ?(\d{1,3}\.\d{1,3})")
@@ -31,12 +29,14 @@ _FIRST = re.compile(r"(\d{1,3})\s+(\S.{0,100}?)\s+(On|Off|N/A|WDDM|TCC|MCDM|ERR!
 _LOST = re.compile(r"(\d{1,3})\s+(ERR!|Unknown Error|GPU is lost)\b.{0,80}", re.IGNORECASE)
 _ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*(\S{0,6})")
 _SECOND = re.compile(
-    r"(\S+)\s+(\d{1,4}C|\S+)\s+(P\d{1,2}|\S+)\s+(\d{1,6}W|N/A|ERR!|Unknown Error|\S+)\s*/\s*(\d{1,6}W|N/A|ERR!|Unknown Error|\S+)"
+    r"(\S+)\s+(\d{1,4}C|\S+)\s+(P\d{1,2}|\S+)\s+(\d{1,6}W|N/A|ERR!|Unknown Error|\S+)"
+    r"\s*/\s*(\d{1,6}W|N/A|ERR!|Unknown Error|\S+)"
 )
 _MEMORY = re.compile(r"(\d{1,12}[KMG]i?B|\S+)\s*/\s*(\d{1,12}[KMG]i?B|\S+)")
 _LOAD = re.compile(r"(\d{1,3}%|N/A|ERR!|\S+)\s+(\S.{0,20})")
 _PROCESS = re.compile(
-    r"(\d{1,3})\s+(?:(?:N/A|\d{1,3})\s+(?:N/A|\d{1,3})\s+)?(\d{1,10})\s+([CGM+]{1,5})\s+(\S.{0,400}?)\s+(\d{1,12}[KMG]i?B|N/A)"
+    r"(\d{1,3})\s+(?:(?:N/A|\d{1,3})\s+(?:N/A|\d{1,3})\s+)?(\d{1,10})\s+([CGM+]{1,5})\s+(\S.{0,400}?)"
+    r"\s+(\d{1,12}[KMG]i?B|N/A)"
 )
 _MIG = re.compile(r"(\d{1,3})\s+\d{1,3}\s+\d{1,3}\s+\d{1,3}")
 _ECC_OFF = Unknown(Reason.NOT_SUPPORTED, "ECC is off")
@@ -44,7 +44,7 @@ _ECC_OF_MIG = Unknown(Reason.NOT_SUPPORTED, "the table counts no errors of a GPU
 
 
 class SmiTable(Record, kw_only=True):
-    """One table."""
+    """Content of one table."""
 
     driver_version: str | Unknown = NOT_RECORDED
     cuda_version: str | Unknown = NOT_RECORDED
@@ -57,19 +57,19 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the table."""
+    """Return the GPUs of the table."""
     return parse_table(text).gpus
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Where the table was cut."""
+    """Report a table that ends before its first GPU."""
     return parse_table(text).unread
 
 
 def parse_table(text: str) -> SmiTable:
-    """Everything in `text`; nothing where it is no table."""
-    found = _DRIVER.search(text), _CUDA.search(text)
-    driver, cuda = (match[1] if match else NOT_RECORDED for match in found)
+    """Return everything in `text`; an empty table if `text` is no table."""
+    versions = _DRIVER.search(text), _CUDA.search(text)
+    driver, cuda = (match[1] if match else NOT_RECORDED for match in versions)
     reader = _Reader(driver)
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.strip()
@@ -83,7 +83,7 @@ def parse_table(text: str) -> SmiTable:
 
 
 class _Reader:
-    """Takes the rows between bars one after the other."""
+    """Collects GPUs and processes from the rows of a table, which are given one after the other."""
 
     def __init__(self, driver: str | Unknown) -> None:
         self._driver = driver
@@ -157,21 +157,21 @@ class _Reader:
             "=" in cell or "No running processes" in line or _PROCESS.fullmatch(cell)
         ):
             self._processes = {}
-        found = _PROCESS.fullmatch(cell)
-        if found is None or self._processes is None or found[3] == "G":
+        row = _PROCESS.fullmatch(cell)
+        if row is None or self._processes is None or row[3] == "G":
             return
         process = GpuProcess(
-            pid=int(found[2]), name=found[4], memory_bytes=memory_bytes(_spaced(found[5]), "GPU memory")
+            pid=int(row[2]), name=row[4], memory_bytes=memory_bytes(_spaced(row[5]), "GPU memory")
         )
-        self._processes.setdefault(int(found[1]), []).append(process)
+        self._processes.setdefault(int(row[1]), []).append(process)
 
     def _mig(self, cells: list[str], number: int) -> None:
-        found = _MIG.fullmatch(cells[0])
+        ids = _MIG.fullmatch(cells[0])
         memory = _MEMORY.search(cells[1]) if len(cells) > 1 else None
-        if found is None or memory is None:
+        if ids is None or memory is None:
             return
-        gpu = self._gpus.get(int(found[1])) or Gpu(
-            index=int(found[1]), mig_enabled=True, evidence=(line_ref(number),)
+        gpu = self._gpus.get(int(ids[1])) or Gpu(
+            index=int(ids[1]), mig_enabled=True, evidence=(line_ref(number),)
         )
         earlier = () if isinstance(gpu.mig_devices, Unknown) else gpu.mig_devices
         device = MigDevice(memory_bytes=memory_bytes(_spaced(memory[2]), "memory"))
@@ -217,7 +217,7 @@ def _second_row(gpu: Gpu, cells: list[str]) -> Gpu:
 
 
 def _third_row(gpu: Gpu, cell: str) -> Gpu:
-    """The MIG mode; a star marks one that changes with the next reset."""
+    """Return the GPU with its MIG mode; a star marks a mode that changes with the next reset."""
     value = printed(cell.rstrip("*"), "MIG mode")
     if isinstance(value, Unknown):
         return msgspec.structs.replace(gpu, mig_enabled=value)
@@ -230,7 +230,7 @@ def _third_row(gpu: Gpu, cell: str) -> Gpu:
 
 
 def _ecc(cell: str) -> dict[str, object]:
-    """The count of uncorrected errors; `Off` where ECC is off, `On` on a GPU in MIG mode."""
+    """Return the ECC fields of a cell: a count of errors, `Off`, or `On` for a GPU in MIG mode."""
     if cell == "Off":
         return {"ecc_enabled": False, "ecc_uncorrected_volatile": _ECC_OFF}
     if cell == "On":
@@ -242,7 +242,7 @@ def _ecc(cell: str) -> dict[str, object]:
 
 
 def _persistence(mode: str) -> bool | Unknown:
-    """Windows has driver models in its place."""
+    """Return the persistence mode; Windows prints its driver model in the same place."""
     if mode in ("On", "Off"):
         return mode == "On"
     if mode == "ERR!":
@@ -251,5 +251,5 @@ def _persistence(mode: str) -> bool | Unknown:
 
 
 def _spaced(size: str) -> str:
-    """`81920 MiB` for `81920MiB`."""
+    """Return a size with a blank before its unit: `81920 MiB` for `81920MiB`."""
     return re.sub(r"(?<=\d)(?=[KMG])", " ", size)

@@ -1,4 +1,4 @@
-"""`nvidia-smi -q`, whole or a part (-d): drivers 418 to 610, Linux and Windows."""
+"""Parse `nvidia-smi -q`, whole or in part (-d): drivers 418 to 610, Linux and Windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _GPU = re.compile(
 )
 _PART = re.compile(
     r"^[ \t]*(?:ECC Errors[ \t]*\n[ \t]*Volatile|Retired Pages[ \t]*\n[ \t]*Single Bit ECC[ \t]*:"
-    r"|Remapped Rows[ \t]*\n[ \t]*Correctable Error[ \t]*:|Clocks (?:Event|Throttle) Reasons[ \t]*\n[ \t]*Idle[ \t]*:"
+    r"|Remapped Rows[ \t]*\n[ \t]*Correctable Error[ \t]*:"
+    r"|Clocks (?:Event|Throttle) Reasons[ \t]*\n[ \t]*Idle[ \t]*:"
     r"|(?:Volatile|Aggregate)[ \t]*\n[ \t]*(?:[SD]RAM Correctable[ \t]*:|Single Bit[ \t]*\n)"
     r"|Fabric[ \t]*\n[ \t]*State[ \t]*:|GPU Recovery Action[ \t]*: )",
     re.MULTILINE | re.IGNORECASE,
@@ -35,26 +36,28 @@ _HEADER = {
     "attached_gpus": "attached",
 }
 _REMARK = re.compile(r"\s+\[[^\]]*\]?$")
-"""What driver 610 writes behind the values of renamed labels."""
+"""Remark that driver 610 writes behind the values of renamed labels."""
 _CUT = "[...]"
 _PARENTS = {
-    "volatile": "ecc_errors",
-    "aggregate": "ecc_errors",
-    "gpu_link_info": "pci",
-    "pcie_generation": "pci/gpu_link_info",
-    "link_width": "pci/gpu_link_info",
-    "bank_remap_availability_histogram": "remapped_rows",
-    "health": "fabric",
+    "volatile": "ecc_errors/",
+    "aggregate": "ecc_errors/",
+    "gpu_link_info": "pci/",
+    "pcie_generation": "pci/gpu_link_info/",
+    "link_width": "pci/gpu_link_info/",
+    "bank_remap_availability_histogram": "remapped_rows/",
+    "health": "fabric/",
 }
-"""Sections within others, for pastes that lost their indentation."""
+"""Path above a section that belongs into another one, for pastes that lost their indentation."""
 _WRAPPER = "performance"
-"""A heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
+"""Heading that some outputs of `-d PERFORMANCE` put above the clock event reasons."""
 _PROCESS = {"type": "type", "name": "process_name", "used_gpu_memory": "used_memory"}
+"""Name of a process's value in XML by its label in the text."""
 _DEEPEST = 8
+"""Deepest level of sections that is read."""
 
 
 class SmiText(Record, kw_only=True):
-    """One output. `gpus` holds those whose block is there, in the order of the output."""
+    """Content of one output; `gpus` contains the GPUs with a block, in the order of the output."""
 
     driver_version: str | Unknown = NOT_RECORDED
     cuda_version: str | Unknown = NOT_RECORDED
@@ -68,14 +71,14 @@ class _Line(NamedTuple):
     indent: int
     label: str
     value: str | None
-    """None for the heading of a section."""
+    """Text behind the colon; None for the heading of a section."""
 
 
 class _Block(NamedTuple):
-    """The lines of one GPU."""
+    """Lines of one GPU."""
 
     address: str
-    """Empty where the paste does not name it."""
+    """PCI address; empty if the paste does not name the GPU."""
     number: int
     lines: list[_Line]
 
@@ -85,23 +88,23 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the report."""
+    """Return the GPUs of the report."""
     return parse_smi_text(text).gpus
 
 
 def attached_gpus(text: str) -> int | Unknown | None:
-    """The driver's own count; None in a part that does not state it."""
+    """Return the number of GPUs that the driver counted; None if the text does not state it."""
     count = parse_smi_text(text).attached_gpus
     return None if count == NOT_RECORDED else count
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Where the report was cut."""
+    """Return the places where the report was cut."""
     return parse_smi_text(text).unread
 
 
 def parse_smi_text(text: str) -> SmiText:
-    """Everything in `text`; nothing where it is no report."""
+    """Return everything in `text`; an empty record if `text` is no report."""
     header: dict[str, str] = {}
     blocks: list[_Block] = []
     cuts: list[Unread] = []
@@ -123,6 +126,7 @@ def parse_smi_text(text: str) -> SmiText:
         elif block is not None:
             block.lines.append(line)
         elif _PART.match(raw) or _starts_part(line):
+            # The paste begins within a GPU's block, without the line that names the GPU.
             block = _Block("", number, [line])
             blocks.append(block)
     driver = printed(header.get("driver"), "driver version")
@@ -163,7 +167,7 @@ def _starts_part(line: _Line) -> bool:
 
 
 def _line(number: int, raw: str) -> _Line | None:
-    """A label with its value, or a heading; None for what is neither."""
+    """Return a label with its value, or a heading; None if the line is neither."""
     stripped = raw.strip()
     if not stripped or stripped.startswith(("=", "+", "|", "#")) or len(stripped) > 400:
         return None
@@ -183,7 +187,7 @@ def _gpu(index: int, block: _Block, driver: str | Unknown) -> Gpu:
 
 
 def _tree(lines: list[_Line]) -> Tree:
-    """The values of one block by path. Sections are told by their indentation, where there is one."""
+    """Return the values of one block by path; the indentation, if there is one, shows the sections."""
     tree = Tree()
     is_flat = len({line.indent for line in lines}) == 1
     stack: list[tuple[int, str]] = []
@@ -193,20 +197,15 @@ def _tree(lines: list[_Line]) -> Tree:
             continue
         while stack and not is_flat and stack[-1][0] >= line.indent:
             stack.pop()
-        above = (
-            f"{stack[-1][1]}/"
-            if stack
-            else f"{_PARENTS[word]}/"
-            if word in _PARENTS and line.value is None
-            else ""
-        )
         if line.value is None:
             if len(stack) < _DEEPEST:
+                # Without indentation, a heading ends the section before it.
+                above = f"{stack[-1][1]}/" if stack and not is_flat else _PARENTS.get(word, "")
                 if is_flat:
-                    above = f"{_PARENTS[word]}/" if word in _PARENTS else ""
                     stack.clear()
                 stack.append((line.indent, tree.section(f"{above}{word}")))
             continue
+        above = f"{stack[-1][1]}/" if stack else ""
         if above.startswith("processes/"):
             _process_line(tree, word, line.value)
             continue
@@ -214,12 +213,13 @@ def _tree(lines: list[_Line]) -> Tree:
         if is_flat:
             tree.add(word, line.value)
         elif len(stack) < _DEEPEST:
-            stack.append((line.indent, f"{above}{word}"))  # `HW Slowdown : Active` has its causes below it
+            # `HW Slowdown : Active` is a value and also the heading of its causes.
+            stack.append((line.indent, f"{above}{word}"))
     return tree
 
 
 def _process_line(tree: Tree, word: str, value: str) -> None:
-    """Processes stand one after the other; each begins with its id."""
+    """Add a line of a process; each process begins with its id."""
     if word == "process_id":
         tree.add(f"{tree.section('processes/process_info')}/pid", value)
     elif word in _PROCESS and (sections := tree.numbered("processes/process_info")):

@@ -1,4 +1,4 @@
-"""One GPU's report as values by path, whether nvidia-smi printed it as XML or as indented text."""
+"""Values of one GPU's report by path, for the XML and for the indented text of nvidia-smi."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def path_word(label: str) -> str:
-    """A label or tag as a part of a path: `t_limit` for `T.Limit`, `cliqueid` for both spellings."""
+    """Return a label or tag as part of a path: `t_limit` for `T.Limit`, `cliqueid` for both spellings."""
     return _NO_WORD.sub("_", label.lower()).strip("_")
 
 
 class Tree:
-    """Values by path: `ecc_errors/volatile/dram_uncorrectable`. Sections that come several times are
-    numbered: `mig_device#2`.
+    """Values by path, such as `ecc_errors/volatile/dram_uncorrectable`.
+
+    Sections that occur several times are numbered: `mig_device#2`.
     """
 
     def __init__(self) -> None:
@@ -22,17 +23,18 @@ class Tree:
         self._sections: dict[str, int] = {}
 
     def add(self, path: str, value: str) -> None:
-        """The first of two equal paths counts."""
+        """Add a value; the first of two equal paths counts."""
         self._values.setdefault(path, value)
 
     def section(self, path: str) -> str:
-        """The path for a section that begins: with a number where it is not the first of its name."""
+        """Return the path for a section that begins, with a number unless it is the first of its name."""
         count = self._sections[path] = self._sections.get(path, 0) + 1
         return path if count == 1 else f"{path}#{count}"
 
-    def found(self, path: str) -> str | None:
-        """The text at `path`. Where a section on the way has words in place of values (`GPU is lost`), those
-        words.
+    def text_at(self, path: str) -> str | None:
+        """Return the text at `path`; None if there is none.
+
+        If a section on the way contains words in place of values (`GPU is lost`), return those words.
         """
         if path in self._values:
             return self._values[path]
@@ -45,7 +47,7 @@ class Tree:
         return None
 
     def below(self, path: str) -> list[tuple[str, str]]:
-        """Name and text of everything in a section, also in sections within it."""
+        """Return the name and text of every value in a section and in the sections within it."""
         start = f"{path}/"
         return [
             (key.rpartition("/")[2], value) for key, value in self._values.items() if key.startswith(start)
@@ -58,7 +60,7 @@ class Tree:
         return path in self._sections
 
     def numbered(self, path: str) -> list[str]:
-        """The paths of all sections of that name."""
+        """Return the paths of all sections of that name."""
         count = self._sections.get(path, 0)
         return [path if number == 1 else f"{path}#{number}" for number in range(1, count + 1)]
 

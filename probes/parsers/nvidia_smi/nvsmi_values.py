@@ -1,5 +1,6 @@
-"""Readers of single values of nvidia-smi: each `(text, what) -> value or Unknown`, with `what` naming the
-field.
+"""Readers of single values of nvidia-smi.
+
+Each takes `(text, what)`, where `what` names the field, and returns a value or Unknown.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ _RECOVERY_ACTIONS = {
     "drain and reset recommended": "drain and reset",
 }
 _FAILURES = ("unknown error", "gpu is lost", "gpu requires reset", "err!")
+"""Words in lower case of an error of the GPU."""
 _LONGEST = 120
 
 
 def is_failure(text: str) -> bool:
-    """Whether the driver answered with an error of the GPU, as against "it has no such value"."""
+    """Return whether the driver answered with an error of the GPU, in contrast to a missing value."""
     return len(text) < 60 and any(words in text.lower() for words in _FAILURES)
 
 
 def words(text: str | None, what: str) -> str | Unknown:
-    """A text in lower case: `completed`, `pass-through`."""
+    """Return a text in lower case, such as `completed` or `pass-through`."""
     value = printed(text, what)
     return value if isinstance(value, Unknown) else value.strip("[]").lower()[:_LONGEST]
 
@@ -50,7 +52,10 @@ def compute_mode(text: str | None, what: str) -> str | Unknown:
 
 
 def recovery_action(text: str | None, what: str) -> str | Unknown:
-    """`none`, or what the driver asks for. nvidia-smi says `Reset` where NVML says GPU_RESET."""
+    """Return `none`, or the action that the driver requests.
+
+    nvidia-smi prints `Reset` where NVML has GPU_RESET.
+    """
     bare = (text or "").strip().strip("[]").lower()
     if "reset" in bare and "unknown" not in bare:
         return _RECOVERY_ACTIONS.get(bare, bare[:_LONGEST])
@@ -59,16 +64,20 @@ def recovery_action(text: str | None, what: str) -> str | Unknown:
 
 
 def reset_flag(text: str | None, what: str) -> bool | Unknown:
-    """Flags that stand in a field about resets; `reset` in their name is no error word."""
+    """Return a flag of a field about resets; `reset` in its text is not an error."""
     value = (text or "").strip().lower()
     if value in ("yes", "no"):
         return value == "yes"
-    found = printed(text, what)
-    return found if isinstance(found, Unknown) else Unknown(Reason.UNPARSABLE, f"{what}: {found[:60]!r}")
+    printed_text = printed(text, what)
+    return (
+        printed_text
+        if isinstance(printed_text, Unknown)
+        else Unknown(Reason.UNPARSABLE, f"{what}: {printed_text[:60]!r}")
+    )
 
 
 def flag(text: str | None, what: str) -> bool | Unknown:
-    """A switch that some queries print as a number: `Yes`, or 1."""
+    """Return a switch that some queries print as a number: `Yes`, or 1."""
     value = switch(text, what)
     bare = (text or "").strip()
     return bare == "1" if isinstance(value, Unknown) and bare in ("0", "1") else value
@@ -85,7 +94,7 @@ def bus_id(text: str | None, what: str) -> str | Unknown:
 
 
 def device_id(text: str | None, what: str) -> str | Unknown:
-    """`10de:2330` for `0x233010DE`."""
+    """Return vendor and device of a combined number: `10de:2330` for `0x233010DE`."""
     value = printed(text, what)
     if isinstance(value, Unknown):
         return value
@@ -96,12 +105,12 @@ def device_id(text: str | None, what: str) -> str | Unknown:
 
 
 def banks(text: str | None, what: str) -> int | Unknown:
-    """`639 bank(s)`."""
+    """Return the count of a text such as `639 bank(s)`."""
     return whole((text or "").replace("bank(s)", "").strip(), what)
 
 
 def validity(text: str | None, what: str) -> bool | Unknown:
-    """`valid` and `invalid` of the InfoROM's checksum."""
+    """Return True for `valid`, and False for `invalid` or `corrupted`."""
     value = words(text, what)
     if isinstance(value, Unknown):
         return value
@@ -111,17 +120,17 @@ def validity(text: str | None, what: str) -> bool | Unknown:
 
 
 def measured(unit: str) -> Reader:
-    """A number with its unit."""
+    """Return a reader of numbers with a unit."""
     return lambda text, what: number(text, what, unit)
 
 
 def counted(unit: str = "") -> Reader:
-    """A whole number with its unit."""
+    """Return a reader of whole numbers with a unit."""
     return lambda text, what: whole(text, what, unit)
 
 
 def is_positive_memory(size: Callable[[str | None, str], int | Unknown]) -> Reader:
-    """Whether a memory size is above zero."""
+    """Return a reader that checks whether a memory size is above zero."""
 
     def read(text: str | None, what: str) -> bool | Unknown:
         value = size(text, what)

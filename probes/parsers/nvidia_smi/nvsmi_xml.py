@@ -1,4 +1,4 @@
-"""`nvidia-smi -q -x`, schemas 10 to 13 (drivers 418 to 610)."""
+"""Parse `nvidia-smi -q -x`, schemas 10 to 13 (drivers 418 to 610)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
 _PART = re.compile(r'<gpu id="[0-9A-Fa-f]{4,8}:')
-"""The element of a GPU, where somebody pasted it without the log around it."""
+"""Element of a GPU, for pastes without the log around it."""
 _DEEPEST = 8
-"""More levels than any schema has; what lies deeper is not read."""
+"""Deepest level of elements that is read; no schema has as many."""
 
 
 class SmiLog(Record, kw_only=True):
-    """One output. `gpus` holds the elements that arrived whole, in the order of NVML's indices."""
+    """Content of one output; `gpus` contains the complete elements, in the order of NVML's indices."""
 
     driver_version: str | Unknown
     cuda_version: str | Unknown
     attached_gpus: int | Unknown
-    """What the driver counted; more than `gpus` where the output was shortened."""
+    """Number of GPUs that the driver counted; more than `gpus` if the output was shortened."""
     gpus: tuple[Gpu, ...]
     problem: str = ""
-    """Why the output ends early, where it does."""
+    """Reason why the output ends early; empty if it is complete."""
 
 
 def recognise(text: str) -> bool:
@@ -37,19 +37,19 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the log; none where it cannot be read."""
+    """Return the GPUs of the log; none if it cannot be read."""
     log = parse_smi_xml(text)
     return () if isinstance(log, Unknown) else log.gpus
 
 
 def attached_gpus(text: str) -> int | Unknown | None:
-    """The driver's own count."""
+    """Return the number of GPUs that the driver counted; None if the log cannot be read."""
     log = parse_smi_xml(text)
     return None if isinstance(log, Unknown) else log.attached_gpus
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Where the log ends early, or has fewer GPUs than the driver counted."""
+    """Report a log that ends early, or that has fewer GPUs than the driver counted."""
     log = parse_smi_xml(text)
     if isinstance(log, Unknown):
         return (Unread(source="", why=log.detail),)
@@ -65,7 +65,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_smi_xml(text: str) -> SmiLog | Unknown:
-    """Return the log in `text`; Unknown where it holds no log, or not one whole GPU of those attached.
+    """Return the log in `text`; Unknown if there is no log, or GPUs are attached and none is complete.
 
     The document type and everything else before the root element is skipped, so no entity is ever defined.
     """
@@ -94,7 +94,7 @@ def parse_smi_xml(text: str) -> SmiLog | Unknown:
 
 
 def _read(text: str) -> tuple[Element | None, list[Element], str]:
-    """The root, the complete GPU elements and, where the rest is damaged or missing, a word on it."""
+    """Return the root, the complete GPU elements and, if the rest is damaged or missing, the problem."""
     end = text.find(_END)
     parser: XMLPullParser[Any] = XMLPullParser(events=("start", "end"))
     root: Element | None = None
@@ -114,7 +114,7 @@ def _read(text: str) -> tuple[Element | None, list[Element], str]:
 
 
 def _tree(gpu: Element) -> Tree:
-    """The values of a gpu element by path."""
+    """Return the values of a GPU's element by path."""
     tree = Tree()
     address = gpu.get("id")
     if address:

@@ -6,8 +6,6 @@ from probes.catalogue.hardware import load_catalogue
 
 
 def driver_name(device_id: str, words: str = "") -> str | None:
-    """Return the driver's name of a GPU by its device (`10de:2330`), else by lspci's words; None for
-    others.
-    """
+    """Return the driver's name of a GPU by its PCI device (`10de:2330`), else by lspci's words; else None."""
     row = load_catalogue().gpu_on_bus(device_id, words) if device_id or words else None
     return None if row is None else row.driver_name

@@ -1,8 +1,7 @@
-"""`bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between host and GPU and between
-GPUs.
+"""Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies of hosts and GPUs.
 
 bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D copies stay within one GPU's
-memory. Of a sweep over sizes the largest rate counts. Units: GB/s are 1e9 bytes per second.
+memory. The largest rate of a sweep over sizes counts. Units: GB/s are 1e9 bytes per second.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import re
 from collections.abc import Iterator
 
 from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
-from probes.parsers.tools.tool_text import gpus_measured, number, untagged
+from probes.parsers.tools.tool_text import gpus_measured, number, status_result, untagged
 
 BANDWIDTH_TEST = "bandwidthTest"
 GPU_COPY = "gpu_copy"
@@ -30,12 +28,12 @@ _MEMORY = re.compile(r"\s{0,8}(PINNED|PAGEABLE) Memory Transfers.{0,40}")
 _UNIT = re.compile(r"\s{0,8}Transfer Size \(Bytes\)\s+Bandwidth\(([GM])B/s\)\s*")
 _ROW = re.compile(r"\s{0,8}(\d{1,18})\s+(\S{1,24})\s*")
 _DEVICE = re.compile(r"\s{0,8}Device (\d{1,4}): (\S.{0,100}?)\s*")
-_COMPLAINT = re.compile(
+_ERROR = re.compile(
     r"\s{0,8}Result = FAIL\s*|.{0,80}(?:CUDA error at|cudaGetDeviceCount returned|code=\d{1,6}\().*"
 )
 _COPY = re.compile(
-    r"((?:cpu|gpu\d{1,3})_(?:to|and)_(?:cpu|gpu\d{1,3})(?:_(?:read|write))?_by_(?:sm|dma)(?:_under_numa\d{1,3})?)"
-    r":? (\S{1,24})\s*"
+    r"((?:cpu|gpu\d{1,3})_(?:to|and)_(?:cpu|gpu\d{1,3})(?:_(?:read|write))?_by_(?:sm|dma)"
+    r"(?:_under_numa\d{1,3})?):? (\S{1,24})\s*"
 )
 _COPY_NAME = re.compile(
     r"(cpu|gpu\d{1,3})_(to|and)_(cpu|gpu\d{1,3})(_read|_write)?_by_(sm|dma)(?:_under_numa\d{1,3})?"
@@ -51,7 +49,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """The best rate of each direction and kind of host memory, and each copy of gpu_copy."""
+    """Return the best rate of each direction and kind of host memory, and each copy of gpu_copy."""
     best: dict[tuple[str, str, str], ToolResult] = {}
     others: list[ToolResult] = []
     for result in _results(text):
@@ -64,13 +62,16 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that were measured. CUDA numbers them; where all are visible that is NVML's order."""
-    found: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
+    """Return the GPUs that were measured.
+
+    CUDA numbers them; if all GPUs are visible, its order is NVML's.
+    """
+    gpus: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
     for line_number, line in enumerate(text.split("\n"), 1):
         match = _DEVICE.fullmatch(line)
         if match is not None:
-            found[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
-    return tuple(found[index] for index in sorted(found))
+            gpus[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
+    return tuple(gpus[index] for index in sorted(gpus))
 
 
 def _value(result: ToolResult) -> float:
@@ -86,14 +87,14 @@ def _results(text: str) -> Iterator[ToolResult]:
             yield from _rate((kind, table.device), match[3], _factor(match[4]), int(match[5]), line_number)
         elif (match := _COPY.fullmatch(line)) is not None:
             yield from _copy(match[1], match[2], line_number)
-        elif _COMPLAINT.fullmatch(line):
-            yield _complaint(line, line_number)
+        elif _ERROR.fullmatch(line):
+            yield status_result(BANDWIDTH_TEST, line, line_number)
         else:
             yield from table.read(line, line_number)
 
 
 class _Table:
-    """The tables of bandwidthTest, whose lines mean something below their headings only."""
+    """The tables of bandwidthTest, whose rows depend on the headings above them."""
 
     def __init__(self) -> None:
         self.device, self.direction, self.memory, self.factor = "0", "", "", 0.0
@@ -106,7 +107,7 @@ class _Table:
         elif (match := _UNIT.fullmatch(line)) is not None:
             self.factor = _factor(match[1])
         elif self.factor and self.direction and (match := _ROW.fullmatch(line)) is not None:
-            # Copies within a GPU are headed PINNED too, though no host memory takes part.
+            # The heading of copies within a GPU contains PINNED too, although they use no host memory.
             is_inside = self.direction == "D2D" or not self.memory
             kind = self.direction if is_inside else f"{self.direction}-{self.memory}"
             yield from _rate((kind, self.device), match[2], self.factor, int(match[1]), line_number)
@@ -119,15 +120,15 @@ def _factor(prefix: str) -> float:
 
 
 def _rate(
-    what: tuple[str, str], printed: str, factor: float, size_bytes: int, line: int
+    copy: tuple[str, str], printed: str, factor: float, size_bytes: int, line: int
 ) -> Iterator[ToolResult]:
-    """The result of one line; `what` is the direction and the number of the GPU."""
+    """Return the result of one line; `what` is the direction and the number of the GPU."""
     value = number(printed)
     if value is not None:
         yield ToolResult(
             tool=BANDWIDTH_TEST,
-            test=what[0],
-            subject=f"GPU{what[1]}",
+            test=copy[0],
+            subject=f"GPU{copy[1]}",
             metric="bandwidth",
             value=value * factor,
             size_bytes=size_bytes,
@@ -151,17 +152,4 @@ def _copy(name: str, printed: str, line: int) -> Iterator[ToolResult]:
         metric="bandwidth",
         value=value * GB,
         evidence=(line_ref(line),),
-    )
-
-
-def _complaint(line: str, line_number: int) -> ToolResult:
-    return ToolResult(
-        tool=BANDWIDTH_TEST,
-        test="run",
-        subject="host",
-        metric="status",
-        value=Unknown(Reason.ERROR, "the tool complains"),
-        unit="",
-        message=line.strip()[:300],
-        evidence=(line_ref(line_number),),
     )

@@ -1,9 +1,8 @@
-"""`dcgmi diag`: its table, its JSON (`-j`, of DCGM 3 and 4), and what people make of them (fragments, lists
-of failed tests).
+"""Parse `dcgmi diag`: its table, its JSON (`-j`, of DCGM 3 and 4), fragments, and lists of failed tests.
 
 A table wraps messages at a fixed width in the middle of words, and prints a result per group of GPUs below
-the test's name. A report whose tests cannot be found gives one diagnosis UNKNOWN: silence is no pass. Source:
-NVIDIA/DCGM, dcgmi/Diag.cpp and common_lib, JSON keys of versions 3 and 4 (read 2026-11).
+the test's name. A report without any test yields one diagnosis UNKNOWN, because a missing result is no pass.
+Source: NVIDIA/DCGM, dcgmi/Diag.cpp and common_lib, JSON keys of versions 3 and 4 (read 2026-11).
 """
 
 from __future__ import annotations
@@ -24,20 +23,23 @@ _SECTION = re.compile(
 )
 _TITLE = re.compile(r"\|\s{0,4}Diagnostic\s{1,40}\|\s{0,4}Result\s{1,60}\|?")
 _CELL = re.compile(
-    r"(Pass|Fail|Warn|Skip|Skipped|Error|Not Run)(?:\s{0,4}-\s{0,4}(All|(?:GPUs?|CPUs?|Entit(?:y|ies))?:?\s{0,4}[\d, -]{1,200}))?"
+    r"(Pass|Fail|Warn|Skip|Skipped|Error|Not Run)"
+    r"(?:\s{0,4}-\s{0,4}(All|(?:GPUs?|CPUs?|Entit(?:y|ies))?:?\s{0,4}[\d, -]{1,200}))?"
 )
 _ENTITY = re.compile(r"(GPU|[A-Z][A-Za-z]{1,11}) ?(\d{1,4}): (Pass|Fail|Warn|Skip)")
-"""A line per device, of DCGM 4."""
+"""A line per device, as DCGM 4 prints."""
+_NAMES = "|".join(sorted((re.escape(name) for name in TESTS), key=len, reverse=True))
 _RETYPED = re.compile(
-    rf"\s{{0,12}}[|*-]?\s{{0,4}}({'|'.join(sorted((re.escape(name) for name in TESTS), key=len, reverse=True))})\s*[:|]?\s+"
-    r"(PASS(?:ED)?|Pass(?:ed)?|FAIL(?:ED)?|Fail(?:ed)?|WARN(?:ING)?|Warn(?:ing)?|SKIP(?:PED)?|Skip(?:ped)?)\b\s*[|:-]?\s*(.{0,300})",
+    rf"\s{{0,12}}[|*-]?\s{{0,4}}({_NAMES})\s*[:|]?\s+"
+    r"(PASS(?:ED)?|FAIL(?:ED)?|WARN(?:ING)?|SKIP(?:PED)?)\b\s*[|:-]?\s*(.{0,300})",
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNORECASE)
-"""Left cells of lines that go on with the test above. Those of DCGM 4 may name a device."""
+"""Left cells of lines that continue the test above; those of DCGM 4 may name a device."""
 _WRAPPED = 45
-"""Where DCGM 2 and 3 cut a message, in the middle of words; a shorter piece ends with one, or with the blank
-behind it.
+"""Width at which DCGM 2 and 3 cut a message, in the middle of words.
+
+A shorter piece ends with a word, or with the blank behind it.
 """
 _VERDICT = re.compile(r"\b(?:PASS|FAIL|WARN|SKIP)", re.IGNORECASE)
 _METADATA = re.compile(
@@ -67,20 +69,20 @@ class _Test:
                 message=message if result_of(word) not in ("PASS", "SKIP") else "",
                 evidence=(line_ref(line),),
             )
-            for word, subjects, line in self._told()
+            for word, subjects, line in self._device_results()
             for subject in subjects
         ]
 
-    def _told(self) -> list[tuple[str, tuple[str, ...], int]]:
-        """The results without the sum that DCGM 4 puts above the devices, where a device has the same."""
+    def _device_results(self) -> list[tuple[str, tuple[str, ...], int]]:
+        """Return the results, without the summary above the devices if they contain it.
+
+        DCGM 4 prints the summary first.
+        """
         if len(self.results) < 2 or self.results[0][1] != (HOST,):
             return self.results
         first, *others = self.results
-        return (
-            others
-            if first[0] in ("Pass", "Skip") or any(word == first[0] for word, _, _ in others)
-            else self.results
-        )
+        is_repeated = first[0] in ("Pass", "Skip") or any(word == first[0] for word, _, _ in others)
+        return others if is_repeated else self.results
 
 
 def recognise(text: str) -> bool:
@@ -98,26 +100,31 @@ def recognise(text: str) -> bool:
 
 
 def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
-    """One diagnosis per test and subject: a GPU where the tool names it, else the host."""
+    """Return one diagnosis per test and subject: a GPU if the tool names it, else the host."""
     for root in ROOTS:
-        found = json_object(text, root)
-        if found is not None:
-            return parse_json(found[0][root], text, found[1]) or (_unknown("the report holds no test"),)
+        decoded = json_object(text, root)
+        if decoded is not None:
+            return parse_json(decoded[0][root], text, decoded[1]) or (
+                _unknown("the report contains no test"),
+            )
         if f'"{root}"' in text:
-            return parse_damaged(text) or (_unknown("the JSON report is not whole"),)
+            return parse_damaged(text) or (_unknown("the JSON report is incomplete"),)
     tests = _table(text) or _retyped(text)
     diagnoses = tuple(diagnosis for test in tests for diagnosis in test.diagnoses())[:_MOST]
     return diagnoses or (_unknown("no result of a test was found"),)
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that the report names: their device ids and driver, and those with a result of their own."""
+    """Return the GPUs that the report names, with their device ids and driver.
+
+    These are the GPUs of the metadata, and those with a result of their own.
+    """
     driver = ""
     ids: list[str] = []
     for root in ROOTS:
-        found = json_object(text, root)
-        if found is not None:
-            driver, ids = metadata(found[0], root)
+        decoded = json_object(text, root)
+        if decoded is not None:
+            driver, ids = metadata(decoded[0], root)
     for line in text.split("\n") if not driver and not ids else ():
         match = _METADATA.fullmatch(line) if line.startswith("|") else None
         if match is not None and match[1].startswith("GPU"):
@@ -141,17 +148,17 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
-    """Results of the table that are none of the tool's words."""
-    found: list[Unread] = []
+    """Return results of the table that are not among the tool's words."""
+    unread: list[Unread] = []
     root = next((root for root in ROOTS if f'"{root}"' in text), None)
     if root is not None and json_object(text, root) is None:
-        found.append(Unread(source="", line=0, text=root, why="the JSON report is not whole"))
+        unread.append(Unread(source="", line=0, text=root, why="the JSON report is incomplete"))
     for number, line in enumerate(text.split("\n"), 1):
         row = _ROW.fullmatch(line) if line.startswith("|") else None
         is_named = row is not None and _is_test(row[1]) and _TITLE.fullmatch(line) is None
         if row is not None and is_named and row[2].strip() and _CELL.match(row[2].strip()) is None:
-            found.append(Unread(source="", line=number, text=line.strip()[:80], why="no result of a test"))
-    return tuple(found)
+            unread.append(Unread(source="", line=number, text=line.strip()[:80], why="no result of a test"))
+    return tuple(unread)
 
 
 def _is_test(cell: str) -> bool:
@@ -178,12 +185,14 @@ def _table(text: str) -> list[_Test]:
                 (entity[3], (f"GPU{entity[2]}" if entity[1] == "GPU" else HOST,), number)
             )
         elif tests and _MESSAGE.fullmatch(left) is not None and not left.lower().startswith("info"):
+            # A piece of the full width may end within a word, so no blank follows it.
             piece = right.removeprefix(" ").rstrip()
             tests[-1].message += (" " if left else "") + piece + (" " if len(piece) < _WRAPPED else "")
     return tests
 
 
 def _retyped(text: str) -> list[_Test]:
+    """Return the tests of a list that somebody wrote by hand."""
     tests: list[_Test] = []
     for number, line in enumerate(text.split("\n"), 1):
         match = _RETYPED.fullmatch(line)
@@ -193,8 +202,6 @@ def _retyped(text: str) -> list[_Test]:
             tests[-1].message = match[3]
         elif tests and line.startswith("  ") and line.strip():
             tests[-1].message += "; " + line.strip()[:300]
-        elif line.strip():
-            continue
     return tests
 
 

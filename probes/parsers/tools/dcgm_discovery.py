@@ -1,5 +1,6 @@
-"""`dcgmi discovery -l`: the GPUs that DCGM has found. Source: NVIDIA DCGM user guide; dcgmi/Query.cpp (read
-2026-11).
+"""Parse `dcgmi discovery -l`: the GPUs that DCGM has found.
+
+Source: NVIDIA DCGM user guide; dcgmi/Query.cpp (read 2026-11).
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def recognise(text: str) -> bool:
 
 
 def attached_gpus(text: str) -> int | None:
-    """DCGM's own count."""
-    found = _COUNT.search(text)
-    return int(found[1]) if found else None
+    """Return the number of GPUs that DCGM counted."""
+    count = _COUNT.search(text)
+    return int(count[1]) if count else None
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs by DCGM's number, which is NVML's where no GPU is hidden."""
+    """Return the GPUs by DCGM's number, which is NVML's if no GPU is hidden."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
@@ -46,11 +47,12 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         if heading is not None:
             gpus.append(Gpu(index=int(heading[1]), evidence=(line_ref(number),)))
         if field is not None and gpus:
-            gpus[-1] = _with(gpus[-1], field[1], field[2])
+            gpus[-1] = _with_field(gpus[-1], field[1], field[2])
     return tuple(gpus)
 
 
-def _with(gpu: Gpu, label: str, text: str) -> Gpu:
+def _with_field(gpu: Gpu, label: str, text: str) -> Gpu:
+    """Return the GPU with the value of one field."""
     if label == "PCI Bus ID":
         return msgspec.structs.replace(gpu, pci_bus_id=normal_address(text))
     if label == "Device UUID":

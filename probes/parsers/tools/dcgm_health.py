@@ -1,8 +1,8 @@
-"""`dcgmi health --check`: what DCGM's background watches have seen. DCGM 1 to 4, table or JSON.
+"""Parse `dcgmi health --check`, the results of DCGM's background watches. DCGM 1 to 4, table or JSON.
 
-Until DCGM 1.7 a row per GPU with `PCIe system: Warning - text`; since then a tree with a row per watch and
-its text below. Source: NVIDIA DCGM user guide, active health checks, of versions 1.7 and 4; dcgmi/Health.cpp
-(read 2026-11).
+Up to DCGM 1.7 the table has a row per GPU with `PCIe system: Warning - text`; since then it is a tree with a
+row per watch and its text below. Source: NVIDIA DCGM user guide, active health checks, of versions 1.7 and 4;
+dcgmi/Health.cpp (read 2026-11).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def recognise(text: str) -> bool:
 
 
 def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
-    """One diagnosis per GPU and watch; of a machine without any, the word for the whole."""
+    """Return one diagnosis per GPU and watch.
+
+    If none of them has the overall result, it becomes a diagnosis of the host.
+    """
     watches = _watches(text)
     overall = _OVERALL.search(text)
     if overall is not None and not any(watch.word == overall[1] for watch in watches):
@@ -58,25 +61,25 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
 
 
 def _watches(text: str) -> list[_Watch]:
-    found: list[_Watch] = []
-    subject, group, whole = HOST, "GPU", None
+    watches: list[_Watch] = []
+    subject, group, gpu_watch = HOST, "GPU", None
     for number, line in enumerate(text.split("\n"), 1):
         row = _ROW.fullmatch(line.strip()) if len(line) < 400 else None
         if row is None or "Overall Health" in line:
             continue
         left, right = row[1].strip(), row[2].strip()
         if (match := _GROUP.fullmatch(left)) is not None:
-            group, whole = match[1], None
+            group, gpu_watch = match[1], None
         elif (match := _GPU.fullmatch(left)) is not None:
             subject = f"GPU{match[1] or match[2]}" if group.startswith("GPU") else HOST
-            whole = _Watch(subject, _ALL, right, number) if right.lower() in _RESULTS else None
-            found += [whole] if whole else []
+            gpu_watch = _Watch(subject, _ALL, right, number) if right.lower() in _RESULTS else None
+            watches += [gpu_watch] if gpu_watch else []
         elif (match := _WATCH.fullmatch(left)) is not None and right.lower() in _RESULTS:
-            found = [watch for watch in found if watch is not whole]
-            found.append(_Watch(subject, match[1], right, number))
+            watches = [watch for watch in watches if watch is not gpu_watch]
+            watches.append(_Watch(subject, match[1], right, number))
         elif not left and (match := _OLD.fullmatch(right)) is not None:
-            found = [watch for watch in found if watch is not whole]
-            found.append(_Watch(subject, match[1], match[2], number, match[3]))
-        elif not left and found:
-            found[-1].text += f" {right}"
-    return found
+            watches = [watch for watch in watches if watch is not gpu_watch]
+            watches.append(_Watch(subject, match[1], match[2], number, match[3]))
+        elif not left and watches:
+            watches[-1].text += f" {right}"
+    return watches

@@ -1,7 +1,7 @@
-"""The JSON of `dcgmi diag -j`: version 3 has `gpu_ids` and texts, version 4 entities and warnings with
-numbers.
+"""Parse the JSON of `dcgmi diag -j`.
 
-Source: NVIDIA/DCGM, DcgmiOutput and testing/python3/tests of both versions (read 2026-11).
+Version 3 has `gpu_ids` and texts, version 4 has entities, and warnings with numbers. Source: NVIDIA/DCGM,
+DcgmiOutput and testing/python3/tests of both versions (read 2026-11).
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ _PAIR = re.compile(
 
 
 def parse_json(body: object, text: str, start: int) -> tuple[Diagnosis, ...]:
-    """The results of all tests; empty where the document has another form."""
-    found: list[Diagnosis] = []
+    """Return the results of all tests; empty if the document has another form."""
+    diagnoses: list[Diagnosis] = []
     if isinstance(body, dict):
         for error in (body.get("runtime_error"), body.get("Error"), body.get("error")):
             if isinstance(error, str) and error:
-                found.append(_diagnosis("diag", HOST, "FAIL", error, None, line_at(text, start)))
+                diagnoses.append(_diagnosis("diag", HOST, "FAIL", error, None, line_at(text, start)))
         for category in _dicts(body.get("test_categories")):
             for test in _dicts(category.get("tests")):
-                found += _results(test, text, start)
-    return tuple(found[:_MOST])
+                diagnoses += _results(test, text, start)
+    return tuple(diagnoses[:_MOST])
 
 
 def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
-    """The driver's version and the GPUs' PCI device ids; empty where the document does not tell. Version 4
-    has them beside the report, version 3 in it.
+    """Return the driver's version and the GPUs' PCI device ids; empty if the document lacks them.
+
+    Version 4 has them beside the report, version 3 in it.
     """
     fields: dict[str, object] = {}
     for part in (document.get("metadata"), document.get(root)):
@@ -48,7 +49,9 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
         fields.get("driver version detected"),
         fields.get("gpu device ids detected", fields.get("gpu device ids")),
     )
-    words = ids.split(",") if isinstance(ids, str) else ids if isinstance(ids, list) else []
+    if isinstance(ids, str):
+        ids = ids.split(",")
+    words = ids if isinstance(ids, list) else []
     if not words:
         groups = [
             group for group in _dicts(document.get("entity_groups")) if group.get("entity_group") == "GPU"
@@ -58,10 +61,11 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
 
 
 def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
-    """The results of a report that is cut or shortened, by the order of its keys: test, device, status,
-    warnings.
+    """Return the results of a report that was cut or shortened.
+
+    It is read by the order of its keys: test, device, status, warnings.
     """
-    found: list[Diagnosis] = []
+    diagnoses: list[Diagnosis] = []
     test, group = "", "GPU"
     subjects: tuple[str, ...] = (HOST,)
     for match in _PAIR.finditer(text):
@@ -76,10 +80,12 @@ def parse_damaged(text: str) -> tuple[Diagnosis, ...]:
             test = ""
         elif key == "status" and test:
             line = line_at(text, match.start())
-            found += [_diagnosis(test, subject, value, "", None, line) for subject in subjects]
-        elif key.startswith("warning") and value not in ("[", "{") and found and found[-1].test == test:
-            found[-1] = msgspec.structs.replace(found[-1], message=value[:600])
-    return tuple(found[:_MOST])
+            diagnoses += [_diagnosis(test, subject, value, "", None, line) for subject in subjects]
+        elif (
+            key.startswith("warning") and value not in ("[", "{") and diagnoses and diagnoses[-1].test == test
+        ):
+            diagnoses[-1] = msgspec.structs.replace(diagnoses[-1], message=value[:600])
+    return tuple(diagnoses[:_MOST])
 
 
 def _results(test: dict[str, object], text: str, start: int) -> Iterator[Diagnosis]:
@@ -107,7 +113,7 @@ def _subjects(result: dict[str, object]) -> tuple[str, ...]:
 
 
 def _message(result: dict[str, object]) -> tuple[str, int | None]:
-    """The warnings as one text, and the number of the first that is no matter of settings."""
+    """Return the warnings as one text, and the number of the first warning that is not about settings."""
     warnings = result.get("warnings", result.get("warning", ()))
     texts: list[str] = []
     code: int | None = None
@@ -126,7 +132,9 @@ def _message(result: dict[str, object]) -> tuple[str, int | None]:
     return "; ".join(text for text in texts if text)[:600], code
 
 
-def _diagnosis(test: str, subject: str, status: str, message: str, code: int | None, line: int) -> Diagnosis:  # noqa: PLR0917
+def _diagnosis(  # noqa: PLR0917 - one argument per field of the diagnosis
+    test: str, subject: str, status: str, message: str, code: int | None, line: int
+) -> Diagnosis:
     result = "FAIL" if status == "FAIL" else result_of(status)
     return Diagnosis(
         tool=TOOL,

@@ -1,4 +1,4 @@
-"""`dcgmi nvlink -s`, the state of every link as a letter, and `dcgmi nvlink -e`, the error counters."""
+"""Parse `dcgmi nvlink -s` (the state of every link as a letter) and `dcgmi nvlink -e` (error counters)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs with the state of their links, their counters, or both."""
+    """Return the GPUs with the state of their links, their counters, or both."""
     states: dict[int, tuple[NvLink, ...]] = {}
     counters: dict[int, dict[int, dict[str, int]]] = {}
     lines: dict[int, int] = {}
@@ -58,7 +58,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             index=index,
-            nvlinks=_joined(states.get(index), counters.get(index, {})),
+            nvlinks=_joined_links(states.get(index), counters.get(index, {})),
             evidence=(line_ref(lines[index]),),
         )
         for index in sorted({*states, *counters})
@@ -66,19 +66,19 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Counters that are no numbers, apart from those that DCGM says it could not read."""
-    found: list[Unread] = []
+    """Return counters that are not numbers, except those that DCGM marks as unreadable."""
+    unread_lines: list[Unread] = []
     for number, raw in enumerate(text.split("\n"), 1):
         match = _ERROR.fullmatch(raw.strip())
         if match is not None and not match[2].isdecimal() and match[2] not in ("N/A", "Not"):
-            found.append(
+            unread_lines.append(
                 Unread(source="", line=number, text=raw.strip()[:80], why="no count of NVLink errors")
             )
-    return tuple(found)
+    return tuple(unread_lines)
 
 
 def _links(letters: str) -> tuple[NvLink, ...]:
-    """Ports by their letters; `_`, a port that the GPU does not have, is left out."""
+    """Return the ports by their letters, without `_`, a port that the GPU does not have."""
     return tuple(
         NvLink(index=index, active=letter == "U", disabled=letter == "X")
         for index, letter in enumerate(letters.split())
@@ -87,13 +87,16 @@ def _links(letters: str) -> tuple[NvLink, ...]:
 
 
 def _count(counters: dict[str, int], name: str, value: int) -> None:
-    """FLIT and data CRC errors tell of the same trouble: the larger counts."""
+    """Add a counter to a link.
+
+    FLIT and data CRC errors report the same fault, so the larger count is kept.
+    """
     for part, field in _FIELDS:
         if part in name.lower():
             counters[field] = min(max(value, counters.get(field, 0)), _MOST)
 
 
-def _joined(
+def _joined_links(
     states: tuple[NvLink, ...] | None, counters: dict[int, dict[str, int]]
 ) -> tuple[NvLink, ...] | Unknown:
     if states is None and not counters:

@@ -1,4 +1,7 @@
-"""The names and words of DCGM's diagnostic. Source: NVIDIA/DCGM, dcgmi/Diag.cpp and nvvs (read 2026-11)."""
+"""Names and words of DCGM's diagnostic.
+
+Source: NVIDIA/DCGM, dcgmi/Diag.cpp and nvvs (read 2026-11).
+"""
 
 from __future__ import annotations
 
@@ -56,12 +59,14 @@ TESTS = frozenset(
         "gpu_memory",
     }
 )
-"""In lower case, of all versions, in tables and as plugins are named."""
+"""Names in lower case of all versions, as tables print them and as plugins are named."""
 
 SETTING_TESTS = frozenset({"persistence mode", "environment variables", "graphics processes"})
+"""Tests of settings, which report no damage."""
 SETTING_ERRORS = frozenset({25, 28, 29})
-"""Graphics processes, a CUDA variable, persistence mode (dcgm_errors.h): what somebody set or runs, not what
-is broken.
+"""Errors about settings and running programs, which report no damage (dcgm_errors.h).
+
+They are graphics processes, a CUDA variable and persistence mode.
 """
 
 Result = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
@@ -71,7 +76,7 @@ _MOST_GPUS = 256
 
 
 def result_of(word: str) -> Result:
-    """`Pass`, `PASSED`, `Fail`, `Warn`, `Skip`, `Not Run`; UNKNOWN for all else."""
+    """Return the result for `Pass`, `PASSED`, `Fail`, `Warn`, `Skip` or `Not Run`; UNKNOWN for all else."""
     match word.strip().lower():
         case "pass" | "passed":
             return "PASS"
@@ -86,7 +91,7 @@ def result_of(word: str) -> Result:
 
 
 def subjects_of(words: str | None) -> tuple[str, ...]:
-    """`All` and nothing are the host, `GPUs: 1, 2` are two GPUs, `CPU: 0` is the host's."""
+    """Return two GPUs for `GPUs: 1, 2`; the host for `All`, for `CPU: 0` and for nothing."""
     match = _GPUS.fullmatch((words or "").strip())
     if match is None or (words or "").startswith("CPU"):
         return (HOST,)

@@ -1,4 +1,4 @@
-"""fabtests (`fi_rma_bw`, `fi_rdm_tagged_bw`, `fi_pingpong` ...): tables by message size, as on EFA.
+"""Parse fabtests (`fi_rma_bw`, `fi_rdm_tagged_bw`, `fi_pingpong` ...): tables by message size, as on EFA.
 
 Sizes have suffixes of 1024 (`64k`, `8m`), MB/sec are 1e6 bytes per second. `fi_*_pingpong` prints the same
 columns with the time of one transfer. Source: ofiwg/libfabric, fabtests/common/shared.c, show_perf (read
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
 from probes.facts import ToolResult
-from probes.parsers.tools.tool_text import number, untagged
+from probes.parsers.tools.tool_text import number, status_result, untagged
 
 TOOL = "fabtests"
 
@@ -20,11 +19,13 @@ _HEADER = re.compile(
     r"\s{0,8}bytes\s+(?:#sent\s+#ack|iters)\s+total\s+time\s+MB/sec\s+usec/xfer\s+Mxfers/sec\s*"
 )
 _ROW = re.compile(
-    r"\s{0,8}(\d{1,12})([kmg]?)\s+\S{1,12}\s+(?:=?\S{1,12}\s+)?\S{1,12}\s+\d{1,9}(?:\.\d{1,6})?s\s+(\S{1,20})\s+(\S{1,20})\s+\S{1,20}\s*"
+    r"\s{0,8}(\d{1,12})([kmg]?)\s+\S{1,12}\s+(?:=?\S{1,12}\s+)?\S{1,12}\s+\d{1,9}(?:\.\d{1,6})?s"
+    r"\s+(\S{1,20})\s+(\S{1,20})\s+\S{1,20}\s*"
 )
 _COMMAND = re.compile(r"\b(fi_[a-z0-9_]{2,40})\b")
-_COMPLAINT = re.compile(
-    r".{0,60}\bfi_[a-z_]{2,40}\(\)?:? ?.{0,20}(?:ret|error|failed|Error)\b.{0,200}|.{0,80}\bfi_getinfo\b.{0,40}-\d{1,3}.{0,80}"
+_ERROR = re.compile(
+    r".{0,60}\bfi_[a-z_]{2,40}\(\)?:? ?.{0,20}(?:ret|error|failed|Error)\b.{0,200}"
+    r"|.{0,80}\bfi_getinfo\b.{0,40}-\d{1,3}.{0,80}"
 )
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -36,8 +37,8 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Bandwidth by size, and what the tool complains of."""
-    found: list[ToolResult] = []
+    """Return bandwidths by size, and the errors that the tool reports."""
+    results: list[ToolResult] = []
     test, in_table = "fabtests", False
     for line_number, raw in enumerate(text.split("\n"), 1):
         line = untagged(raw)
@@ -46,7 +47,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
         elif in_table and (match := _ROW.fullmatch(line)) is not None:
             value = number(match[3])
             if value is not None:
-                found.append(
+                results.append(
                     ToolResult(
                         tool=TOOL,
                         test=test,
@@ -57,21 +58,8 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
                         evidence=(line_ref(line_number),),
                     )
                 )
-        elif _COMPLAINT.fullmatch(line):
-            found.append(_complaint(test, line, line_number))
+        elif _ERROR.fullmatch(line):
+            results.append(status_result(TOOL, line, line_number, test=test))
         elif (command := _COMMAND.search(line)) is not None:
             test = command[1]
-    return tuple(found)
-
-
-def _complaint(test: str, line: str, line_number: int) -> ToolResult:
-    return ToolResult(
-        tool=TOOL,
-        test=test,
-        subject="host",
-        metric="status",
-        value=Unknown(Reason.ERROR, "the tool complains"),
-        unit="",
-        message=line.strip()[:300],
-        evidence=(line_ref(line_number),),
-    )
+    return tuple(results)

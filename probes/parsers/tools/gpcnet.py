@@ -1,5 +1,4 @@
-"""GPCNeT (`network_test`, `network_load_test`): latencies and bandwidths of a network, alone and under
-congestion.
+"""Parse GPCNeT (`network_test`, `network_load_test`): a network's latencies and bandwidths, also congested.
 
 Units: usec, and MiB/s per rank. Source: netbench/GPCNET, README (read 2026-11).
 """
@@ -9,25 +8,26 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
 from probes.base.units import MIB
 from probes.facts import ToolResult
-from probes.parsers.tools.tool_text import number, untagged
+from probes.parsers.tools.tool_text import number, status_result, untagged
 
 TOOL = "gpcnet"
 
 _TITLE = re.compile(r"\s{0,8}(?:Network Tests|NetworkLoad Tests|Network Load Tests) v\d{1,3}\.\d{1,3}.{0,40}")
 _TABLE = re.compile(
-    r"\|\s{1,80}((?:Isolated|Congestion|Network|.{0,20}Network) .{0,60}?(?:Tests?|Factor(?:s)?|Congestors?))\s{1,80}\|",
+    r"\|\s{1,80}((?:Isolated|Congestion|Network|.{0,20}Network) .{0,60}?(?:Tests?|Factor(?:s)?|Congestors?))"
+    r"\s{1,80}\|",
     re.IGNORECASE,
 )
 _ROW = re.compile(
-    r"\|\s{0,80}(\S.{0,60}?)\s{0,80}((?:\|\s{0,40}[\d.]{1,20}\s{0,40}){2,8})\|\s{0,40}(usec|MiB/s/rank|MiB/s)\s{0,40}\|"
+    r"\|\s{0,80}(\S.{0,60}?)\s{0,80}((?:\|\s{0,40}[\d.]{1,20}\s{0,40}){2,8})"
+    r"\|\s{0,40}(usec|MiB/s/rank|MiB/s)\s{0,40}\|"
 )
 _HEAD = re.compile(r"\|\s{0,80}Name\s{0,80}((?:\|\s{0,40}[\w%().]{1,20}\s{0,40}){2,9})\|")
 _RANKS = re.compile(r"\s{0,8}Test with (\d{1,8}) MPI ranks \((\d{1,7}) nodes\).{0,40}")
 _REFUSAL = "this application must be run on at least 2 nodes"
-_COMPLAINT = re.compile(r"\s{0,8}ERROR: .{1,250}")
+_ERROR = re.compile(r"\s{0,8}ERROR: .{1,250}")
 
 
 def recognise(text: str) -> bool:
@@ -37,8 +37,8 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """The averages of all tables, and why the tool did not run where it says so."""
-    found: list[ToolResult] = []
+    """Return the averages of all tables, and why the tool did not run if it prints a reason."""
+    results: list[ToolResult] = []
     ranks = nodes = None
     table, average = "", 0
     for line_number, raw in enumerate(text.split("\n"), 1):
@@ -49,7 +49,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
             cells = [cell.strip() for cell in match[2].split("|")[1:]]
             value, is_latency = number(cells[average]) if average < len(cells) else None, match[3] == "usec"
             if value is not None:
-                found.append(
+                results.append(
                     ToolResult(
                         tool=TOOL,
                         test=f"{table}: {match[1]}" if table else match[1],
@@ -67,19 +67,6 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
             average = names.index("Avg") if "Avg" in names else 0
         elif (match := _TABLE.fullmatch(line)) is not None:
             table = match[1]
-        elif _COMPLAINT.fullmatch(line):
-            found.append(_complaint(line, line_number))
-    return tuple(found)
-
-
-def _complaint(line: str, line_number: int) -> ToolResult:
-    return ToolResult(
-        tool=TOOL,
-        test="run",
-        subject="host",
-        metric="status",
-        value=Unknown(Reason.ERROR, "the tool complains"),
-        unit="",
-        message=line[:300],
-        evidence=(line_ref(line_number),),
-    )
+        elif _ERROR.fullmatch(line):
+            results.append(status_result(TOOL, line, line_number))
+    return tuple(results)

@@ -1,6 +1,6 @@
-"""A log with NCCL_DEBUG, of any version, launcher and plugin: what it warns of, and what ended the run.
+"""Parse a log with NCCL_DEBUG, of any version, launcher and plugin: its warnings, and what ended the run.
 
-Prefixes of launchers (`0: `, `[1,2]<stdout>:`, `[rank0]:`) and time stamps may stand before each line.
+Prefixes of launchers (`0: `, `[1,2]<stdout>:`, `[rank0]:`) and time stamps may precede each line.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ _WORDS = (
 )
 _SOCKETS = re.compile(r"NET/Socket ?: Using \[\d{1,3}\]([\w.-]{1,32}):|Using (?:internal )?[Nn]etwork Socket")
 _NO_ADAPTER = re.compile(
-    r"NET/IB ?: No device found|[Ff]ailed to open libibverbs|Could not open libibverbs|Count not open libibverbs"
+    r"NET/IB ?: No device found|[Ff]ailed to open libibverbs|(?:Could|Count) not open libibverbs"
 )
 _PLUGIN = re.compile(r"P2P plugin (IBext\w{0,8})|NET/(OFI|Libfabric)")
 _RDMA = re.compile(
-    r"Using network (?![Ss]ocket)|NET/IB ?: Using \[|[Ss]elected [Pp]rovider|via NET/(?!Socket)|NET/(?:GPUDirectTCPX|FasTrak)"
+    r"Using network (?![Ss]ocket)|NET/IB ?: Using \[|[Ss]elected [Pp]rovider|via NET/(?!Socket)"
+    r"|NET/(?:GPUDirectTCPX|FasTrak)"
 )
 _FABRIC_INTERFACE = re.compile(r"ib[a-z]*\d")
 _LONGEST_LINE = 8192
@@ -62,7 +63,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
-    """One event for each thing that is wrong, with its first line. A healthy log has none."""
+    """Return one event per kind of problem, with its first line; none for a healthy log."""
     tally = Tally()
     number, counted = 1, 0
     for start in _candidates(text):
@@ -72,14 +73,14 @@ def parse_nccl_log(text: str) -> tuple[LogEvent, ...]:
         line = text[start : end if end >= 0 else start + _LONGEST_LINE]
         if (sighting := read_nccl_line(line.strip())) is not None:
             tally.add(sighting, number, "")
-    if (slow := _sockets(text)) is not None:
-        sighting, position = slow
+    if (tcp := _sockets(text)) is not None:
+        sighting, position = tcp
         tally.add(sighting, text.count("\n", 0, position) + 1, "")
     return tally.events()
 
 
 def _sockets(text: str) -> tuple[Sighting, int] | None:
-    """TCP between nodes, where the log does not say that there is nothing faster."""
+    """Return a problem and its position if nodes communicate by TCP and the log may hide a faster way."""
     used = _SOCKETS.search(text)
     if used is None or _RDMA.search(text) is not None:
         return None
@@ -88,28 +89,31 @@ def _sockets(text: str) -> tuple[Sighting, int] | None:
     if _FABRIC_INTERFACE.match(interface):
         words = f"NCCL uses TCP over the InfiniBand interface {interface}: no RDMA device is visible"
     elif plugin is not None and (_NO_ADAPTER.search(text) or not interface):
-        words = f"NCCL uses TCP although the plugin for RDMA ({plugin[1] or plugin[2]}) is there: no RDMA device is visible"
+        name = plugin[1] or plugin[2]
+        words = f"NCCL uses TCP although the plugin for RDMA ({name}) is there: no RDMA device is visible"
     elif _NO_ADAPTER.search(text) is None:
-        words = f"NCCL uses TCP{f' over {interface}' if interface else ''}, and does not say that there is no RDMA device"
+        over = f" over {interface}" if interface else ""
+        words = f"NCCL uses TCP{over}, and does not say that there is no RDMA device"
     else:
         return None
     return Sighting("nccl-warning", words, fatal=False, variant="sockets"), used.start()
 
 
 def _candidates(text: str) -> Iterator[int]:
-    """Where the lines begin that contain a word of interest, in order."""
+    """Return the positions where lines with a word of interest begin, in order."""
     following = {word: text.find(word) for word in _WORDS}
+    # The text is searched in windows, so that the positions are in order without a list of all of them.
     low = 0
     while low < len(text):
         end_of_line = text.find("\n", low + _WINDOW)
         high = end_of_line if end_of_line >= 0 else len(text)
-        found: set[int] = set()
+        line_starts: set[int] = set()
         for word in _WORDS:
             position = following[word]
             while 0 <= position < high:
-                found.add(text.rfind("\n", 0, position) + 1)
+                line_starts.add(text.rfind("\n", 0, position) + 1)
                 end = text.find("\n", position)
                 position = text.find(word, end) if end >= 0 else -1
             following[word] = position
-        yield from sorted(found)
+        yield from sorted(line_starts)
         low = high

@@ -1,6 +1,6 @@
-"""Which collective a table of nccl-tests is about, where only the table was handed on.
+"""Identify the collective of an nccl-tests table without its command line.
 
-Bus bandwidth is algorithm bandwidth times a factor that the collective and the number of ranks decide:
+Bus bandwidth is algorithm bandwidth times a factor that depends on the collective and the number of ranks n:
 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and reduce.
 Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md (read 2026-11).
 """
@@ -10,23 +10,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _PRECISION = 0.004
-"""How far the quotient of two rounded rates may be from its true value, for rates of at least `_LEAST_RATE`
-GB/s.
-"""
+"""Largest deviation of the quotient of two rounded rates of at least `_LEAST_RATE` GB/s."""
 _LEAST_RATE = 2.0
 _MOST_GUESSED = 128
-"""More ranks than the rounding of the printed rates can tell apart."""
+"""Most ranks that the rounding of the printed rates can distinguish."""
 
 
 class Names(NamedTuple):
-    """What is known of a table."""
+    """Collective and number of ranks of a table."""
 
     test: str
     ranks: int | None
 
 
 def collective(name: str, columns: tuple[str, str], rates: tuple[float, float], ranks: int | None) -> Names:
-    """The collective's name and the number of ranks: what is said, else what one row implies.
+    """Return the collective's name and the number of ranks: stated, else derived from one row.
 
     `columns` are the reduction and the root, `rates` the algorithm and the bus bandwidth in GB/s.
     """
@@ -59,7 +57,7 @@ def _by_columns(redop: str, root: str, factor: float | None) -> str:
 
 
 def _ranks(share: float) -> int | None:
-    """n of (n-1)/n, where rounding leaves no doubt."""
+    """Return n for the share (n-1)/n; None if rounding leaves a doubt."""
     if not 0 < share < 1:
         return None
     count = round(1 / (1 - share))

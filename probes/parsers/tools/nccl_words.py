@@ -1,4 +1,4 @@
-"""What NCCL, its plugins and torch say when something is wrong, or in a way that costs speed."""
+"""Read the errors of NCCL, its plugins and torch, and their remarks about things that cost speed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import re
 from probes.parsers.kernel.log_tally import Sighting
 
 _FATAL = re.compile(
-    r"[Cc]uda failure|CUDA failure|Call to \S{1,40} (?:to \S{1,80} )?(?:failed|returned|timed out)|Call to connect failed|"
-    r"Got completion .{0,120}(?:error|status)|completed with error|Duplicate GPU|using the same GPU|"
-    r"failed to (?:extend|open shared)|(?:creating|attaching to) shared memory segment|No space left|Cannot allocate memory|"
-    r"[Cc]onnection (?:closed|refused|reset|timed out)|Socket recv failed|wrong type|[Nn]o socket interface|No usable listening|"
-    r"No route to host|unhandled \w{1,20} error|internal (?:error|check failed)|mismatch|already checked in|Message truncated|"
-    r"async fatal|incompatible devices|[Nn]o algorithm|Failed to bind NVLink SHARP|OFI NCCL failure|"
+    r"[Cc]uda failure|CUDA failure|Call to \S{1,40} (?:to \S{1,80} )?(?:failed|returned|timed out)|"
+    r"Call to connect failed|Got completion .{0,120}(?:error|status)|completed with error|Duplicate GPU|"
+    r"using the same GPU|failed to (?:extend|open shared)|(?:creating|attaching to) shared memory segment|"
+    r"No space left|Cannot allocate memory|[Cc]onnection (?:closed|refused|reset|timed out)|"
+    r"Socket recv failed|wrong type|[Nn]o socket interface|No usable listening|No route to host|"
+    r"unhandled \w{1,20} error|internal (?:error|check failed)|mismatch|already checked in|"
+    r"Message truncated|async fatal|incompatible devices|[Nn]o algorithm|Failed to bind NVLink SHARP|"
+    r"OFI NCCL failure|"
     r"Connect to \S{1,100} failed|Failed to execute operation|Failed to CUDA \w{0,10}alloc|Allocation failed|"
     r"NET/OFI .{0,120}(?:failed|RC: -\d|ERROR)|"
     r"optimal provider|Caught signal|exceeded|invalid (?:usage|argument)|ncclRemoteError|timed? ?out"
 )
-"""Words after which the run ends. Other warnings are followed by a slower way."""
+"""Words after which the run ends. After other warnings NCCL continues in a slower way."""
 _NEGLIGIBLE = re.compile(
-    r"Failed to open libibverbs|Failed to find .{0,60}symbol|Could not find: lib|No plugin found|dlvsym failed|"
+    r"Failed to open libibverbs|Failed to find .{0,60}symbol|Could not find: lib|No plugin found|"
+    r"dlvsym failed|"
     r"Failed to open CUDA library|NVLS multicast support is not available"
 )
+"""Warnings without effect on the run."""
 _ENVELOPE = re.compile(
-    r"NCCL WARN |\] (?:\S{1,80}:\d{1,6} )?WARN |^\S{1,80}\.(?:cu|cc|h):\d{1,6} WARN |^(?:\[\S{1,40}\])?WARN: "
+    r"NCCL WARN |\] (?:\S{1,80}:\d{1,6} )?WARN |^\S{1,80}\.(?:cu|cc|h):\d{1,6} WARN |"
+    r"^(?:\[\S{1,40}\])?WARN: "
 )
 _WARNING = re.compile(r"(?:^|\s)(?:NCCL )?WARN:? (.{1,2000})")
 _OFI = re.compile(r"Function: \w{1,60} Line: \d{1,6}: ")
@@ -48,7 +53,7 @@ _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|/dev/shm/\S+|\d+")
 
 
 def read_nccl_line(line: str) -> Sighting | None:
-    """What is wrong by one line; None for all that a healthy run prints too."""
+    """Return the problem that a line reports; None for all that a healthy run prints too."""
     if (match := _TEST.search(line)) is not None or (match := _SIGNAL.search(line)) is not None:
         return _sighting(match[match.lastindex or 0], fatal=True)
     if (match := _TORCH.search(line)) is not None:
@@ -59,16 +64,14 @@ def read_nccl_line(line: str) -> Sighting | None:
         return _sighting(line, fatal=True)
     if _ENVELOPE.search(line) is not None and (match := _WARNING.search(line)) is not None:
         words = _OFI.sub("", match[1]).strip()
-        return (
-            None
-            if not words or _NEGLIGIBLE.search(words)
-            else _sighting(words, fatal=_FATAL.search(words) is not None)
-        )
+        if not words or _NEGLIGIBLE.search(words):
+            return None
+        return _sighting(words, fatal=_FATAL.search(words) is not None)
     return _remark(line)
 
 
 def _remark(line: str) -> Sighting | None:
-    """What NCCL mentions in passing."""
+    """Return the problem that NCCL mentions outside its warnings."""
     if (match := _REFUSED.search(line)) is not None:
         return _sighting(match[0].rstrip(". "), fatal=False)
     if (match := _SWITCHED_OFF.search(line)) is not None:
@@ -76,8 +79,8 @@ def _remark(line: str) -> Sighting | None:
             f"{match[1]} is set: a switch for debugging that costs speed", fatal=False, variant=match[1]
         )
     if (match := _APART.search(line)) is not None and (int(match[1], 16) | int(match[2], 16)) >> 20:
-        words = f"{match[0]}: each GPU has a PCI domain of its own, as virtual machines without a topology show them"
-        return _sighting(words, fatal=False, variant="domains")
+        words = "each GPU has a PCI domain of its own, as virtual machines without a topology show them"
+        return _sighting(f"{match[0]}: {words}", fatal=False, variant="domains")
     if (match := _ADAPTERS.search(line)) is not None and "/IB" in match[1] and "/RoCE" in match[1]:
         return _sighting(
             f"InfiniBand and RoCE adapters are used together: {match[1][:300]}", fatal=False, variant="mixed"
@@ -92,11 +95,17 @@ def _remark(line: str) -> Sighting | None:
 
 
 def _degraded(mask: int) -> bool:
-    """The mask has a field of two bits per fault (NVML: 0 not supported, 1 true, 2 false)."""
+    """Return whether the health mask reports a fault.
+
+    Each fault has a field of two bits (NVML: 0 not supported, 1 true, 2 false).
+    """
     return any(mask >> shift & 3 == 1 for shift in range(0, 32, 2))
 
 
 def _sighting(words: str, *, fatal: bool, variant: str = "") -> Sighting:
-    """Lines that differ in numbers and temporary names alone are one."""
+    """Return the problem.
+
+    Lines that only differ in numbers and temporary names count as the same problem.
+    """
     text = words.strip()
     return Sighting("nccl-warning", text, fatal=fatal, variant=variant or _VARIABLE.sub("#", text)[:160])

@@ -1,8 +1,8 @@
-"""`nvbandwidth`, text of all versions and `--json`: copies between host and GPUs and among GPUs.
+"""Parse `nvbandwidth`, text of all versions and `--json`: copies between host and GPUs and among GPUs.
 
-A row and a column of a matrix are the two ends of a copy; which of them is the host is said above it. Units:
-GB/s are 1e9 bytes per second. Tests that a machine cannot run (device to device with one GPU) are waived,
-which is no fault.
+A row and a column of a matrix are the two ends of a copy; the line above the matrix shows which of them is
+the host. Units: GB/s are 1e9 bytes per second. Tests that a machine cannot run (device to device with one
+GPU) are waived, which is no fault.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult, Unread
-from probes.parsers.tools.tool_text import gpus_measured, json_object, line_at, number, untagged
+from probes.parsers.tools.tool_text import (
+    gpus_measured,
+    json_object,
+    line_at,
+    number,
+    status_result,
+    untagged,
+)
 from probes.parsers.topology.pci_addresses import normal_address
 
 TOOL = "nvbandwidth"
@@ -29,8 +36,8 @@ _DEVICE = re.compile(
     r"(?:Process \d{1,4} .{0,80}?: )?[Dd]evice (\d{1,4}): (.{1,100}?)(?: \(([0-9a-fA-F:.]{7,16})\).{0,40})?"
 )
 _LISTED = re.compile(r"(\d{1,4}): (.{1,100}?) \(([0-9a-fA-F:.]{7,16})\).{0,40}")
-"""In the list of the JSON output."""
-_COMPLAINT = re.compile(
+"""A device in the list of the JSON output."""
+_ERROR = re.compile(
     r"\s{0,8}(?:WARNING|ERROR)\b.*|.*(?:CUDA_ERROR_|NVML_ERROR_|Invalid value when checking).*"
 )
 _WAIVED = re.compile(r"\s*(?:Test )?\.?Waived[.:]?.*", re.IGNORECASE)
@@ -43,7 +50,7 @@ _NAMES = {
     ("GPU", "<-", "GPU"): "device_to_device_memcpy_read",
     ("GPU", "<->", "GPU"): "device_to_device_bidirectional_memcpy",
 }
-"""What a matrix is called whose first line was not pasted."""
+"""Name of the test of a matrix whose first line was not pasted."""
 _HEADS = (
     "Running host_to_device",
     "Running device_to_",
@@ -62,22 +69,22 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Every number of every matrix, every test without numbers, and what the tool complains of."""
-    found = json_object(text, TOOL)
-    if found is None:
+    """Return every number of every matrix, every test without numbers, and the errors of the tool."""
+    decoded = json_object(text, TOOL)
+    if decoded is None:
         return tuple(_text_results(text))
-    document, start, end = found
+    document, start, end = decoded
     body = document[TOOL]
     results = list(_json_results(body, line_at(text, start))) if isinstance(body, dict) else []
-    return (*results, *_complaints(text[:start], 1), *_complaints(text[end:], line_at(text, end)))
+    return (*results, *_errors(text[:start], 1), *_errors(text[end:], line_at(text, end)))
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs that the list of devices names, else those that were measured.
+    """Return the GPUs that the list of devices names, else those that were measured.
 
-    CUDA numbers them; where all are visible that is NVML's order.
+    CUDA numbers them; if all GPUs are visible, its order is NVML's.
     """
-    found: dict[int, Gpu] = {}
+    gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)
     body = document[0][TOOL] if document else None
     listed = body.get("GPU Device list") if isinstance(body, dict) else None
@@ -85,42 +92,45 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     for line in lines:
         match = pattern.fullmatch(line.strip()) if isinstance(line, str) and ": " in line else None
         if match is not None:
-            found.setdefault(
+            gpus.setdefault(
                 int(match[1]), Gpu(index=int(match[1]), name=match[2], pci_bus_id=_address(match[3] or ""))
             )
-    for index in () if found else gpus_measured(parse_results(text)):
-        found[index] = Gpu(index=index)
-    return tuple(found[index] for index in sorted(found))
+    for index in () if gpus else gpus_measured(parse_results(text)):
+        gpus[index] = Gpu(index=index)
+    return tuple(gpus[index] for index in sorted(gpus))
 
 
 def _address(printed: str) -> str | Unknown:
-    """nvbandwidth leaves the function out: `00000009:01:00`, and before version 0.5 the address."""
+    """Return the PCI address.
+
+    nvbandwidth leaves out the function (`00000009:01:00`), and before version 0.5 the address.
+    """
     if not printed:
         return NOT_RECORDED
     return normal_address(printed if "." in printed else f"{printed}.0")
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
-    """A JSON output without its end."""
+    """Report a JSON output without its end."""
     if f'"{TOOL}"' in text and json_object(text, TOOL) is None:
-        return (Unread(source="", text=f'"{TOOL}"', why="the JSON object is not whole"),)
+        return (Unread(source="", text=f'"{TOOL}"', why="the JSON object is incomplete"),)
     return ()
 
 
 def _text_results(text: str) -> Iterator[ToolResult]:
     test, title = "", None
     count = 0
-    is_said = False
+    is_named = False
     for line_number, raw in enumerate(text.split("\n"), 1):
         line = untagged(raw).rstrip()
         if (match := _RUNNING.fullmatch(line)) is not None:
-            test, title, is_said = match[1], None, True
+            test, title, is_named = match[1], None, True
         elif (match := _TITLE.fullmatch(line.strip())) is not None:
             title = match
-            if not is_said:
+            if not is_named:
                 test = _name(match)
         elif _WAIVED.fullmatch(line):
-            # Old versions print the line without a name, or before the next test.
+            # Old versions print the line without a name, or before the next test, so its test is unknown.
             title = None
         elif (
             title is not None
@@ -132,19 +142,19 @@ def _text_results(text: str) -> Iterator[ToolResult]:
                 count += 1
                 if count <= _MOST_RESULTS:
                     yield result
-        elif _COMPLAINT.fullmatch(line):
-            yield _complaint(line, line_number)
+        elif _ERROR.fullmatch(line):
+            yield status_result(TOOL, line, line_number)
 
 
 def _name(title: re.Match[str]) -> str:
-    """The test by what stands above its matrix; empty for latencies, which have several."""
+    """Return the test that the title of a matrix implies; empty for latencies, which have several tests."""
     if title[4] != "GB/s":
         return ""
     return f"{_NAMES.get((title[1], title[2], title[3]), 'copy')}_{'sm' if ' SM ' in title[0] else 'ce'}"
 
 
 def _is_column_line(match: re.Match[str]) -> bool:
-    """The numbers of the columns above a matrix: 0 1 2 ..."""
+    """Return whether the line contains the numbers of the columns above a matrix: 0 1 2 ..."""
     words = [match[1], *match[2].split()]
     return words == [str(index) for index in range(len(words))]
 
@@ -189,33 +199,17 @@ def _json_results(body: dict[str, object], line: int) -> Iterator[ToolResult]:
                     if count <= _MOST_RESULTS:
                         yield result
         if status == "Waived":
-            yield _status(name, Unknown(Reason.NOT_SUPPORTED, "waived"), "", line)
+            yield status_result(TOOL, "", line, test=name[:80], value=Unknown(Reason.NOT_SUPPORTED, "waived"))
         elif status != "Passed":
             reason = test.get("error") or test.get("reason") or status or "no status"
-            yield _status(name, Unknown(Reason.ERROR, str(status)[:60]), str(reason)[:300], line)
+            value = Unknown(Reason.ERROR, str(status)[:60])
+            yield status_result(TOOL, str(reason), line, test=name[:80], value=value)
     error = body.get("error")
     if isinstance(error, str) and error:
-        yield _status("run", Unknown(Reason.ERROR, "error"), error[:300], line)
+        yield status_result(TOOL, error, line, value=Unknown(Reason.ERROR, "error"))
 
 
-def _status(test: str, value: Unknown, message: str, line: int) -> ToolResult:
-    return ToolResult(
-        tool=TOOL,
-        test=test[:80],
-        subject="host",
-        metric="status",
-        value=value,
-        unit="",
-        message=message,
-        evidence=(line_ref(line),),
-    )
-
-
-def _complaints(text: str, first: int) -> Iterator[ToolResult]:
+def _errors(text: str, first: int) -> Iterator[ToolResult]:
     for line_number, line in enumerate(text.split("\n"), first):
-        if _COMPLAINT.fullmatch(line):
-            yield _complaint(line, line_number)
-
-
-def _complaint(line: str, line_number: int) -> ToolResult:
-    return _status("run", Unknown(Reason.ERROR, "the tool complains"), line.strip()[:300], line_number)
+        if _ERROR.fullmatch(line):
+            yield status_result(TOOL, line, line_number)

@@ -1,9 +1,8 @@
-"""perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, their `_lat` twins, and the `raw_ethernet_*` and
-`rdma` variants.
+"""Parse perftest: `ib_write_bw`, `ib_read_bw`, `ib_send_bw`, their `_lat` twins, `raw_ethernet_*` and `rdma`.
 
-Server and client print the same table, and two terminals may be mixed in one text: of one size the last line
+Server and client print the same table, and two terminals may be mixed in one text, so the last line of a size
 counts. Units: MB/sec are 2^20 bytes per second, Gb/sec 1e9 bits; MsgRate is left out. Lines about CPU
-frequency are noise. Source: linux-rdma/perftest, src/perftest_resources.c and perftest_parameters.h (read
+frequency do not matter. Source: linux-rdma/perftest, src/perftest_resources.c and perftest_parameters.h (read
 2026-11).
 """
 
@@ -12,16 +11,15 @@ from __future__ import annotations
 import re
 
 from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
 from probes.base.units import MIB
 from probes.facts import ToolResult
-from probes.parsers.tools.tool_text import number, untagged
+from probes.parsers.tools.tool_text import number, status_result, untagged
 
 TOOL = "perftest"
 
 _TITLE = re.compile(
-    r"\s{0,60}(?:RDMA_)?(Write|Read|Send|Atomic|Raw|Write_?With_?Immediate|Write_Imm)(?:[_ ][A-Za-z]{1,20})? (?:Bidirectional )?"
-    r"(BW|Latency|Post List BW)(?:[ _][A-Za-z]{1,20}){0,3} Test\s*"
+    r"\s{0,60}(?:RDMA_)?(Write|Read|Send|Atomic|Raw|Write_?With_?Immediate|Write_Imm)(?:[_ ][A-Za-z]{1,20})?"
+    r" (?:Bidirectional )?(BW|Latency|Post List BW)(?:[ _][A-Za-z]{1,20}){0,3} Test\s*"
 )
 _BIDIRECTIONAL = re.compile(r"\bBidirectional\b|\bDuplex\b")
 _DEVICE = re.compile(r"\bDevice\s{0,12}:\s{0,4}([A-Za-z][A-Za-z0-9_.-]{0,40})")
@@ -31,21 +29,23 @@ _BANDWIDTH = re.compile(
 _LATENCY = re.compile(r"\s{0,4}#bytes\s+#iterations\s+t_(?:min|avg)\[usec\].*")
 _DURATION = re.compile(r"\s{0,4}#bytes\s+#iterations\s+t_avg\[usec\]\s+tps average.*")
 _ROW = re.compile(r"\s{0,4}(\d{1,12})\s+(\d{1,12})((?:\s+-?\d{1,12}(?:\.\d{1,9})?){2,10})\s*")
-_COMPLAINT = re.compile(
-    r".{0,120}(?:Couldn't |Could not |Unable to |Failed to |Failed status |Completion with error|failed to |Problems with warm up"
-    r"|No IB devices found|IB device .{0,40}not found|Connection mismatch|Bad wc status|Couldnt |"
+_ERROR = re.compile(
+    r".{0,120}(?:Couldn't |Could not |Unable to |Failed to |Failed status |Completion with error|failed to "
+    r"|Problems with warm up|No IB devices found|IB device .{0,40}not found|Connection mismatch"
+    r"|Bad wc status|Couldnt |"
     r"Perftest supports |cannot be used without |exited with Error).{0,200}"
 )
 _GPU_BUFFER = re.compile(r"^(?:cuMemAlloc\(\) of a|allocated GPU buffer address at) ", re.MULTILINE)
 """A run with --use_cuda that failed before its table."""
 _ERROR_ALONE = re.compile(
-    r"^\s{0,8}(?:Failed status \d{1,3}: wr_id |Perftest (?:supports|doesn't supports?) CUDA |Parser function exited with Error)",
+    r"^\s{0,8}(?:Failed status \d{1,3}: wr_id |Perftest (?:supports|doesn't supports?) CUDA "
+    r"|Parser function exited with Error)",
     re.M,
 )
-"""What only perftest says, where somebody copied no more than the error."""
+"""Errors that only perftest prints, for texts without more than the error."""
 _UNITS = {"MB": float(MIB), "MiB": float(MIB), "Gb": 1e9 / 8, "GB": 1e9}
 _TYPICAL = 2
-"""Place of t_typical behind size and iterations."""
+"""Position of t_typical behind size and iterations."""
 
 
 def recognise(text: str) -> bool:
@@ -61,18 +61,20 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Average bandwidth or typical latency by size, and what the tool complains of."""
+    """Return average bandwidth or typical latency by size, and the errors of the tool."""
     reader = _Reader()
     for line_number, raw in enumerate(text.split("\n"), 1):
         reader.read(untagged(raw), line_number)
-    return (*reader.rows.values(), *reader.complaints)
+    return (*reader.rows.values(), *reader.errors)
 
 
 class _Reader:
+    """Collects the results of the lines, which are given one after the other."""
+
     def __init__(self) -> None:
         self.test, self.device, self.factor, self.is_latency, self.by_duration = "", "", 0.0, False, False
         self.rows: dict[tuple[str, str, int], ToolResult] = {}
-        self.complaints: list[ToolResult] = []
+        self.errors: list[ToolResult] = []
 
     def read(self, line: str, line_number: int) -> None:
         if (match := _TITLE.fullmatch(line)) is not None:
@@ -85,14 +87,18 @@ class _Reader:
             self._row(int(match[1]), match[3].split(), line_number)
         elif (match := _DEVICE.search(line)) is not None:
             self.device = match[1]
-        elif _COMPLAINT.fullmatch(line):
-            self.complaints.append(self._complaint(line, line_number))
+        elif _ERROR.fullmatch(line):
+            test, subject = self.test or "run", self.device or "host"
+            self.errors.append(status_result(TOOL, line, line_number, test=test, subject=subject))
 
     def _row(self, size: int, cells: list[str], line: int) -> None:
-        """Behind size and iterations a bandwidth has its peak and average, a latency its minimum, maximum and
+        """Add a row of a table.
+
+        Behind size and iterations, a bandwidth has its peak and average, a latency its minimum, maximum and
         typical value.
         """
-        place = (0 if self.by_duration else _TYPICAL) if self.is_latency else 1
+        latency_place = 0 if self.by_duration else _TYPICAL
+        place = latency_place if self.is_latency else 1
         value = number(cells[place]) if place < len(cells) else None
         if value is None:
             return
@@ -109,21 +115,9 @@ class _Reader:
             evidence=(line_ref(line),),
         )
 
-    def _complaint(self, line: str, line_number: int) -> ToolResult:
-        return ToolResult(
-            tool=TOOL,
-            test=self.test or "run",
-            subject=self.device or "host",
-            metric="status",
-            value=Unknown(Reason.ERROR, "the tool complains"),
-            unit="",
-            message=line.strip()[:300],
-            evidence=(line_ref(line_number),),
-        )
-
 
 def _name(line: str, match: re.Match[str]) -> str:
-    """The command that prints such a title: `ib_write_bw`; both directions at once add ` bidirectional`."""
+    """Return the command that prints a title: `ib_write_bw`; both directions at once add ` bidirectional`."""
     kind = "lat" if match[2] == "Latency" else "bw"
     operation = match[1].lower().partition("_")[0].removesuffix("withimmediate")
     prefix = "raw_ethernet" if operation == "raw" else f"ib_{operation}"

@@ -1,6 +1,4 @@
-"""What the parsers of other tools' measurements share: numbers, prefixes of launchers, JSON objects among
-other lines.
-"""
+"""Helpers for parsers of measuring tools: numbers, prefixes of launchers, JSON objects among other lines."""
 
 from __future__ import annotations
 
@@ -9,24 +7,51 @@ import math
 import re
 from collections.abc import Iterable
 
+from probes.base.evidence import line_ref
+from probes.base.record import Reason, Unknown
 from probes.facts import ToolResult
 
 _PREFIX = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?|\d{1,6}: ")
-"""What `mpirun --tag-output`, `srun --label` and PRRTE put before each line."""
+"""Prefix that `mpirun --tag-output`, `srun --label` and PRRTE put before each line."""
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 _GPU = re.compile(r"GPU\d{1,4}")
 _MOST_STARTS = 64
-"""Braces that are tried as the beginning of an object; warnings may hold some."""
+"""Most braces that are tried as the beginning of an object, because warnings may contain braces."""
+
+
+TOOL_ERROR = Unknown(Reason.ERROR, "the tool reported an error")
+
+
+def status_result(
+    tool: str,
+    message: str,
+    line: int,
+    *,
+    test: str = "run",
+    subject: str = "host",
+    value: Unknown = TOOL_ERROR,
+) -> ToolResult:
+    """Return a result without a number: an error message of a tool, or its verdict on a test."""
+    return ToolResult(
+        tool=tool,
+        test=test,
+        subject=subject,
+        metric="status",
+        value=value,
+        unit="",
+        message=message.strip()[:300],
+        evidence=(line_ref(line),),
+    )
 
 
 def untagged(line: str) -> str:
-    """`line` without what a launcher puts before it."""
+    """Return `line` without the prefix of a launcher."""
     match = _PREFIX.match(line)
     return line[match.end() :] if match else line
 
 
 def number(text: str) -> float | None:
-    """A finite decimal number; None for all else."""
+    """Return a finite decimal number; None for any other text."""
     if _NUMBER.fullmatch(text) is None:
         return None
     value = float(text)
@@ -34,8 +59,9 @@ def number(text: str) -> float | None:
 
 
 def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | None:
-    """The first JSON object in `text` with `key`, and where it begins and ends. Lines around it, with braces
-    of their own, are skipped; None where there is no whole object.
+    """Return the first JSON object in `text` with `key`, and where it begins and ends.
+
+    Lines around it, with braces of their own, are skipped. The result is None if there is no complete object.
     """
     place = text.find(f'"{key}"')
     if place < 0:
@@ -56,11 +82,11 @@ def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | Non
 
 
 def line_at(text: str, position: int) -> int:
-    """The line of a position, from 1."""
+    """Return the number of the line at a position, from 1."""
     return text.count("\n", 0, position) + 1
 
 
 def gpus_measured(results: Iterable[ToolResult]) -> tuple[int, ...]:
-    """The numbers of the GPUs that are subjects of bandwidths."""
+    """Return the numbers of the GPUs that are subjects of bandwidths."""
     names = {name for result in results if result.metric == "bandwidth" for name in result.subject.split("-")}
     return tuple(sorted(int(name[3:]) for name in names if _GPU.fullmatch(name)))

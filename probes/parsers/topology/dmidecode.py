@@ -1,4 +1,4 @@
-"""`dmidecode`: the maker's names, and which slot a PCI address is in; also as a table of address and slot."""
+"""Parse `dmidecode`: the maker's names and the slot of each PCI address; also a table of address and slot."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from probes.parsers.topology.pci_addresses import normal_address
 
 _HANDLE = re.compile(r"Handle 0x[0-9A-Fa-f]{4,8}, DMI type \d{1,3}")
 _TABLE = re.compile(
-    r"([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s{1,40}(\S.{0,79}\bPCI(?:-E|e| ?Express)?\b.{0,60})"
+    r"([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s{1,40}"
+    r"(\S.{0,79}\bPCI(?:-E|e| ?Express)?\b.{0,60})"
 )
+"""Row of a table of address and slot."""
 _EMPTY = frozenset(
     {"", "Not Specified", "To Be Filled By O.E.M.", "Default string", "Unknown", "None", "N/A"}
 )
+"""Texts that boards contain in place of a value."""
 _MOST_LINES = 100_000
 
 
 class Section(Record, kw_only=True):
-    """One structure: its title and fields."""
+    """Title and fields of one structure."""
 
     title: str
     line: int
@@ -36,7 +39,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_slots(text: str) -> tuple[PciDevice, ...]:
-    """The occupied slots: devices of which only address and slot are known."""
+    """Return the occupied slots as devices of which only address and slot are known."""
     slots: dict[str, PciDevice] = {}
     for section in _sections(text):
         address = normal_address(section.fields.get("Bus Address", ""))
@@ -61,14 +64,14 @@ def _slot(address: str, name: str, line: int) -> PciDevice:
 def parse_dmi(text: str) -> Dmi:
     sections = {section.title: section.fields for section in reversed(list(_sections(text)))}
     return Dmi(
-        system_vendor=_said(sections, "System Information", "Manufacturer"),
-        product_name=_said(sections, "System Information", "Product Name"),
-        board_name=_said(sections, "Base Board Information", "Product Name"),
-        bios_version=_said(sections, "BIOS Information", "Version"),
+        system_vendor=_field_value(sections, "System Information", "Manufacturer"),
+        product_name=_field_value(sections, "System Information", "Product Name"),
+        board_name=_field_value(sections, "Base Board Information", "Product Name"),
+        bios_version=_field_value(sections, "BIOS Information", "Version"),
     )
 
 
-def _said(sections: dict[str, dict[str, str]], title: str, field: str) -> str | Unknown:
+def _field_value(sections: dict[str, dict[str, str]], title: str, field: str) -> str | Unknown:
     value = sections.get(title, {}).get(field, "")
     return NOT_RECORDED if value in _EMPTY else value
 

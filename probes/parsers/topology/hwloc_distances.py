@@ -1,4 +1,4 @@
-"""The matrices in hwloc's XML: latencies between NUMA nodes, and bandwidths of NVLink."""
+"""Read the matrices in hwloc's XML: latencies between NUMA nodes, and bandwidths of NVLink."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _PER_LINK_MBPS = (
     (re.compile(r"P100"), 20_000),
     (re.compile(r"V100|A100|A800|A30\b|H100|H200|H800|H20\b"), 25_000),
 )
-"""Megabytes per second of one link in one direction that hwloc states by NVLink version 1, and 2 to 4
-(topology-nvml.c).
+"""Megabytes per second that hwloc states for one link in one direction, by the GPU's model.
+
+NVLink 1 comes first, then NVLink 2 to 4. Source: hwloc, topology-nvml.c.
 """
 
 
@@ -22,13 +23,13 @@ class Matrix(Record, kw_only=True):
 
     name: str
     kind: str
-    """Type of all objects; empty where each index names its own (`OSDev:802`)."""
+    """Type of all objects; empty if each index contains its own type (`OSDev:802`)."""
     indexes: tuple[str, ...]
     values: tuple[int, ...]
 
     @property
     def size(self) -> int:
-        """0 where values are missing."""
+        """Number of rows and columns; 0 if values are missing."""
         count = len(self.indexes)
         return count if count * count == len(self.values) else 0
 
@@ -37,7 +38,7 @@ class Matrix(Record, kw_only=True):
 
 
 def latency_rows(matrices: Iterable[Matrix]) -> dict[int, tuple[int, ...]]:
-    """The distances of each NUMA node by its index."""
+    """Return the distances of each NUMA node by its index."""
     for matrix in matrices:
         if (
             matrix.name == "NUMALatency"
@@ -51,11 +52,11 @@ def latency_rows(matrices: Iterable[Matrix]) -> dict[int, tuple[int, ...]]:
 def nvlink_counts(
     matrices: Iterable[Matrix], addresses: Mapping[tuple[str, int], str], models: Mapping[str, str]
 ) -> dict[frozenset[str], int | None]:
-    """NVLinks between pairs of GPUs by PCI address; None where there are some and the model does not tell how
-    many.
+    """Return the number of NVLinks between pairs of GPUs by PCI address.
 
-    `addresses` are those of the objects by type and number, `models` the names of the GPUs by address. Over
-    switches, two GPUs have all the links of the lesser one to them.
+    The number is None if there are links and the model does not show how many. `addresses` contains the
+    objects' PCI addresses by type and number, `models` the GPUs' names by address. Over switches, two GPUs
+    have as many links as the one with fewer links to the switches.
     """
     counts: dict[frozenset[str], int | None] = {}
     for matrix in matrices:
@@ -70,10 +71,11 @@ def nvlink_counts(
         ]
         for order, first in enumerate(gpus):
             for second in gpus[order + 1 :]:
+                # GPUs without direct links may be connected by switches.
                 megabytes = matrix.row(first)[second] or _over_switches(matrix, first, second, switches)
                 if megabytes:
                     pair = frozenset((places[first], places[second]))
-                    counts[pair] = _links(megabytes, models[places[first]])
+                    counts[pair] = _link_count(megabytes, models[places[first]])
     return counts
 
 
@@ -83,12 +85,13 @@ def _key(index: str, kind: str) -> tuple[str, int]:
 
 
 def _over_switches(matrix: Matrix, first: int, second: int, switches: list[int]) -> int:
-    """What the lesser of two GPUs has to the switches. hwloc leaves out the links between switches, which
-    join them all.
+    """Return the smaller bandwidth that one of two GPUs has to the switches.
+
+    hwloc leaves out the links between switches, which connect all of them.
     """
     return min(sum(matrix.row(gpu)[switch] for switch in switches) for gpu in (first, second))
 
 
-def _links(megabytes: int, model: str) -> int | None:
+def _link_count(megabytes: int, model: str) -> int | None:
     rate = next((rate for pattern, rate in _PER_LINK_MBPS if pattern.search(model)), None)
     return None if rate is None or math.remainder(megabytes, rate) else megabytes // rate

@@ -1,7 +1,7 @@
-"""`lspci`: short, -n, -nn, -v to -vvv, with or without domains; -mm and -vmm; trees (-t, -tv); lines that
-stand alone.
+"""Parse `lspci` in all its forms, and single lines of its output.
 
-The forms of pciutils 3.5 to 3.13. Source of the field names: pciutils, ls-caps.c and ls-ecaps.c.
+The forms are short, -n, -nn and -v to -vvv, with or without domains; -mm and -vmm; and trees (-t, -tv) of
+pciutils 3.5 to 3.13. Source of the field names: pciutils, ls-caps.c and ls-ecaps.c.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _CLASS = re.compile(r"([A-Z3][^:\[]{1,60}?)(?: \[([0-9a-f]{4})\])?: (.*)")
 _GENERIC = re.compile(
     r"[A-Z][A-Za-z /-]{2,40} (?:controller|bridge|device|interface|bus|counters|peripheral|memory)"
 )
-"""How the names of the remaining device classes look."""
+"""Form of the names of device classes that the table does not contain."""
 _IDS = re.compile(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]")
 _BARE_DEVICE = re.compile(r"Device ([0-9a-f]{4})\b")
 _REVISION = re.compile(r" \((?:rev|prog-if) .*")
 _LINK = re.compile(
-    r"\bLnk(Cap|Sta):[ \t].{0,40}?Speed ([\d.]{1,5}|unknown)(?: ?GT/s)?(?: \((\w+)\))?, Width (x\d{1,3})(?: \((\w+)\))?"
+    r"\bLnk(Cap|Sta):[ \t].{0,40}?Speed ([\d.]{1,5}|unknown)(?: ?GT/s)?(?: \((\w+)\))?,"
+    r" Width (x\d{1,3})(?: \((\w+)\))?"
 )
 _PAYLOAD = re.compile(r"MaxPayload (\d{2,4}) bytes")
 _READ_REQUEST = re.compile(r"MaxReadReq (\d{2,4}) bytes")
@@ -53,19 +54,22 @@ _ACS = {
     "DirectTrans": "direct_translated",
 }
 _MOST_LINES = 400_000
-"""Far more than the largest server prints: a hostile text."""
+"""Most lines that are read: far more than the largest server prints, as a guard against hostile texts."""
 
 
 class Lspci(Record, kw_only=True):
-    """One listing."""
+    """Content of one listing."""
 
     devices: tuple[PciDevice, ...]
-    """In its order. A device without address (`bus_id` is empty) is a link line that stands alone."""
+    """Devices in the order of the listing.
+
+    A device without address (`bus_id` is empty) is a single link line.
+    """
     unread: tuple[Unread, ...] = ()
 
 
 def recognise(text: str) -> bool:
-    """True where a line is a device of lspci, one of its link lines, or its tree."""
+    """Return whether a line is a device of lspci, one of its link lines, or part of its tree."""
     for line in text.splitlines()[:_MOST_LINES]:
         if line[:1] in " \tLA" and (_LINK.match(bare := line.lstrip()) or _ACS_LINE.match(bare)):
             return True
@@ -75,7 +79,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_lspci(text: str) -> Lspci:
-    """The devices in `text`, each with the line that it begins in."""
+    """Return the devices in `text`, each with the number of its first line."""
     if is_machine_form(text):
         text = as_plain(text)
     blocks: list[_Block] = []
@@ -83,8 +87,8 @@ def parse_lspci(text: str) -> Lspci:
     for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
         header = _HEADER.match(line)
         if header is not None:
-            told = _class_and_name(header[2])
-            if told is None:
+            identity = _class_and_name(header[2])
+            if identity is None:
                 if len(unread) < 20 and line[:1] not in " \t":
                     unread.append(
                         Unread(
@@ -92,23 +96,20 @@ def parse_lspci(text: str) -> Lspci:
                         )
                     )
                 continue
-            blocks.append(_Block(str(normal_address(header[1])), *told, number))
+            blocks.append(_Block(str(normal_address(header[1])), *identity, number))
             blocks[-1].take_header(header[2])
-        elif not blocks or not blocks[-1].address:
-            # A link's state follows its capability; an ACSCtl line of `lspci -vvv | grep` is a bridge of its
-            # own.
+            continue
+        if not blocks or not blocks[-1].address:
+            # Lines without a device come from `lspci -vvv | grep`. There each ACSCtl line is another bridge,
+            # but the state of a link follows its capability.
             bare = line.strip()
             if _ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks):
                 blocks.append(_Block("", "", "", "", number))
-                blocks[-1].take(line)
-            elif blocks:
-                blocks[-1].take(line)
-        else:
+        if blocks:
             blocks[-1].take(line)
-    devices = [block.device(last=block is blocks[-1]) for block in blocks]
-    told_apart = _with_parents(devices, blocks)
+    devices = _with_parents([block.device(last=block is blocks[-1]) for block in blocks], blocks)
     return Lspci(
-        devices=_with_tree(told_apart, parse_tree(text)) if is_tree(text) else told_apart,
+        devices=_with_tree(devices, parse_tree(text)) if is_tree(text) else devices,
         unread=tuple(unread),
     )
 
@@ -122,7 +123,7 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The functions that can do RDMA; lspci does not know the names of their RDMA devices."""
+    """Return the functions that support RDMA; lspci does not know the names of their RDMA devices."""
     return tuple(
         nic_of_device(device) for device in parse_devices(text) if device.kind == "rdma" and device.bus_id
     )
@@ -135,7 +136,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Every pair of GPUs and NICs of a listing that shows its tree (-v); NICs are named by their address."""
+    """Return the links of all GPUs and NICs of a listing with its tree (-v); NICs are named by address."""
     devices = {device.bus_id: device for device in parse_devices(text)}
     gpus = sorted(
         (device for device in devices.values() if device.kind == "gpu"), key=lambda device: device.bus_id
@@ -150,8 +151,9 @@ def parse_links(text: str) -> tuple[Link, ...]:
 
 
 def _class_and_name(rest: str) -> tuple[str, str, str] | None:
-    """Class code, device id (`10de:` where only the vendor is known, or empty) and name of the rest of a
-    device line.
+    """Return class code, device id and name of a device line without its address; None if it is none.
+
+    The device id is `10de:` if only the vendor is known, and empty if nothing is known.
     """
     numeric = _NUMERIC.match(rest)
     if numeric is not None:
@@ -172,7 +174,7 @@ def _class_and_name(rest: str) -> tuple[str, str, str] | None:
 
 
 class _Block:
-    """The lines of one device."""
+    """Lines of one device."""
 
     def __init__(self, address: str, code: str, device_id: str, name: str, line: int) -> None:
         self.address = address
@@ -193,9 +195,9 @@ class _Block:
 
     def take(self, line: str) -> None:
         text = line.strip()
-        if not text:
-            self._ended = True
-        if not text or self._ended:
+        # An empty line ends the device; the text behind it may be about something else.
+        self._ended = self._ended or not text
+        if self._ended:
             return
         key, colon, value = text.partition(":")
         if colon and key.isalnum():
@@ -222,16 +224,15 @@ class _Block:
             self._numbers.setdefault("MaxReadReq", int(request[1]))
 
     def device(self, *, last: bool) -> PciDevice:
-        """The record. Of the last device in a text, nothing is taken for absent: the text may be cut."""
-        complete = self.is_verbose and not self._denied and not last
-        absent = (
-            None
-            if complete
-            else Unknown(Reason.PERMISSION, "lspci was not run by root")
-            if self._denied
-            else NOT_RECORDED
-        )
-        node = self._words.get("NUMA node", "")
+        """Return the record of the device.
+
+        For the last device of a text, nothing counts as absent, because the text may have been cut.
+        """
+        missing_acs: Unknown | None = None
+        if self._denied:
+            missing_acs = Unknown(Reason.PERMISSION, "lspci was not run by root")
+        elif last or not self.is_verbose:
+            missing_acs = NOT_RECORDED
         code: str | Unknown = self._code or NOT_RECORDED
         whole_id = len(self._id) == len("10de:2330")
         return PciDevice(
@@ -243,17 +244,13 @@ class _Block:
             driver=self._words.get(
                 "Kernel driver in use", None if self.is_verbose and not last else NOT_RECORDED
             ),
-            numa_node=int(node)
-            if node.isdecimal() and len(node) < 6
-            else None
-            if node == "-1"
-            else NOT_RECORDED,
+            numa_node=_numa_node(self._words.get("NUMA node", "")),
             pcie=self._pcie(),
             downgraded=self._downgraded(),
             max_payload_bytes=self._numbers.get("DevCtl", NOT_RECORDED),
             max_payload_supported_bytes=self._numbers.get("DevCap", NOT_RECORDED),
             max_read_request_bytes=self._numbers.get("MaxReadReq", NOT_RECORDED),
-            acs=absent if self._acs is None else self._acs,
+            acs=missing_acs if self._acs is None else self._acs,
             responds=False if self._is_gone else NOT_RECORDED,
             slot=self._words.get("Physical Slot", NOT_RECORDED),
             is_virtual_function=True if "Virtual Function" in self._name else NOT_RECORDED,
@@ -265,7 +262,7 @@ class _Block:
         now = _speed_and_width(status)
         most = _speed_and_width(ability)
         if status is not None and ability is None:
-            # A link line without its capability still tells the maximum where lspci finds that it is reached.
+            # Without the line of the capability, the maximum is known if lspci marks that it is reached.
             most = (
                 now[0] if status[1] == "ok" else NOT_RECORDED,
                 now[1] if status[3] == "ok" else NOT_RECORDED,
@@ -281,6 +278,12 @@ class _Block:
         )
 
 
+def _numa_node(text: str) -> int | Unknown | None:
+    if text == "-1":
+        return None
+    return int(text) if text.isdecimal() and len(text) < 6 else NOT_RECORDED
+
+
 def _speed_and_width(link: tuple[str, str, str, str] | None) -> tuple[int | Unknown, int | Unknown]:
     if link is None:
         return NOT_RECORDED, NOT_RECORDED
@@ -290,7 +293,7 @@ def _speed_and_width(link: tuple[str, str, str, str] | None) -> tuple[int | Unkn
 
 
 def _with_parents(devices: list[PciDevice], blocks: list[_Block]) -> tuple[PciDevice, ...]:
-    """Each device with the bridge that leads to its bus, where the listing names the bridges' buses (-v)."""
+    """Return each device with the bridge above its bus, if the listing shows the bridges' buses (-v)."""
     above: dict[tuple[str, int], str] = {}
     for block in blocks:
         if block.secondary is not None and block.address:
@@ -307,7 +310,7 @@ def _with_parents(devices: list[PciDevice], blocks: list[_Block]) -> tuple[PciDe
 
 
 def _with_tree(devices: tuple[PciDevice, ...], tree: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
-    """`devices` with their places in the tree of the same text, and the others that it has."""
+    """Return `devices` with their parents in the tree of the same text, and the tree's other devices."""
     places = {device.bus_id: device for device in tree}
     placed = [
         msgspec.structs.replace(device, parent=places[device.bus_id].parent)

@@ -1,4 +1,4 @@
-"""`lspci -mm` and `lspci -vmm`, which are made for scripts, in the words of `lspci` and `lspci -v`.
+"""Rewrite `lspci -mm` and `lspci -vmm`, which are made for scripts, as `lspci` and `lspci -v`.
 
 Source: pciutils, lspci(8), section "Machine readable output".
 """
@@ -13,7 +13,8 @@ _ONE_LINE = pattern(
 )
 _SLOT = pattern(rf"(?:Slot|Device):[ \t]*{_ADDRESS}[ \t]*")
 _FIELD = pattern(
-    r"(Class|Vendor|Device|Rev|NUMANode|Driver|PhySlot|SVendor|SDevice|ProgIf|Module|IOMMUGroup):[ \t]*(.{0,200})"
+    r"(Class|Vendor|Device|Rev|NUMANode|Driver|PhySlot|SVendor|SDevice|ProgIf|Module|IOMMUGroup):"
+    r"[ \t]*(.{0,200})"
 )
 _BARE = pattern(r"([0-9a-f]{4}) ([0-9a-f]{4})")
 _BOTH = pattern(r"(.{1,120})\[([0-9a-f]{4})\] (.{0,200})\[([0-9a-f]{4})\]")
@@ -31,17 +32,19 @@ def is_machine_form(text: str) -> bool:
 
 
 def as_plain(text: str) -> str:
-    """The same devices as `lspci` prints them, line for line."""
+    """Return the same devices as `lspci` prints them, line for line."""
     lines = text.splitlines()
     plain: list[str] = []
     for number, line in enumerate(lines):
-        if (one := _ONE_LINE.fullmatch(line)) is not None:
-            plain.append(_header(one[1], one[2], f"{one[3]} {one[4]}", one[5] or ""))
+        if (row := _ONE_LINE.fullmatch(line)) is not None:
+            plain.append(_header(row[1], row[2], f"{row[3]} {row[4]}", row[5] or ""))
         elif (slot := _SLOT.fullmatch(line)) is not None:
             fields = _fields(lines, number + 1)
-            what = f"{fields.get('Vendor', '')} {fields.get('Device', '')}"
+            device_words = f"{fields.get('Vendor', '')} {fields.get('Device', '')}"
             plain.append(
-                _header(slot[1], fields.get("Class", "Unclassified device"), what, fields.get("Rev", ""))
+                _header(
+                    slot[1], fields.get("Class", "Unclassified device"), device_words, fields.get("Rev", "")
+                )
             )
         elif (field := _FIELD.fullmatch(line)) is not None:
             plain.append(f"\t{_PLAIN[field[1]]}: {field[2]}" if field[1] in _PLAIN else "\t-")
@@ -51,22 +54,24 @@ def as_plain(text: str) -> str:
 
 
 def _fields(lines: list[str], start: int) -> dict[str, str]:
-    """Those of one device: up to an empty line."""
-    found: dict[str, str] = {}
+    """Return the fields of one device, which end at an empty line."""
+    fields: dict[str, str] = {}
     for line in lines[start : start + 20]:
         field = _FIELD.fullmatch(line)
         if field is None:
             break
-        found.setdefault(field[1], field[2].strip())
-    return found
+        fields.setdefault(field[1], field[2].strip())
+    return fields
 
 
-def _header(address: str, words: str, what: str, revision: str) -> str:
-    """Numbers alone (-n) stand without words; names with their numbers (-nn) have those of vendor and device
-    apart.
+def _header(address: str, words: str, device_words: str, revision: str) -> str:
+    """Return a device's line as `lspci` prints it.
+
+    Numbers without names (-n) are joined by a colon; the numbers behind vendor and device (-nn) are put
+    together at the end.
     """
-    if (bare := _BARE.fullmatch(what)) is not None:
-        what = f"{bare[1]}:{bare[2]}"
-    elif (both := _BOTH.fullmatch(what)) is not None:
-        what = f"{both[1]}{both[3]}[{both[2]}:{both[4]}]"
-    return f"{address} {words}: {what}" + (f" (rev {revision})" if revision else "")
+    if (bare := _BARE.fullmatch(device_words)) is not None:
+        device_words = f"{bare[1]}:{bare[2]}"
+    elif (named := _BOTH.fullmatch(device_words)) is not None:
+        device_words = f"{named[1]}{named[3]}[{named[2]}:{named[4]}]"
+    return f"{address} {words}: {device_words}" + (f" (rev {revision})" if revision else "")

@@ -1,8 +1,7 @@
-"""The tree of `lspci -t`, with or without names (-tv, -tvnn): places and bridges; what a device is, only its
-name tells.
+"""Parse the tree of `lspci -t`, with or without names (-tv, -tvnn).
 
-Source: pciutils, lspci.c and ls-tree.c (read 2026-11): a bus in brackets, its devices in one column, one line
-for each.
+The tree shows addresses and bridges; only its name shows what a device is. A bus is printed in brackets, its
+devices in one column, one line for each. Source: pciutils, lspci.c and ls-tree.c (read 2026-11).
 """
 
 from __future__ import annotations
@@ -17,12 +16,14 @@ from probes.parsers.topology.pci_classes import vendor_of_words
 
 _ROOT = pattern(r"^[ -]?[-+\\|` ]{0,400}-?\[[0-9a-f]{4,8}:[0-9a-f]{2}[^\]\n]{0,12}\]-", re.MULTILINE)
 _TOKEN = pattern(
-    r"\[(?:([0-9a-f]{4,8}):)?([0-9a-f]{2})(?:-[0-9a-f]{2})?(?:/[0-9a-f]{2})?\](?=-|$)|([0-9a-f]{2}\.[0-7])(?= |-|$)"
+    r"\[(?:([0-9a-f]{4,8}):)?([0-9a-f]{2})(?:-[0-9a-f]{2})?(?:/[0-9a-f]{2})?\](?=-|$)"
+    r"|([0-9a-f]{2}\.[0-7])(?= |-|$)"
 )
 _NAME = pattern(r" {2,}(\S.{1,200})")
 _IDS = pattern(r" ?\[([0-9a-f]{4}:[0-9a-f]{4})\]")
 _GPU = pattern(
-    r"NVIDIA Corporation (?!.{0,60}(?:Audio|USB|UCSI|Serial|Bridge|Switch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\]))"
+    r"NVIDIA Corporation "
+    r"(?!.{0,60}(?:Audio|USB|UCSI|Serial|Bridge|Switch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\]))"
 )
 _SWITCH = pattern(r"NVIDIA Corporation .{0,60}(?:NVSwitch|\[10de:1af1\]|\[10de:22a3\]|\[10de:1ac2\])")
 _ADAPTER = pattern(
@@ -37,17 +38,17 @@ def is_tree(text: str) -> bool:
 
 
 def parse_tree(text: str) -> tuple[PciDevice, ...]:
-    """Every device with the bridge above it."""
+    """Return every device with the bridge above it."""
     devices: dict[str, PciDevice] = {}
     columns: dict[int, tuple[str, str, str | None]] = {}
-    """Where the devices of a bus stand: its domain, its number, the bridge above."""
+    # Domain, number and upper bridge of the bus whose devices are printed in a column.
     for number, line in enumerate(text.splitlines(), 1):
         bus: tuple[str, str, str | None] | None = None
         domain, bridge, end = "0000", None, 0
         for token in _TOKEN.finditer(line[:_LONGEST]):
             start = token.start()
             if start > _MOST_COLUMNS or line[end:start].strip(" |+-\\`"):
-                break  # a name has begun
+                break  # The rest is a name.
             end = token.end()
             if token[3] is None:
                 domain = token[1][-4:] if token[1] else domain
@@ -55,7 +56,7 @@ def parse_tree(text: str) -> tuple[PciDevice, ...]:
                 continue
             place = bus or columns.get(start)
             if place is None:
-                break  # the line above is missing
+                break  # The line that names the bus is missing.
             columns[start] = place
             domain, bus = place[0], None
             bridge = f"{place[0]}:{place[1]}:{token[3]}"
@@ -79,7 +80,7 @@ def _device(address: str, parent: str | None, rest: str, line: int) -> PciDevice
 
 
 def _kind(name: str) -> PciKind:
-    """A tree has no classes: what cannot be told by its name is `other`."""
+    """Return the kind that a name shows; `other` if the name does not decide, as a tree has no classes."""
     if vendor_of_words(name) is None:
         return "other"
     if _SWITCH.match(name):

@@ -1,4 +1,4 @@
-"""`lstopo` on a console: an indented tree, short or verbose (`lstopo -v`)."""
+"""Parse `lstopo` on a console: an indented tree, short or verbose (`lstopo -v`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Record, Unknown
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
+from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpumask import cpu_list
+from probes.parsers.topology.hwloc_xml import dmi_of_infos
 from probes.parsers.topology.pci_addresses import normal_address
-from probes.parsers.topology.pci_classes import UNNUMBERED, kind_of
+from probes.parsers.topology.pci_classes import kind_of
 
 _LINE = re.compile(
     r"( *)([A-Z][A-Za-z0-9]{1,20})(\([A-Za-z]{1,20}\))?(?: L#(\d{1,6}))?(?: \"([^\"]{1,80})\")?(.{0,4000})"
@@ -25,7 +27,7 @@ _BUSID = re.compile(r"\bbusid=([0-9a-f:.]{7,16})\b")
 _SHORT_PCI = re.compile(r" ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) \((.{1,30})\)")
 _PCI_IDS = re.compile(r"\bid=([0-9a-f]{4}:[0-9a-f]{4}) class=([0-9a-f]{4})")
 _OLD_IDS = re.compile(r" ?([0-9a-f]{4}:[0-9a-f]{4}) \(.{0,60}?\bclass=([0-9a-f]{4})\(")
-"""hwloc 1.x and early 2.0 put the device before the brackets."""
+"""Device and class of hwloc 1.x and early 2.0, which print the device before the brackets."""
 _UNITS = {
     "KB": KIB,
     "KiB": KIB,
@@ -55,7 +57,7 @@ class _Line(Record, kw_only=True):
     text: str
     name: str
     above: tuple[int, ...]
-    """Positions of the lines above it in the tree, the nearest last."""
+    """Positions of the lines above this one in the tree, the nearest last."""
 
 
 def recognise(text: str) -> bool:
@@ -83,17 +85,11 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_dmi(text: str) -> Dmi:
-    fields = _fields(next((line.text for line in _lines(text) if line.kind == "Machine"), ""))
-    return Dmi(
-        system_vendor=fields.get("DMISysVendor") or NOT_RECORDED,
-        product_name=fields.get("DMIProductName") or fields.get("PlatformModel") or NOT_RECORDED,
-        board_name=fields.get("DMIBoardName") or NOT_RECORDED,
-        bios_version=fields.get("DMIBIOSVersion") or NOT_RECORDED,
-    )
+    return dmi_of_infos(_fields(next((line.text for line in _lines(text) if line.kind == "Machine"), "")))
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """The nodes with the CPUs beside them in the tree; the memory of a GPU has none."""
+    """Return the nodes with the CPUs beside them in the tree; the memory of a GPU has none."""
     lines = _lines(text)
     cpus: dict[int, list[int]] = {}
     for line in lines:
@@ -107,11 +103,11 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
             continue
         is_gpu = line.subtype == "(GPUMemory)"
         # hwloc 1.x draws the CPUs below their node, 2.x beside it.
-        near = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
+        node_cpus = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
         memory = _LOCAL.search(line.text)
         nodes[int(number[1])] = NumaNode(
             index=int(number[1]),
-            cpus="" if is_gpu else cpu_list(near),
+            cpus="" if is_gpu else cpu_list(node_cpus),
             memory_bytes=int(memory[1]) * _UNITS[memory[2]] if memory else NOT_RECORDED,
             is_gpu_memory=is_gpu,
         )
@@ -125,21 +121,21 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
         for line in reversed(lines)
         if line.kind == "NUMANode" and not line.subtype
     }
-    owners = _owners(lines)
-    found: dict[str, PciDevice] = {}
+    owners = _os_device_names(lines)
+    devices: dict[str, PciDevice] = {}
     for position, line in enumerate(lines):
         address = _address(line)
         if address is None:
             continue
-        near = next((nodes[above] for above in reversed(line.above) if above in nodes), None)
-        number = _NUMBER.search(near.text) if near is not None else None
+        nearest_node = next((nodes[above] for above in reversed(line.above) if above in nodes), None)
+        number = _NUMBER.search(nearest_node.text) if nearest_node is not None else None
         device = _device(line, address, int(number[1]) if number else NOT_RECORDED, owners.get(position, ()))
-        found.setdefault(address, device)
-    return tuple(found.values())
+        devices.setdefault(address, device)
+    return tuple(devices.values())
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs among the PCI devices."""
+    """Return the GPUs among the PCI devices."""
     return tuple(
         Gpu(
             index=UNNUMBERED,
@@ -172,20 +168,23 @@ def _device(line: _Line, address: str, node: int | Unknown, owned: tuple[str, ..
     )
 
 
-def _owners(lines: list[_Line]) -> dict[int, tuple[str, ...]]:
-    """Names of the OS devices below each PCI line, and the sign of GPU memory that names its address."""
-    found: dict[int, tuple[str, ...]] = {}
+def _os_device_names(lines: list[_Line]) -> dict[int, tuple[str, ...]]:
+    """Return the names of the OS devices below each PCI line.
+
+    `gpu-memory` is added for a PCI device that memory of a GPU names as its own.
+    """
+    names: dict[int, tuple[str, ...]] = {}
     addresses = {
         address: position for position, line in enumerate(lines) if (address := _address(line)) is not None
     }
     for line in lines:
         if line.name and line.above:
-            found[line.above[-1]] = (*found.get(line.above[-1], ()), line.name)
+            names[line.above[-1]] = (*names.get(line.above[-1], ()), line.name)
         if line.subtype == "(GPUMemory)":
-            of = normal_address(_fields(line.text).get("PCIBusID", ""))
-            if not isinstance(of, Unknown) and of in addresses:
-                found[addresses[of]] = (*found.get(addresses[of], ()), "gpu-memory")
-    return found
+            gpu = normal_address(_fields(line.text).get("PCIBusID", ""))
+            if not isinstance(gpu, Unknown) and gpu in addresses:
+                names[addresses[gpu]] = (*names.get(addresses[gpu], ()), "gpu-memory")
+    return names
 
 
 def _address(line: _Line) -> str | None:
@@ -203,10 +202,11 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[_Line]:
-    """The lines of the tree; several objects in one line (`L2 L#0 (256KB) + Core L#0 + PU L#0 (P#4)`) are one
-    below the other.
+    """Return the lines of the tree.
+
+    Of several objects in one line (`L2 L#0 (256KB) + Core L#0 + PU L#0 (P#4)`), each is below the one before.
     """
-    found: list[_Line] = []
+    lines: list[_Line] = []
     open_lines: list[tuple[int, int]] = []
     for number, row in enumerate(text.splitlines()[:_MOST_LINES], 1):
         if row.startswith(("depth", "Special", "Topology", "Relative", "Memory attribute", " depth")):
@@ -218,7 +218,7 @@ def _lines(text: str) -> list[_Line]:
             depth = len(match[1]) if order == 0 else open_lines[-1][0] + 1
             while open_lines and open_lines[-1][0] >= depth:
                 open_lines.pop()
-            found.append(
+            lines.append(
                 _Line(
                     number=number,
                     depth=depth,
@@ -229,5 +229,5 @@ def _lines(text: str) -> list[_Line]:
                     above=tuple(position for _, position in open_lines),
                 )
             )
-            open_lines.append((depth, len(found) - 1))
-    return found
+            open_lines.append((depth, len(lines) - 1))
+    return lines

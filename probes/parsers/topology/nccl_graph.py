@@ -1,7 +1,7 @@
-"""NCCL's graph XML (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE): the rings and trees that its search found.
+"""Parse NCCL's graph XML (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE): the rings and trees of its search.
 
-It tells how many GPUs took part and what the search believed of their paths; the machine itself is in the
-topology file. Source: NVIDIA/nccl, src/graph/search.cc (read 2026-11).
+The file shows how many GPUs took part and what the search assumed about their paths; the topology file
+describes the machine itself. Source: NVIDIA/nccl, src/graph/search.cc (read 2026-11).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the channels by the device number that NCCL gives them."""
+    """Return the GPUs of the channels by NCCL's device numbers."""
     lines: dict[int, int] = {}
 
     def take(element: Element) -> None:

@@ -1,9 +1,9 @@
-"""NCCL's topology XML (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), of NVIDIA and of AMD (RCCL).
+"""Parse NCCL's topology XML (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE), also AMD's (RCCL).
 
-`link_speed` and `link_width` are what the path allows (`max_link_speed` of sysfs), not what is trained; a
-`pci` element of class 0604 is the upstream port of a switch, as NCCL leaves its downstream ports out. A file
-without `gpu` and `net` elements is a template of a cloud: places without devices. NVLinks that are missing
-were not looked for. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
+`link_speed` and `link_width` are the maximum of the path (`max_link_speed` of sysfs), not the trained values.
+A `pci` element of class 0604 is the upstream port of a switch, because NCCL leaves its downstream ports out.
+A file without `gpu` and `net` elements is a template of a cloud: addresses without devices. Missing NVLinks
+mean that nobody looked for them. Source: NVIDIA/nccl, src/graph/xml.cc and topo.cc; ROCm/rccl (read 2026-11).
 """
 
 from __future__ import annotations
@@ -16,51 +16,52 @@ import msgspec
 from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
 from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
+from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpumask import mask_list
 from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
 from probes.parsers.topology.pci_addresses import link_generation, link_width, normal_address
-from probes.parsers.topology.pci_classes import UNNUMBERED, kind_of, nic_of_device
+from probes.parsers.topology.pci_classes import kind_of, nic_of_device
 from probes.parsers.topology.xml_events import Element, walk
 
 _TAGS = ("system", "cpu ", "pci ")
 _MARK = re.compile(r"<(?:cpu [^<>]{0,200}numaid=|pci busid=)|<system[^<>]{0,80}>\s{0,200}<cpu ")
-_MOST_COMPLAINTS = 20
+_MOST_UNREAD = 20
 _SOCKETS = "65536"
 """`maxconn` of the socket transport (src/transport/net_socket.cc)."""
 _MOST_LINKS = 64
-"""Between two devices; the largest GPU has 18 links."""
+"""Most links between two devices; the largest GPU has 18."""
 _GPU_CODES = frozenset({"0300", "0302", "0380", "1200"})
 _GPU_CLASSES = ("0x03", "0x12")
-"""Display controllers and processing accelerators."""
+"""Beginnings of the classes of display controllers and processing accelerators."""
 _HEX = re.compile(r"0x[0-9a-fA-F]{4,8}")
 _MODEL = re.compile(r"(?:gfx)?([0-9a-f]{3,4})")
 
 
 class TopologyGpu(Record, kw_only=True):
-    """A `gpu` element."""
+    """Content of a `gpu` element."""
 
     dev: int
     sm: int | None
     gcn: str
-    """AMD's architecture, `gfx90a`; empty on NVIDIA."""
+    """Architecture of an AMD GPU, such as `gfx90a`; empty for NVIDIA."""
     nvlinks: tuple[tuple[str, int, bool], ...] = ()
-    """Address of the other end, number of links, and whether it is a GPU."""
+    """Address of the other end, number of links, and whether the other end is a GPU."""
 
 
 class TopologyNet(Record, kw_only=True):
-    """A `net` element."""
+    """Content of a `net` element."""
 
     name: str
     port: int
     speed_gbps: float | None
     is_socket: bool
-    """An interface that NCCL uses by TCP: its socket transport knows no ports and no GPUDirect."""
+    """Whether NCCL uses the interface by TCP: its socket transport has no ports and no GPUDirect."""
     numa_node: int | Unknown | None
     line: int
 
 
 class TopologyPlace(Record, kw_only=True):
-    """A `pci` element, and what is in it."""
+    """Content of a `pci` element."""
 
     device: PciDevice
     gpu: TopologyGpu | None = None
@@ -68,12 +69,12 @@ class TopologyPlace(Record, kw_only=True):
 
 
 class NcclTopology(Record, kw_only=True):
-    """One file, as far as it could be read."""
+    """Content of one file, as far as it could be read."""
 
     places: tuple[TopologyPlace, ...]
     numa_nodes: tuple[NumaNode, ...]
     loose_nets: tuple[TopologyNet, ...] = ()
-    """Those that NCCL found on no PCI device."""
+    """Network devices without a PCI device."""
     architecture: str = ""
     unread: tuple[Unread, ...] = ()
 
@@ -83,11 +84,11 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_topology(text: str) -> NcclTopology:
-    """What `text` holds. Of a file that is cut, all elements that began before the cut."""
+    """Return the content of `text`; of a file that was cut, all elements that began before the cut."""
     reader = _Reader()
     end = walk(text, _TAGS, reader.take)
     if end is not None:
-        reader.complain(end[0], "", end[1])
+        reader.add_unread(end[0], "", end[1])
     return reader.topology()
 
 
@@ -104,8 +105,9 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The RDMA ports: by name where NCCL found them (it uses active ports only), else by the place of their
-    card.
+    """Return the RDMA ports, by name if NCCL found them, else by the address of their card.
+
+    NCCL uses active ports only, so named ports are active.
     """
     topology = parse_nccl_topology(text)
     nics: list[Nic] = []
@@ -127,10 +129,10 @@ def _nic(nic: Nic, net: TopologyNet) -> Nic:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """The network interfaces that NCCL would use by TCP."""
+    """Return the network interfaces that NCCL would use by TCP."""
     topology = parse_nccl_topology(text)
-    found = [(net, place.device.bus_id) for place in topology.places for net in place.nets if net.is_socket]
-    found += [(net, "") for net in topology.loose_nets if net.is_socket]
+    sockets = [(net, place.device.bus_id) for place in topology.places for net in place.nets if net.is_socket]
+    sockets += [(net, "") for net in topology.loose_nets if net.is_socket]
     return tuple(
         Interface(
             name=net.name,
@@ -139,22 +141,24 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
             pci_bus_id=address or NOT_RECORDED,
             evidence=(line_ref(net.line),),
         )
-        for net, address in found
+        for net, address in sockets
     )
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs by NCCL's numbers, which are NVML's; in a template they have none.
+    """Return the GPUs by NCCL's numbers, which are NVML's; the GPUs of a template have none.
 
-    NCCL counts the NVLinks by their other end and does not tell their ports: they are numbered as they come.
+    NCCL counts the NVLinks by their other end and does not contain their ports, so they are numbered in the
+    order of the file.
     """
     places = _gpu_places(parse_nccl_topology(text))
     return tuple(_gpu(place, UNNUMBERED if place.gpu is None else place.gpu.dev) for _, place in places)
 
 
 def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
-    """The places of the GPUs, with NCCL's numbers where all have one, else numbered by their addresses as
-    NVML does.
+    """Return the places of the GPUs with their numbers.
+
+    The numbers are NCCL's if all GPUs have one, else the order of their addresses, as in NVML.
     """
     places = [place for place in topology.places if place.device.kind == "gpu"]
     numbers = {place.gpu.dev for place in places if place.gpu is not None}
@@ -191,8 +195,9 @@ def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Every pair of GPUs and NICs. Distances are NCCL's: it knows no host bridges, so that PHB means one NUMA
-    node.
+    """Return the links of all GPUs and NICs.
+
+    The distances are NCCL's. It does not know host bridges, so PHB means the same NUMA node.
     """
     topology = parse_nccl_topology(text)
     ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
@@ -210,50 +215,55 @@ End = tuple[str, TopologyPlace]
 
 
 def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
-    """A file that somebody wrote for NCCL holds the PCI tree alone: it sees NVLinks where it has some."""
+    """Return the link of two devices.
+
+    `sees_nvlink` is False for a file without NVLinks: somebody may have written only the PCI tree for NCCL.
+    """
     evidence = (*a[1].device.evidence, *b[1].device.evidence)
-    count = _direct(a[1], b[1])
+    count = _nvlink_count(a[1], b[1])
     if count:
         return Link(a=a[0], b=b[0], kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=evidence)
     distance = _distance(a[1].device, b[1].device, parents)
     return Link(a=a[0], b=b[0], kind=distance, sees_nvlink=sees_nvlink, evidence=evidence)
 
 
-def _direct(a: TopologyPlace, b: TopologyPlace) -> int:
-    """NVLinks (xGMI links on AMD) between two GPUs; over switches, all that the lesser of the two has to
-    them.
+def _nvlink_count(a: TopologyPlace, b: TopologyPlace) -> int:
+    """Return the number of NVLinks (xGMI links on AMD) between two GPUs.
+
+    Over switches, it is the number of links that the GPU with fewer of them has to the switches.
     """
     if a.gpu is None or b.gpu is None:
         return 0
-    straight = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)
+    direct = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)
     to_switch = [sum(count for _, count, is_gpu in gpu.nvlinks if not is_gpu) for gpu in (a.gpu, b.gpu)]
-    return straight or min(to_switch)
+    return direct or min(to_switch)
 
 
 def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | None]) -> LinkKind | Unknown:
     if a.bus_id == b.bus_id:
         return "PIX"
-    above_a, above_b = _above(a, parents), _above(b, parents)
+    above_a, above_b = _bridges_above(a, parents), _bridges_above(b, parents)
     common = next((bridge for bridge in above_a if bridge in above_b), None)
     if common is not None:
+        # A common switch directly above both devices is the only one on their path.
         return "PIX" if common == above_a[0] == above_b[0] else "PXB"
     tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
     cut = next((top for top in tops if isinstance(top, Unknown)), None)
     return cut or ("PHB" if a.numa_node == b.numa_node else "SYS")
 
 
-def _above(device: PciDevice, parents: dict[str, str | Unknown | None]) -> list[str]:
-    """The switches above a device, the nearest first."""
-    found: list[str] = []
+def _bridges_above(device: PciDevice, parents: dict[str, str | Unknown | None]) -> list[str]:
+    """Return the switches above a device, the nearest first."""
+    bridges: list[str] = []
     parent = device.parent
-    while isinstance(parent, str) and parent not in found:
-        found.append(parent)
+    while isinstance(parent, str) and parent not in bridges:
+        bridges.append(parent)
         parent = parents.get(parent)
-    return found
+    return bridges
 
 
 class _Reader:
-    """Puts the elements together as they come."""
+    """Collects the elements, which arrive one after the other."""
 
     def __init__(self) -> None:
         self._places: list[_Place] = []
@@ -264,58 +274,65 @@ class _Reader:
         self._loose: list[TopologyNet] = []
         self._unread: list[Unread] = []
 
-    def complain(self, line: int, text: str, why: str) -> None:
-        if len(self._unread) < _MOST_COMPLAINTS:
+    def add_unread(self, line: int, text: str, why: str) -> None:
+        if len(self._unread) < _MOST_UNREAD:
             self._unread.append(Unread(source="", line=line, text=text[:80], why=why))
 
     def take(self, element: Element) -> None:
-        given = element.attributes
-        if given is None:
+        attributes = element.attributes
+        if attributes is None:
             if element.tag == "pci" and self._open:
                 self._open.pop()
             return
         match element.tag:
             case "cpu":
                 self._open.clear()
-                self._take_cpu(given)
+                self._take_cpu(attributes)
             case "pci":
-                self._take_pci(element.line, given)
+                self._take_pci(element.line, attributes)
             case "gpu" if self._open:
                 self._open[-1].gpu = TopologyGpu(
-                    dev=_whole(given.get("dev")) or 0, sm=_whole(given.get("sm")), gcn=_gcn(given)
+                    dev=_whole(attributes.get("dev")) or 0,
+                    sm=_whole(attributes.get("sm")),
+                    gcn=_gcn(attributes),
                 )
             case "net":
-                self._take_net(element.line, given)
+                self._take_net(element.line, attributes)
             case "nvlink" | "xgmi" if self._open and self._open[-1].gpu is not None:
-                self._take_nvlink(element.line, given)
+                self._take_nvlink(element.line, attributes)
 
-    def _take_cpu(self, given: dict[str, str]) -> None:
-        self._cpu = self._cpu or given
-        node = _whole(given.get("numaid"))
-        self._numa = node if node is not None else None if given.get("numaid") == "-1" else NOT_RECORDED
+    def _take_cpu(self, attributes: dict[str, str]) -> None:
+        self._cpu = self._cpu or attributes
+        node = _whole(attributes.get("numaid"))
+        self._numa = None if attributes.get("numaid") == "-1" else NOT_RECORDED
         if node is not None:
-            mask = given.get("affinity")
+            self._numa = node
+            mask = attributes.get("affinity")
             self._nodes.setdefault(node, NumaNode(index=node, cpus=mask_list(mask) if mask else NOT_RECORDED))
 
-    def _take_pci(self, line: int, given: dict[str, str]) -> None:
-        address = normal_address(given.get("busid", ""))
+    def _take_pci(self, line: int, attributes: dict[str, str]) -> None:
+        address = normal_address(attributes.get("busid", ""))
         if isinstance(address, Unknown):
-            self.complain(line, given.get("busid", ""), "pci element without an address")
+            self.add_unread(line, attributes.get("busid", ""), "pci element without an address")
             address = ""
-        # Without the processor around it, what was above it was cut off.
+        # Without a `cpu` element around this one, the beginning of the file was cut off.
         top = None if self._cpu else NOT_RECORDED
         parent = self._open[-1].address or None if self._open else top
-        self._open.append(_Place(line, address, parent, self._numa, given))
+        self._open.append(_Place(line, address, parent, self._numa, attributes))
         if address:
             self._places.append(self._open[-1])
 
-    def _take_net(self, line: int, given: dict[str, str]) -> None:
-        name, speed = given.get("name", ""), _whole(given.get("speed"))
+    def _take_net(self, line: int, attributes: dict[str, str]) -> None:
+        name, speed = attributes.get("name", ""), _whole(attributes.get("speed"))
         if not name:
-            self.complain(line, "", "net element without a name")
+            self.add_unread(line, "", "net element without a name")
             return
-        port = _whole(given.get("port")) or 0
-        is_socket = port == 0 and given.get("gdr", "0") == "0" and given.get("maxconn", _SOCKETS) == _SOCKETS
+        port = _whole(attributes.get("port")) or 0
+        is_socket = (
+            port == 0
+            and attributes.get("gdr", "0") == "0"
+            and attributes.get("maxconn", _SOCKETS) == _SOCKETS
+        )
         net = TopologyNet(
             name=name,
             port=port,
@@ -326,13 +343,13 @@ class _Reader:
         )
         (self._open[-1].nets if self._open else self._loose).append(net)
 
-    def _take_nvlink(self, line: int, given: dict[str, str]) -> None:
-        count, gpu = _whole(given.get("count")), self._open[-1].gpu
+    def _take_nvlink(self, line: int, attributes: dict[str, str]) -> None:
+        count, gpu = _whole(attributes.get("count")), self._open[-1].gpu
         if count is None or not 0 < count <= _MOST_LINKS or gpu is None:
-            self.complain(line, str(given), "link element without a count")
+            self.add_unread(line, str(attributes), "link element without a count")
             return
-        target = normal_address(given.get("target", ""))
-        end = (str(target), count, given.get("tclass", "").startswith(_GPU_CLASSES))
+        target = normal_address(attributes.get("target", ""))
+        end = (str(target), count, attributes.get("tclass", "").startswith(_GPU_CLASSES))
         self._open[-1].gpu = msgspec.structs.replace(gpu, nvlinks=(*gpu.nvlinks, end))
 
     def topology(self) -> NcclTopology:
@@ -346,7 +363,7 @@ class _Reader:
 
 
 class _Place:
-    """A `pci` element in the making."""
+    """A `pci` element whose content is being read."""
 
     def __init__(
         self,
@@ -354,18 +371,18 @@ class _Place:
         address: str,
         parent: str | Unknown | None,
         numa: int | Unknown | None,
-        given: dict[str, str],
+        attributes: dict[str, str],
     ) -> None:
         self.address = address
         self.gpu: TopologyGpu | None = None
         self.nets: list[TopologyNet] = []
-        self._line, self._parent, self._numa, self._given = line, parent, numa, given
+        self._line, self._parent, self._numa, self._attributes = line, parent, numa, attributes
 
     def record(self) -> TopologyPlace:
-        given = self._given
-        code = given.get("class", "").lower().removeprefix("0x")[:4]
+        attributes = self._attributes
+        code = attributes.get("class", "").lower().removeprefix("0x")[:4]
         class_code: str | Unknown = code if len(code) == len("0302") else NOT_RECORDED
-        device_id = _device_id(given)
+        device_id = _device_id(attributes)
         kind = kind_of(class_code, device_id)
         is_nameless = isinstance(device_id, Unknown)
         if self.gpu is not None or (is_nameless and code in _GPU_CODES):
@@ -373,7 +390,7 @@ class _Place:
         elif kind == "ethernet" and (
             any(not net.is_socket for net in self.nets) or (is_nameless and not self.nets)
         ):
-            kind = "rdma"  # a template lists nothing but what NCCL is to use
+            kind = "rdma"  # A template only lists devices that NCCL shall use.
         device = PciDevice(
             bus_id=self.address,
             kind=kind,
@@ -382,29 +399,28 @@ class _Place:
             parent=self._parent,
             numa_node=self._numa,
             pcie=PcieLink(
-                generation_max=_generation(given.get("link_speed")), width_max=_width(given.get("link_width"))
+                generation_max=_generation(attributes.get("link_speed")),
+                width_max=_width(attributes.get("link_width")),
             ),
             evidence=(line_ref(self._line),),
         )
         return TopologyPlace(device=device, gpu=self.gpu, nets=tuple(self.nets))
 
 
-def _device_id(given: dict[str, str]) -> str | Unknown:
-    vendor, device = given.get("vendor", ""), given.get("device", "")
+def _device_id(attributes: dict[str, str]) -> str | Unknown:
+    vendor, device = attributes.get("vendor", ""), attributes.get("device", "")
     if not _HEX.fullmatch(vendor) or not _HEX.fullmatch(device) or int(vendor, 16) == 0:
         return NOT_RECORDED
     return f"{int(vendor, 16):04x}:{int(device, 16):04x}"
 
 
-def _gcn(given: dict[str, str]) -> str:
-    match = _MODEL.fullmatch(given.get("gcn", ""))
+def _gcn(attributes: dict[str, str]) -> str:
+    match = _MODEL.fullmatch(attributes.get("gcn", ""))
     return f"gfx{match[1]}" if match else ""
 
 
 def _generation(speed: str | None) -> int | Unknown:
-    if speed is None:
-        return NOT_RECORDED
-    return link_generation(speed)
+    return NOT_RECORDED if speed is None else link_generation(speed)
 
 
 def _width(width: str | None) -> int | Unknown:

@@ -1,23 +1,23 @@
-"""`numactl -H` (`numactl --hardware`)."""
+"""Parse `numactl -H` (`numactl --hardware`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import NOT_RECORDED
 from probes.base.units import MIB
 from probes.facts import NumaNode
 from probes.parsers.host.cpumask import cpu_list
 
 _MARK = re.compile(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
 _CPUS = re.compile(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
-"""With `--cpu-compress` there are ranges, and their size behind them."""
+"""The CPUs of a node. With `--cpu-compress` the line contains ranges, and their size behind them."""
 _MEMORY = re.compile(r"node (\d{1,5}) (size|free): (\d{1,12}) MB *")
 _ROW = re.compile(r" *(\d{1,5}):((?: +\d{1,4})+) *")
 
 _MOST_CPUS = 65_536
-"""Of one range. Linux is built for 8192 at most."""
+"""Most CPUs of one range. Linux is built for 8192 at most."""
 
 
 def recognise(text: str) -> bool:
@@ -25,7 +25,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """The nodes with CPUs, memory and distances, as far as their lines are there."""
+    """Return the nodes with the CPUs, memory and distances that the text contains."""
     cpus: dict[int, str] = {}
     memory: dict[tuple[int, str], int] = {}
     distances: dict[int, tuple[int, ...]] = {}
@@ -37,25 +37,21 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
         elif match := _ROW.fullmatch(line):
             distances[int(match[1])] = tuple(int(number) for number in match[2].split())
     indexes = {*cpus, *(index for index, _ in memory)}
-    whole = all(len(row) == len(distances) for row in distances.values())
+    has_all_rows = all(len(row) == len(distances) for row in distances.values())
     return tuple(
         NumaNode(
             index=index,
             cpus=cpus.get(index, NOT_RECORDED),
-            memory_bytes=_known(memory.get((index, "size"))),
-            memory_free_bytes=_known(memory.get((index, "free"))),
-            distances=distances.get(index, NOT_RECORDED) if whole else NOT_RECORDED,
+            memory_bytes=memory.get((index, "size"), NOT_RECORDED),
+            memory_free_bytes=memory.get((index, "free"), NOT_RECORDED),
+            distances=distances.get(index, NOT_RECORDED) if has_all_rows else NOT_RECORDED,
         )
         for index in sorted(indexes)
     )
 
 
 def _numbers(words: Iterable[str]) -> Iterator[int]:
-    """The CPUs of `0-15` and `17`, as far as there can be so many."""
+    """Return the CPUs of words such as `0-15` and `17`, at most `_MOST_CPUS` of each range."""
     for word in words:
         first, _, last = word.rstrip(",").partition("-")
         yield from range(int(first), min(int(last or first), int(first) + _MOST_CPUS) + 1)
-
-
-def _known(value: int | None) -> int | Unknown:
-    return NOT_RECORDED if value is None else value

@@ -1,4 +1,4 @@
-"""PCI addresses, link speeds and distances."""
+"""Normal forms of PCI addresses and links, and distances between devices."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ GENERATION_BY_SPEED = {
     "64": 6,
     "64.0": 6,
 }
-"""GT/s as Linux prints them, by PCI Express Base Specification 6.0 (2022), table of data rates."""
+"""Generation by GT/s as Linux prints them.
+
+Source: PCI Express Base Specification 6.0 (2022), table of data rates.
+"""
 
 _WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
 """Lane counts of the specification. A device without a real link (in a VM) shows 0, 63 or 255."""
 
 
 def normal_address(text: str) -> str | Unknown:
-    """The address as sysfs writes it: `0000:1b:00.0` for NVML's `00000000:1B:00.0` and for `1b:00.0`."""
+    """Return the address as sysfs writes it: `0000:1b:00.0` for `00000000:1B:00.0` of NVML and `1b:00.0`."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a PCI address")
@@ -42,8 +45,9 @@ def normal_address(text: str) -> str | Unknown:
 
 
 def link_generation(speed: str) -> int | Unknown:
-    """The PCIe generation of a sysfs speed: 5 for `32.0 GT/s PCIe`; Unknown (unparsable) for a rate that no
-    generation has.
+    """Return the PCIe generation of a sysfs speed: 5 for `32.0 GT/s PCIe`.
+
+    The value is Unknown (unparsable) for a rate that no generation has.
     """
     value = speed.split(" ", 1)[0]
     if value in GENERATION_BY_SPEED and "GT/s" in speed:
@@ -54,7 +58,7 @@ def link_generation(speed: str) -> int | Unknown:
 
 
 def link_width(text: str) -> int | Unknown:
-    """The number of lanes: 16 for sysfs's `16` and nvidia-smi's `16x`."""
+    """Return the number of lanes: 16 for sysfs's `16` and nvidia-smi's `16x`."""
     digits = text.strip().removesuffix("x")
     if digits.isascii() and digits.isdigit() and int(digits) in _WIDTHS:
         return int(digits)
@@ -64,17 +68,18 @@ def link_width(text: str) -> int | Unknown:
 def pci_distance(
     path_a: str, path_b: str, numa_a: int | Unknown | None, numa_b: int | Unknown | None
 ) -> LinkKind | Unknown:
-    """How far apart two PCI devices are, from their canonical sysfs paths and NUMA nodes.
+    """Return the distance of two PCI devices from their canonical sysfs paths and NUMA nodes.
 
-    The kinds are those of the `nvidia-smi topo` legend: PIX at most one switch, PXB several without the host
-    bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes. In sysfs
-    a switch is an upstream port with one downstream port per device, so devices on one switch lie at most two
-    levels below their last common bridge. That one shared `pciDDDD:BB` root means PHB, and that two devices
-    without a node count as one node, was NCCL's rule too before it had a graph (NVIDIA/nccl,
+    The kinds are those of the `nvidia-smi topo` legend: PIX at most one switch, PXB several switches without
+    the host bridge, PHB through one host bridge, NODE between host bridges of a NUMA node, SYS between nodes.
+    In sysfs a switch is an upstream port with one downstream port per device, so devices on one switch lie at
+    most two levels below their last common bridge. A shared `pciDDDD:BB` root means PHB, and two devices
+    without a node count as one node. NCCL had the same rules before it had a graph (NVIDIA/nccl,
     src/graph/topo.cc, pciDistance; read 2026-11).
 
-    On Grace every device has a PCI domain of its own. There `nvidia-smi topo` prints SYS between each GPU and
-    each NIC, as the domains meet nowhere; the NUMA node tells more, so that those of one CPU are NODE here.
+    On Grace every device has its own PCI domain. `nvidia-smi topo` prints SYS between each GPU and each NIC
+    there, because the domains have no common root. The NUMA node contains more information, so devices of the
+    same CPU are NODE here.
     """
     parts_a, parts_b = path_a.split("/"), path_b.split("/")
     root_a, root_b = _root_index(parts_a), _root_index(parts_b)

@@ -1,11 +1,10 @@
-"""What a PCI class code, vendor and device tell about a device's use, and the words that lspci prints for
-them.
-"""
+"""Derive a device's use from its PCI class code, vendor and device, and from the words of lspci for them."""
 
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Unknown, value_or
 from probes.facts import Gpu, Nic, PciDevice, PciKind
+from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
 
 CLASS_CODES = {
@@ -55,8 +54,9 @@ CLASS_CODES = {
     "Memory controller [CXL]": "0502",
     "CXL": "0502",
 }
-"""Class names of the PCI ID repository (pci.ids, section of device classes; version of Debian 12) and their
-codes.
+"""Codes of the class names in the PCI ID repository.
+
+Source: pci.ids, section of device classes; version of Debian 12.
 """
 
 VENDORS = {
@@ -73,27 +73,26 @@ VENDORS = {
     "Red Hat": "1af4",
     "Samsung": "144d",
 }
-"""Vendors by how their name begins in pci.ids; the longer beginning comes first."""
+"""Vendor ids by the beginning of the vendor's name in pci.ids; longer beginnings come first."""
 
-UNNUMBERED = -1
-"""The index of a GPU whose text does not number them as NVML does
-(`probes/reading/readers/reader_rows.py`).
-"""
 
 _NVIDIA, _AMD, _MELLANOX, _AMAZON = "10de", "1002", "15b3", "1d0f"
 _DISPLAYS = frozenset({"0300", "0302"})
 _AMD_COMPUTE = frozenset({"0300", "0302", "0380", "1200"})
 _AMD_FIRST = "6600"
-"""Device ids below belong to chips before GCN, such as the display of older management processors (515e)."""
+"""First device id of GCN.
+
+Lower ids belong to older chips, such as the display of older management processors (515e).
+"""
 _BRIDGES = frozenset({"0604", "0609", "060a"})
 _RDMA_CLASSES = frozenset({"0207", "0208", "0c06"})
 _ETHERNET_CLASSES = frozenset({"0200", "0280"})
 
 
 def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
-    """What a device is for. `device_id` is `10de:2330`, or the vendor alone (`10de:`) where no more is known.
+    """Return the use of a device; `device_id` is `10de:2330`, or `10de:` if only the vendor is known.
 
-    An NVIDIA device of class 0680 is an NVSwitch; Ethernet of Mellanox and EFA of Amazon can do RDMA. A
+    An NVIDIA device of class 0680 is an NVSwitch; Ethernet of Mellanox and EFA of Amazon support RDMA. A
     display controller of a management processor (ASPEED, Matrox) is no GPU.
     """
     vendor, _, device = ("", "", "") if isinstance(device_id, Unknown) else device_id.partition(":")
@@ -119,17 +118,17 @@ def _has_rdma(vendor: str, device: str) -> bool:
 
 
 def class_of_words(words: str) -> str | None:
-    """The code of lspci's class name; None for a name that is no class."""
+    """Return the code of lspci's class name; None if the name is no class."""
     return CLASS_CODES.get(words)
 
 
 def vendor_of_words(words: str) -> str | None:
-    """The vendor id of a device description that begins with the vendor's name."""
+    """Return the vendor id of a device description that begins with the vendor's name."""
     return next((vendor for name, vendor in VENDORS.items() if words.startswith(name)), None)
 
 
 def gpu_of_device(device: PciDevice) -> Gpu:
-    """What a PCI device tells of the GPU."""
+    """Return the GPU that a PCI device is, with the values that the PCI device shows."""
     return Gpu(
         index=UNNUMBERED,
         name=driver_name(value_or(device.device_id, ""), value_or(device.name, "")) or NOT_RECORDED,
@@ -142,10 +141,10 @@ def gpu_of_device(device: PciDevice) -> Gpu:
 
 
 def nic_of_device(device: PciDevice, name: str = "") -> Nic:
-    """What a PCI device that can do RDMA tells of its port.
+    """Return the port of a PCI device that supports RDMA.
 
-    Class 0207 is an InfiniBand adapter; a class of Ethernet says how the port is set now. NVIDIA's part
-    numbers (MT4129) are the device ids in decimal digits.
+    Class 0207 is an InfiniBand adapter; a class of Ethernet shows the current setting of the port. NVIDIA's
+    part numbers (MT4129) are the device ids in decimal digits.
     """
     return Nic(
         name=name,

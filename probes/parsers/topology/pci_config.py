@@ -1,7 +1,7 @@
-"""The binary configuration space of a PCI device (`config` in sysfs).
+"""Parse the binary configuration space of a PCI device (`config` in sysfs).
 
-Unprivileged readers see the first 64 bytes only, which hold no capability. Source of offsets and bits: PCI
-Express Base Specification 6.0, 7.5.3 (PCI Express capability) and 7.7.11 (Access Control Services).
+Unprivileged users can only read the first 64 bytes, which contain no capability. Source of offsets and bits:
+PCI Express Base Specification 6.0, 7.5.3 (PCI Express capability) and 7.7.11 (Access Control Services).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _CONTROLS = (
     "egress_control",
     "direct_translated",
 )
-"""Bits 0 to 6 of the ACS control register."""
+"""Names of bits 0 to 6 of the ACS control register."""
 _MOST_CAPABILITIES = 64
 _PAYLOADS = 6
-"""Sizes are 128 << n with n from 0 to 5; 6 and 7 are reserved."""
+"""Number of valid sizes: 128 << n with n from 0 to 5; 6 and 7 are reserved."""
 
 
 class PciConfig(Record, kw_only=True):
-    """What training cares for."""
+    """Values that matter for training."""
 
     max_payload_bytes: int | Unknown = NOT_RECORDED
     max_payload_supported_bytes: int | Unknown = NOT_RECORDED
     max_read_request_bytes: int | Unknown = NOT_RECORDED
     acs: tuple[str, ...] | Unknown | None = NOT_RECORDED
-    """The controls that are on; None where the device has no such capability."""
+    """Access controls that are on; None if the device has no such capability."""
 
 
 def parse_config(data: bytes) -> PciConfig:
-    """What `data` holds; Unknown (permission) for what lies beyond the part that the reader was shown."""
+    """Return the content of `data`; Unknown (permission) for the part that the reader was not shown."""
     if len(data) < _STANDARD_BYTES:
         hidden = Unknown(Reason.PERMISSION, "only root reads the capabilities of a PCI device")
         return PciConfig(
@@ -56,20 +56,20 @@ def parse_config(data: bytes) -> PciConfig:
             max_read_request_bytes=absent,
             acs=acs,
         )
-    able, control = _word(data, express + 4), _word(data, express + 8)
+    capability, control = _word(data, express + 4), _word(data, express + 8)
     return PciConfig(
         max_payload_bytes=_size(control >> 5),
-        max_payload_supported_bytes=_size(able),
+        max_payload_supported_bytes=_size(capability),
         max_read_request_bytes=_size(control >> 12),
         acs=acs,
     )
 
 
 def _capability(data: bytes) -> int | None:
-    """Offset of the PCI Express capability."""
+    """Return the offset of the PCI Express capability; None if there is none."""
     if not data[_STATUS] & _HAS_LIST:
         return None
-    offset = data[_POINTER] & 0xFC
+    offset = data[_POINTER] & 0xFC  # The two lowest bits of a pointer are reserved.
     for _ in range(_MOST_CAPABILITIES):
         if offset < 0x40 or offset + 20 > _STANDARD_BYTES:
             return None
@@ -80,6 +80,7 @@ def _capability(data: bytes) -> int | None:
 
 
 def _acs(data: bytes) -> tuple[str, ...] | Unknown | None:
+    """Return the access controls that are on; None if the device has no such capability."""
     if len(data) < _EXTENDED_BYTES:
         return Unknown(Reason.NOT_SUPPORTED, "the extended configuration space is not shown here")
     offset = 0x100

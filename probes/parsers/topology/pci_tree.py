@@ -1,4 +1,4 @@
-"""Distances in a PCI tree that is known by the bridge above each device."""
+"""Compute distances in a PCI tree that is known by the bridge above each device."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ _DEEPEST = 64
 
 
 class End(NamedTuple):
-    """One end of a link: its name (GPU0, mlx5_0) and where it sits."""
+    """One end of a link: its name (GPU0, mlx5_0) and its PCI device."""
 
     name: str
     device: PciDevice
 
 
 def sysfs_path(device: PciDevice, devices: Mapping[str, PciDevice]) -> str | Unknown:
-    """The bridges above `device` and itself as sysfs would write them; Unknown where the tree does not reach
-    the root.
+    """Return the path of `device` as sysfs would write it; Unknown if the tree does not reach the root.
 
-    What hangs on one root bus hangs on one host bridge.
+    Devices below the same root bus share a host bridge.
     """
     chain = [device.bus_id]
     parent = device.parent
@@ -41,7 +40,7 @@ def sysfs_path(device: PciDevice, devices: Mapping[str, PciDevice]) -> str | Unk
 def tree_links(
     ends: Sequence[End], devices: Mapping[str, PciDevice], nvlinks: Mapping[frozenset[str], int | None]
 ) -> tuple[Link, ...]:
-    """Every pair of `ends`; `nvlinks` are the numbers of NVLinks by the addresses of two GPUs."""
+    """Return the links of all pairs of `ends`; `nvlinks` contains the numbers of NVLinks by two addresses."""
     paths = {end.device.bus_id: sysfs_path(end.device, devices) for end in ends}
     links: list[Link] = []
     for a, b in combinations(ends, 2):

@@ -1,5 +1,6 @@
-"""`rocm-smi --showtopo` and its parts: how AMD GPUs are connected. xGMI is their direct link, as NVLink is on
-NVIDIA's.
+"""Parse `rocm-smi --showtopo` and its parts: the connections of AMD GPUs.
+
+xGMI is their direct link, like NVLink for NVIDIA.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ _TITLE = re.compile(r"^={3,120} Link Type between two GPUs ={3,120}", re.MULTILI
 _NUMA = re.compile(r"\s{0,8}GPU\[? ?(\d{1,3})\]?\s{0,20}: \(Topology\) Numa Node: (-?\d{1,4})\s*")
 _CELL: dict[str, LinkKind | Unknown | None] = {
     "XGMI": "NVLINK",
-    "PCIE": Unknown(Reason.NOT_SUPPORTED, "rocm-smi tells no distance over PCIe"),
+    "PCIE": Unknown(Reason.NOT_SUPPORTED, "rocm-smi reports no distance over PCIe"),
     "0": None,
     "N/A": None,
 }
-"""0 is the GPU itself."""
+"""Kind of link by the printed word; 0 is the GPU itself."""
 _MOST_GPUS = 256
 
 
@@ -31,7 +32,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of the matrices and of the list of NUMA nodes. A node of -1 is none."""
+    """Return the GPUs of the matrices and of the list of NUMA nodes; a node of -1 is none."""
     nodes: dict[int, int | None] = {}
     lines: dict[int, int] = {}
     for number, _, header, _ in _rows(text):
@@ -49,7 +50,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Each pair once."""
+    """Return the link of each pair once."""
     pairs: dict[tuple[str, str], Link] = {}
     for number, name, header, cells in _rows(text):
         for other, cell in zip(header, cells, strict=False):
@@ -63,7 +64,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Rows that end before their header does."""
+    """Return rows that end before their header does."""
     return tuple(
         Unread(source="", line=number, text=name, why=f"{len(cells)} of {len(header)} cells")
         for number, name, header, cells in _rows(text)
@@ -72,7 +73,7 @@ def unread(text: str) -> tuple[Unread, ...]:
 
 
 def _rows(text: str) -> Iterator[tuple[int, str, tuple[str, ...], list[str]]]:
-    """Line number, GPU, header and cells of each row with at least one link."""
+    """Return line number, GPU, header and cells of each row with at least one link."""
     header: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         words = line.split()

@@ -1,8 +1,8 @@
-"""`nvidia-smi topo -m`: as drivers print it, and as people paste it.
+"""Parse `nvidia-smi topo -m` as drivers print it, and as people paste it.
 
-Pastes lose tabs, glue header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
-A cell that may have been cut, a row that does not fit the header and two cells that contradict each other are
-never believed.
+Pastes lose tabs, join header cells, keep colour codes (also as literal `^[[4m`), cut lines and drop legends.
+A cell that may have been cut, a row that does not fit the header and two cells that contradict each other
+are ignored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ _DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}|mlx\d_(?:bond_)?\d{1,3}|[a-z][a-z0-9_]
 _COLUMN = re.compile(r"CPU\s*Affinity|NUMA\s*Affinity|GPU\s*NUMA\s*ID")
 _WORD = "SYS|SOC|NODE|PHB|PXB|PIX"
 _CELL = re.compile(
-    rf"\s*(?:(X|{_WORD}|NV\d{{1,2}})(?![A-Za-z0-9,-])|(X|{_WORD})(?=\d|X|{_WORD}|NV)|(NV\d{{1,2}})(?=X|{_WORD}|NV))"
+    rf"\s*(?:(X|{_WORD}|NV\d{{1,2}})(?![A-Za-z0-9,-])|(X|{_WORD})(?=\d|X|{_WORD}|NV)"
+    rf"|(NV\d{{1,2}})(?=X|{_WORD}|NV))"
 )
-"""A cell that ends where a word ends, or, with its tab lost, where the next cell or the CPU list begins.
-`NV180-51` could be split in two ways and is no cell.
+"""One cell.
+
+A cell ends at the end of a word or, if its tab was lost, at the next cell or the CPU list. `NV180-51` could
+be split in two ways and is no cell.
 """
 _NIC_NAME = re.compile(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*")
 _KINDS: dict[str, LinkKind] = {
@@ -37,20 +40,20 @@ _KINDS: dict[str, LinkKind] = {
     "PXB": "PXB",
     "PIX": "PIX",
 }
-"""Drivers before 384 call SYS `SOC`."""
+"""Kind of link by the printed word; drivers before 384 print `SOC` for SYS."""
 _MOST_DEVICES = 512
-"""More GPUs and NICs than any machine has: a hostile or damaged text, which would take minutes."""
+"""Most devices of a matrix: more than any machine has, as a guard against texts that would take minutes."""
 _CPU_COLUMN = re.compile(r"CPU\s*Affinity")
 _GPU_LABEL = re.compile(r"[ \t]*GPU\d+\s*")
 _REFUSAL = re.compile(
     r"^[ \t]*(ERROR: Option -m is missing its value|Failed to run topology matrix)", re.MULTILINE
 )
-"""nvidia-smi where it has no matrix: on Windows, and in some virtual machines."""
+"""Messages of nvidia-smi without a matrix: on Windows, and in some virtual machines."""
 _DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 
 
 class TopoGpu(Record, kw_only=True):
-    """What the right-hand columns say about one GPU."""
+    """Values of one GPU in the right-hand columns."""
 
     index: int
     cpu_affinity: str | Unknown = NOT_RECORDED
@@ -58,16 +61,16 @@ class TopoGpu(Record, kw_only=True):
 
 
 class TopoMatrix(Record, kw_only=True):
-    """The devices and the distances between them, by the names of the header (`GPU0`, `NIC0`, `mlx5_0`)."""
+    """Devices and the distances between them, by the names of the header (`GPU0`, `NIC0`, `mlx5_0`)."""
 
     devices: tuple[str, ...]
     gpus: tuple[TopoGpu, ...]
     links: tuple[Link, ...]
     nic_names: dict[str, str] = {}
-    """From the legend: `NIC0` to `mlx5_0`."""
+    """Real names of the NICs by the names of the header (`NIC0`: `mlx5_0`), from the legend."""
 
     def named_links(self) -> tuple[Link, ...]:
-        """The links with NICs by their real names, as far as the legend tells."""
+        """Return the links with the real names of NICs that the legend contains."""
         names = self.nic_names
         return tuple(
             msgspec.structs.replace(link, a=names.get(link.a, link.a), b=names.get(link.b, link.b))
@@ -76,7 +79,7 @@ class TopoMatrix(Record, kw_only=True):
 
 
 def _plain(text: str) -> str:
-    """Without colours, and without the bars of a Markdown table."""
+    """Return the text without colours and without the bars of a Markdown table."""
     text = _ESCAPE.sub("", text.replace("\xa0", " "))
     return _BARRED.sub(lambda row: row[1].replace("|", "\t"), text) if "|" in text else text
 
@@ -86,7 +89,10 @@ def recognise(text: str) -> bool:
 
 
 def _is_topology_line(line: str) -> bool:
-    """The header, or the row of a GPU: its own cell X, and a distance behind that."""
+    """Return whether a line is the header, or the row of a GPU.
+
+    A row contains the GPU's own cell X, and a distance behind it.
+    """
     gpu = line.find("GPU0")
     if gpu >= 0 and _CPU_COLUMN.search(line, gpu):
         return True
@@ -96,6 +102,7 @@ def _is_topology_line(line: str) -> bool:
     last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
     own = line.find("X", label.end(), last)
     while own >= 0:
+        # The X must not be part of a word, but without its tab the next cell follows immediately.
         begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
         ends = (
             not (line[own + 1].isalnum() or line[own + 1] == "_")
@@ -108,7 +115,7 @@ def _is_topology_line(line: str) -> bool:
 
 
 def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
-    """The matrix in `text`; Unknown where there is none, or another one (`topo -p2p`, rocm-smi)."""
+    """Return the matrix in `text`; Unknown if there is none, or another kind (`topo -p2p`, rocm-smi)."""
     lines = _plain(text).splitlines(keepends=True)
     start, header = next(
         ((number, header) for number, line in enumerate(lines) if (header := _header(line))), (0, None)
@@ -118,7 +125,7 @@ def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
     devices, columns = header
     places = {name: place for place, name in enumerate(devices)}
     if len(devices) > _MOST_DEVICES:
-        return Unknown(Reason.UNPARSABLE, f"a matrix of {len(devices)} devices is no machine's")
+        return Unknown(Reason.UNPARSABLE, f"no machine has {len(devices)} devices as this matrix does")
     cells: dict[tuple[str, str], set[str]] = {}
     gpus: dict[str, TopoGpu] = {}
     rows = 0
@@ -146,37 +153,38 @@ def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """The links of every matrix in `text`, with NICs by their real names."""
-    found: list[Link] = []
-    for first, part in _matrices(text):
-        matrix = parse_topo_matrix(part)
-        if not isinstance(matrix, Unknown):
-            found += [
-                msgspec.structs.replace(link, evidence=(line_ref(first),)) for link in matrix.named_links()
-            ]
-    return tuple(found)
+    """Return the links of every matrix in `text`, with NICs by their real names."""
+    return tuple(
+        msgspec.structs.replace(link, evidence=(line_ref(first),))
+        for first, matrix in _parsed_matrices(text)
+        for link in matrix.named_links()
+    )
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The GPUs of every matrix: that they are there, and their places."""
-    found: list[Gpu] = []
+    """Return the GPUs of every matrix, with their CPU affinity and NUMA node."""
+    return tuple(
+        Gpu(
+            index=gpu.index,
+            cpu_affinity=gpu.cpu_affinity,
+            numa_node=gpu.numa_node,
+            evidence=(line_ref(first),),
+        )
+        for first, matrix in _parsed_matrices(text)
+        for gpu in matrix.gpus
+    )
+
+
+def _parsed_matrices(text: str) -> Iterator[tuple[int, TopoMatrix]]:
+    """Return the readable matrices of `text`, each with the number of its first line."""
     for first, part in _matrices(text):
         matrix = parse_topo_matrix(part)
         if not isinstance(matrix, Unknown):
-            found += [
-                Gpu(
-                    index=gpu.index,
-                    cpu_affinity=gpu.cpu_affinity,
-                    numa_node=gpu.numa_node,
-                    evidence=(line_ref(first),),
-                )
-                for gpu in matrix.gpus
-            ]
-    return tuple(found)
+            yield first, matrix
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Rows of a matrix that end before the header does, and devices of the header whose rows are missing."""
+    """Return rows of a matrix that end before the header does, and devices whose rows are missing."""
     refusal = _REFUSAL.search(text)
     if refusal is not None:
         place = text.count("\n", 0, refusal.start(1)) + 1
@@ -186,17 +194,17 @@ def unread(text: str) -> tuple[Unread, ...]:
     matrices = list(_matrices(text))
     if not matrices:
         return (Unread(source="", why="no matrix header in the output of nvidia-smi topo -m"),)
-    found: list[Unread] = []
+    unread_parts: list[Unread] = []
     for first, part in matrices:
         lines = _plain(part).splitlines(keepends=True)
         header = _header(lines[0])
         devices = header[0] if header is not None and len(header[0]) <= _MOST_DEVICES else ()
-        seen: set[str] = set()
+        devices_with_rows: set[str] = set()
         for number, line in enumerate(lines[1:], first + 1):
             for name, row, _ in _rows([line], {name: place for place, name in enumerate(devices)}):
-                seen.add(name)
+                devices_with_rows.add(name)
                 if len(row) < len(devices):
-                    found.append(
+                    unread_parts.append(
                         Unread(
                             source="",
                             line=number,
@@ -204,26 +212,28 @@ def unread(text: str) -> tuple[Unread, ...]:
                             why=f"{len(row)} of {len(devices)} cells of its row",
                         )
                     )
-        # People leave the rows of all NICs out, which say nothing new of GPUs; some of them mean that the
-        # text was cut.
+        # People leave out the rows of all NICs, which contain nothing new about GPUs. If only some of them
+        # are missing, the text was cut.
         others = [name for name in devices if not name.startswith("GPU")]
-        has_nics = any(name in seen for name in others)
-        missing = [name for name in devices if name not in seen and (has_nics or name.startswith("GPU"))]
-        if not seen:
-            found.append(
+        has_nics = any(name in devices_with_rows for name in others)
+        missing = [
+            name for name in devices if name not in devices_with_rows and (has_nics or name.startswith("GPU"))
+        ]
+        if not devices_with_rows:
+            unread_parts.append(
                 Unread(source="", line=first, why="no row of distances below the header of a matrix")
             )
         elif missing:
-            found.append(
+            unread_parts.append(
                 Unread(
                     source="", line=first, text=", ".join(missing)[:80], why="rows of the matrix are missing"
                 )
             )
-    return tuple(found)
+    return tuple(unread_parts)
 
 
 def _matrices(text: str) -> Iterator[tuple[int, str]]:
-    """The first line (from 1) and the text of each matrix, from its header to the next header."""
+    """Return the first line (from 1) and the text of each matrix, which ends at the next header."""
     lines = text.splitlines(keepends=True)
     heads = [number for number, line in enumerate(lines) if _header(_plain(line)) is not None]
     for start, end in zip(heads, [*heads[1:], len(lines)], strict=False):
@@ -231,7 +241,7 @@ def _matrices(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[str], str]]:
-    """The rows up to the next header: the device, its cells, and what follows them where the row is whole."""
+    """Return the rows up to the next header: device, cells, and the rest of a complete row."""
     for line in lines:
         if _header(line) is not None:
             return
@@ -241,12 +251,12 @@ def _rows(lines: list[str], places: dict[str, int]) -> Iterator[tuple[str, list[
         row, rest = _cells(line.lstrip()[label.end() :], len(places))
         place = places[label[0]]
         if row and (place >= len(row) or row[place] == "X"):
-            whole = len(row) == len(places) and line.endswith(("\n", "\r"))
-            yield label[0], row, rest if whole else ""
+            is_complete = len(row) == len(places) and line.endswith(("\n", "\r"))
+            yield label[0], row, rest if is_complete else ""
 
 
 def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The device names and the names of the columns behind them, where `line` is a header."""
+    """Return the names of devices and of the columns behind them; None if `line` is no header."""
     if _NIC_NAME.fullmatch(line):
         return None
     first = _COLUMN.search(line)
@@ -260,7 +270,7 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         devices.extend(names)
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
         return None
-    # A name that comes twice is another one cut short (NIC1 of NIC11): what follows has no sure column.
+    # A repeated name is another name that was cut (NIC1 of NIC11), so the columns behind it are uncertain.
     unique: dict[str, None] = {}
     for name in devices:
         if name in unique:
@@ -270,7 +280,7 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 
 
 def _cells(text: str, count: int) -> tuple[list[str], str]:
-    """Up to `count` cells from the left of a row, and what follows them."""
+    """Return up to `count` cells from the left of a row, and the rest of the line."""
     cells: list[str] = []
     position = 0
     while len(cells) < count and (match := _CELL.match(text, position)) is not None:
@@ -278,7 +288,7 @@ def _cells(text: str, count: int) -> tuple[list[str], str]:
         position = match.end()
     cut = len(cells) < count or position == len(text)
     if cells and cut and cells[-1].startswith("NV"):
-        cells.pop()  # NV1 may be what is left of NV18
+        cells.pop()  # NV1 may be the beginning of NV18.
     return cells, text[position:]
 
 
@@ -288,7 +298,7 @@ def _link(pair: tuple[str, str], cells: set[str]) -> Link:
         return Link(
             a=pair[0],
             b=pair[1],
-            kind=Unknown(Reason.UNPARSABLE, f"the matrix says both {' and '.join(sorted(kinds))}"),
+            kind=Unknown(Reason.UNPARSABLE, f"the matrix contains both {' and '.join(sorted(kinds))}"),
         )
     cell = next(iter(cells))
     if cell.startswith("NV"):
@@ -297,8 +307,9 @@ def _link(pair: tuple[str, str], cells: set[str]) -> Link:
 
 
 def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:
-    """The affinity columns of a row. Without tabs an empty cell leaves no trace, so fewer words than columns
-    say nothing.
+    """Return the affinity columns of a row.
+
+    Without tabs, an empty cell leaves no trace, so a row with fewer words than columns yields nothing.
     """
     if "\t" in rest:
         words = [word.strip() for word in rest.lstrip(" ").removeprefix("\t").split("\t")]
@@ -325,7 +336,7 @@ def _affinity(word: str | None) -> str | Unknown:
 
 
 def _node(word: str | None) -> int | Unknown | None:
-    """One node; a list of nodes is no answer to which one."""
+    """Return the NUMA node; Unknown for a list of nodes, which does not decide."""
     if word is None:
         return NOT_RECORDED
     if word.isascii() and word.isdigit():
@@ -338,7 +349,10 @@ def _node(word: str | None) -> int | Unknown | None:
 
 
 def _legend(lines: list[str]) -> dict[str, str]:
-    """The names of the NICs. A last line without an end may hold half a name (mlx5_1 of mlx5_10)."""
+    """Return the names of the NICs.
+
+    A last line without an end may contain half a name (mlx5_1 of mlx5_10).
+    """
     names: dict[str, str] = {}
     for line in lines:
         match = _NIC_NAME.fullmatch(line)
@@ -348,8 +362,9 @@ def _legend(lines: list[str]) -> dict[str, str]:
 
 
 def _is_whole(nic: str, name: str, names: dict[str, str]) -> bool:
-    """True where the number in `name` cannot be the beginning of a longer one: it is 0, or it continues the
-    list.
+    """Return whether the number in `name` cannot be the beginning of a longer one.
+
+    That is the case for 0, and for a number that continues the list.
     """
     stem, digits = _split_number(name)
     if not digits:

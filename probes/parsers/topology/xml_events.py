@@ -1,5 +1,6 @@
-"""Elements of an XML text one after the other: no tree, no entities, no recursion, and what came before a
-damage is kept.
+"""Walk the elements of an XML text one after the other, without a tree, entities or recursion.
+
+Elements before a damaged part are kept.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 _MOST_CUTS = 64
-"""Ends without a beginning that a part may have; the deepest topology nests less."""
+"""Most ends without a beginning that a part may contain; the deepest topology nests less."""
 _MISMATCH = expat.errors.XML_ERROR_TAG_MISMATCH
 _DEEPEST = 200
-"""More than any topology nests."""
+"""Deepest level of elements; no topology nests as deep."""
 
 
 class Element(NamedTuple):
-    """The start of an element (`attributes` set), or its end (None) with the text in it."""
+    """The start of an element (`attributes` is set), or its end (None) with its text."""
 
     line: int
     tag: str
@@ -33,26 +34,20 @@ class _TooDeepError(Exception):
 
 
 def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> tuple[int, str] | None:
-    """Hand the elements from the first of `roots` on to `take`; the line and reason of an early end, None
-    where it is whole.
+    """Pass the elements to `take`; return line and reason of an early end, None if there is none.
 
-    `roots` are tags; where the text begins in the middle, the first of them that occurs counts as a part of
-    the document. Whatever stands before it is skipped, so that no document type and no entity is ever
-    defined.
+    `roots` are tags: the walk begins with the first element of the first of them. If the text begins in the
+    middle of a document, the first of `roots` that occurs counts as part of the document. Everything before
+    it is skipped, so that no document type and no entity is ever defined.
     """
-    starts = [(text.find(f"<{root}"), order) for order, root in enumerate(roots)]
-    found = next(
-        ((start, order) for start, order in sorted(starts, key=lambda item: item[1]) if start >= 0), None
-    )
-    if found is None:
+    starts = [text.find(f"<{root}") for root in roots]
+    present = [start for start in starts if start >= 0]
+    if not present:
         return 1, f"no element {roots[0]}"
-    start, order = found
-    is_part = order > 0
-    if is_part:
-        start = min(position for position, _ in starts if position >= 0)
-    if not is_part:
-        return _walk(text, start, take, is_part=False)
-    # The ends of elements whose beginnings were cut off stop the parser: it goes on behind them.
+    if starts[0] >= 0:
+        return _walk(text, starts[0], take, is_part=False)
+    start = min(present)
+    # The end of an element whose beginning was cut off stops the parser, so it starts again behind it.
     end: tuple[int, str] | None = None
     for _ in range(_MOST_CUTS):
         end = _walk(text, start, take, is_part=True)
@@ -66,7 +61,7 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
 
 
 def _line_start(text: str, line: int) -> int:
-    """Where a line begins, counted from 1; the end of the text behind the last one."""
+    """Return the position where a line begins, counted from 1; the end of the text behind the last line."""
     place = 0
     for _ in range(line - 1):
         place = text.find("\n", place) + 1
@@ -82,14 +77,14 @@ def _walk(text: str, start: int, take: Callable[[Element], None], *, is_part: bo
     try:
         if is_part:
             parser.Parse("<part>")
-        parser.Parse(text[start:], True)  # noqa: FBT003 - the only way to say "this is all"
+        parser.Parse(text[start:], True)  # noqa: FBT003 - the parser takes the flag by position only
     except _RootClosedError:
         return None
     except _TooDeepError:
         return parser.CurrentLineNumber + before, "elements nested too deep"
     except expat.ExpatError as error:
         return error.lineno + before, f"damaged or cut XML ({expat.ErrorString(error.code)})"
-    except ValueError:  # a NUL or a lone surrogate, which no XML may hold
+    except ValueError:  # The text contains a NUL or a lone surrogate, which XML forbids.
         return before + 1, "no XML text"
     return None
 

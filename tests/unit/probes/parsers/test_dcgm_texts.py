@@ -68,15 +68,17 @@ VERSION_4 = """| Diagnostic                | Result                             
 |                           | way.                                           |
 |                           | GPU0: Pass                                     |
 """
-CUT_JSON = """{"DCGM Diagnostic": {"test_categories": [ {...}, {"category": "Hardware", "tests": [{"name": "memory", "results": [
+CUT_JSON = """{"DCGM Diagnostic": {"test_categories": [ {...}, {"category": "Hardware", "tests": [{"name": \
+"memory", "results": [
  {"entity_group": "GPU", "entity_id": 5, "status": "Pass"},
- {"entity_group": "GPU", "entity_id": 6, "status": "Fail", "warnings": [{"error_id": 4, "warning": "bad rows"}"""
+ {"entity_group": "GPU", "entity_id": 6, "status": "Fail", "warnings": [{"error_id": 4, "warning": "bad \
+rows"}"""
 
 
 def test_a_row_per_gpu() -> None:
-    (found,) = dcgm_health.parse_diagnoses(OLD_HEALTH)
-    assert (found.subject, found.test, found.result) == ("GPU3", "PCIe system", "WARN")
-    assert found.message == "Detected more than 8 PCIe replays per minute for GPU 3: 21"
+    (diagnosis,) = dcgm_health.parse_diagnoses(OLD_HEALTH)
+    assert (diagnosis.subject, diagnosis.test, diagnosis.result) == ("GPU3", "PCIe system", "WARN")
+    assert diagnosis.message == "Detected more than 8 PCIe replays per minute for GPU 3: 21"
 
 
 def test_a_tree_of_watches() -> None:
@@ -129,7 +131,7 @@ def test_a_report_that_is_cut() -> None:
     good, bad = dcgm_diagnostic.parse_diagnoses(CUT_JSON)
     assert (good.subject, good.result) == ("GPU5", "PASS")
     assert (bad.subject, bad.result, bad.message) == ("GPU6", "FAIL", "bad rows")
-    assert [line.why for line in dcgm_diagnostic.parse_unread(CUT_JSON)] == ["the JSON report is not whole"]
+    assert [line.why for line in dcgm_diagnostic.parse_unread(CUT_JSON)] == ["the JSON report is incomplete"]
 
 
 WORDS = (

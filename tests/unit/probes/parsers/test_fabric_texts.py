@@ -1,4 +1,4 @@
-"""Outputs of fabric tools and of `ip`, and texts that are none."""
+"""Outputs of fabric tools and of `ip`, and other texts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from probes.parsers.fabric import iblinkinfo, ibnetdiscover, ibswinfo, ip_json
 from probes.parsers.host import network_files as network
 
 LINKINFO = """CA: node1 HCA-1:
-      0x946dae0300aa0b01     12    1[  ] ==( 4X       106.25 Gbps Active/  LinkUp)==>       3   17[  ] "leaf1" ( )
+      0x946dae0300aa0b01     12    1[  ] ==( 4X       106.25 Gbps Active/  LinkUp)==>       3   17[  ] \
+"leaf1" ( )
 Switch: 0x946dae0300cc0001 leaf1:
            3   17[  ] ==( 4X       106.25 Gbps Active/  LinkUp)==>      12    1[  ] "node1 HCA-1" ( )
-           3   18[  ] ==( 4X        53.125 Gbps Active/  LinkUp)==>      13    1[  ] "node2 HCA-1" ( Could be 106.25 Gbps)
+           3   18[  ] ==( 4X        53.125 Gbps Active/  LinkUp)==>      13    1[  ] "node2 HCA-1" ( Could \
+be 106.25 Gbps)
            3   19[  ] ==(                Down/ Polling)==>             [  ] "" ( )
 """
 DISCOVER = """# Topology file: generated on Mon Jan  1 00:00:00 2024
@@ -51,7 +53,8 @@ fan#1 (rpm)        | 6125
 fan#2 (rpm)        |
 """
 TEXTS = {iblinkinfo: LINKINFO, ibnetdiscover: DISCOVER, ibswinfo: SWITCH}
-IP_TEXT = """2: eth0@if5: <BROADCAST,MULTICAST,SLAVE,UP,LOWER_UP> mtu 9000 qdisc mq master bond0 state UP group default qlen 1000
+IP_TEXT = """2: eth0@if5: <BROADCAST,MULTICAST,SLAVE,UP,LOWER_UP> mtu 9000 qdisc mq master bond0 state UP \
+group default qlen 1000
 3: bond0: <BROADCAST,MULTICAST,MASTER,UP,LOWER_UP> mtu 9000 qdisc noqueue state UP group default
     inet 192.0.2.7/24 brd 192.0.2.255 scope global bond0
 """
@@ -121,7 +124,7 @@ def test_ibnetdiscover_in_full() -> None:
     assert (host.node_kind, host.peer, host.peer_port) == ("host", "leaf1", 17)
 
 
-def test_a_host_that_sees_nobody() -> None:
+def test_a_host_without_links() -> None:
     (host,) = ibnetdiscover.parse_fabric(ALONE)
     assert (host.node, host.node_kind, host.peer) == ("node1 HCA-1", "host", None)
 
@@ -147,9 +150,9 @@ def test_a_switch() -> None:
 
 def test_ip_as_text() -> None:
     assert ip_json.recognise(IP_TEXT)
-    found = ip_json.parse_interfaces(IP_TEXT)
-    assert isinstance(found, tuple)
-    eth0, bond0 = found
+    interfaces = ip_json.parse_interfaces(IP_TEXT)
+    assert isinstance(interfaces, tuple)
+    eth0, bond0 = interfaces
     assert (eth0.name, eth0.bond, eth0.mtu, eth0.up) == ("eth0", "bond0", 9000, True)
     assert (bond0.bond_members, bond0.addresses) == (("eth0",), ("192.0.2.7/24",))
 
@@ -157,9 +160,9 @@ def test_ip_as_text() -> None:
 def test_a_collection() -> None:
     text = json.dumps(COLLECTION)
     assert ip_json.recognise(text)
-    found = ip_json.parse_interfaces(text)
-    assert isinstance(found, tuple)
-    eth0, bond0, eth1 = found
+    interfaces = ip_json.parse_interfaces(text)
+    assert isinstance(interfaces, tuple)
+    eth0, bond0, eth1 = interfaces
     assert (eth0.speed_gbps, eth0.mtu, eth0.mtu_configured, eth0.bond_configured) == (
         25.0,
         1500,
@@ -177,10 +180,10 @@ def test_a_collection() -> None:
     ["[]", "{}", "[" * 5000, '[{"ifname": 3}]', '{"a": [{"ifname": "x", "mtu": "9000", "flags": 7}]}', ""],
 )
 def test_odd_json_is_no_interface_or_one_without_values(text: str) -> None:
-    found = ip_json.parse_interfaces(text)
-    assert isinstance(found, Unknown) or [(one.name, isinstance(one.mtu, Unknown)) for one in found] == [
-        ("x", True)
-    ]
+    interfaces = ip_json.parse_interfaces(text)
+    assert isinstance(interfaces, Unknown) or [
+        (interface.name, isinstance(interface.mtu, Unknown)) for interface in interfaces
+    ] == [("x", True)]
 
 
 def test_members_of_a_bond_by_procfs() -> None:

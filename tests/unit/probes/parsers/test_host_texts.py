@@ -36,12 +36,18 @@ def test_meminfo_of_the_machine_and_of_a_node() -> None:
 
 
 def test_limits_are_the_soft_ones() -> None:
-    text = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         8388608              unlimited            bytes\n"
+    text = (
+        "Limit  Soft Limit  Hard Limit  Units\n"
+        "Max locked memory         8388608              unlimited            bytes\n"
+    )
     assert procfs.parse_limits(text) == {"Max locked memory": 8388608}
     assert procfs.parse_limits(text.replace("8388608", "unlimited")) == {"Max locked memory": "unlimited"}
 
 
-X86 = "processor\t: {0}\nmodel name\t: Xeon 8480\nphysical id\t: {1}\ncore id\t: {2}\nflags\t: lm avx2 amx_bf16 {3}\n\n"
+X86 = (
+    "processor\t: {0}\nmodel name\t: Xeon 8480\nphysical id\t: {1}\ncore id\t: {2}\n"
+    "flags\t: lm avx2 amx_bf16 {3}\n\n"
+)
 
 
 def test_cpuinfo_of_x86() -> None:
@@ -52,7 +58,10 @@ def test_cpuinfo_of_x86() -> None:
 
 
 def test_cpuinfo_of_grace() -> None:
-    block = "processor\t: 0\nFeatures\t: fp asimd sve2\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    block = (
+        "processor\t: 0\nFeatures\t: fp asimd sve2\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+        "CPU part\t: 0xd4f\n\n"
+    )
     info = procfs.parse_cpuinfo(block)
     assert isinstance(info, procfs.CpuInfo)
     assert (info.model, info.architecture, info.flags) == ("Arm Neoverse V2", "aarch64", ("asimd", "sve2"))
@@ -78,7 +87,8 @@ def test_mount_points_with_spaces_and_mounts_over_mounts() -> None:
 def test_df_skips_what_is_no_filesystem() -> None:
     text = (
         "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
-        "/dev/sda1 100 60 40 60% /\nserver:/a b 1000 0 1000 0% /mnt/a b\nproc - - - - /proc\ndf: /x: Stale file handle\n"
+        "/dev/sda1 100 60 40 60% /\nserver:/a b 1000 0 1000 0% /mnt/a b\nproc - - - - /proc\n"
+        "df: /x: Stale file handle\n"
     )
     spaces = mounts.parse_df(text)
     assert [(space.device, space.path, space.total_bytes, space.available_bytes) for space in spaces] == [
@@ -110,7 +120,10 @@ def test_addresses_go_to_the_interface_of_their_network() -> None:
 
 
 def test_ip_addresses() -> None:
-    eth0 = '{"ifname":"eth0","addr_info":[{"local":"192.0.2.2","prefixlen":24},{"local":"fd00::1","prefixlen":64}]}'
+    eth0 = (
+        '{"ifname":"eth0","addr_info":[{"local":"192.0.2.2","prefixlen":24},'
+        '{"local":"fd00::1","prefixlen":64}]}'
+    )
     text = f'[{eth0},{{}},{{"ifname":"lo"}}]'
     assert network.parse_ip_addresses(text) == {"eth0": ("192.0.2.2/24", "fd00::1/64"), "lo": ()}
     assert isinstance(network.parse_ip_addresses(text[:-9]), Unknown)
@@ -130,8 +143,10 @@ def test_no_port_rate_is_unknown(text: str) -> None:
 
 def test_ibstat_that_breaks_off() -> None:
     text = (
-        "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 2\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n"
-        "\t\tRate: 400\n\t\tLink layer: InfiniBand\n\tPort 2:\n\t\tState: Initializing\n\t\tRate: 40\nibpanic: stat failed\n"
+        "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 2\n\tPort 1:\n\t\tState: Active\n"
+        "\t\tPhysical state: LinkUp\n"
+        "\t\tRate: 400\n\t\tLink layer: InfiniBand\n\tPort 2:\n\t\tState: Initializing\n\t\tRate: 40\n"
+        "ibpanic: stat failed\n"
     )
     first, second = infiniband.parse_ibstat(text)
     assert (first.name, first.port, first.state, first.rate_gbps, first.link_layer) == (
@@ -207,7 +222,10 @@ def test_no_version_is_unknown(read: object) -> None:
 
 
 def test_version_file_of_torch() -> None:
-    text = "import x\n__version__ = '2.8.0+cu128'\ndebug = False\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
+    text = (
+        "import x\n__version__ = '2.8.0+cu128'\ndebug = False\ncuda: Optional[str] = '12.8'\n"
+        "hip: Optional[str] = None\n"
+    )
     assert versions.python_assignments(text) == {"__version__": "2.8.0+cu128", "cuda": "12.8", "hip": None}
 
 

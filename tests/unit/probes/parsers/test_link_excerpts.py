@@ -1,5 +1,6 @@
-"""NVLink, topology and Fabric Manager texts as people paste them: without names, with bars, from the
-journal.
+"""NVLink, topology and Fabric Manager texts as people paste them.
+
+They lack names, have the bars of a table, or come from the journal.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ CAPABILITIES = (
 )
 STATUS = "GPU 2: Tesla V100-SXM2-32GB\n\t Link 0: 25.781 GB/s\n\t Link 1: <inactive>\n"
 JOURNAL = (
-    "Mar 03 04:05:06 n1 nv-fabricmanager[77]: failed to initialize all the NVSwitches, it does not match the driver\n"
+    "Mar 03 04:05:06 n1 nv-fabricmanager[77]: failed to initialize all the NVSwitches, it does not match "
+    "the driver\n"
     "Mar 03 04:05:07 n1 systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.\n"
     "Mar 03 04:05:08 n1 systemd[1]: sshd.service: Failed with result 'exit-code'.\n"
 )
-NODES = "GPU[0]\t\t: (Topology) Numa Node: 1\nGPU[0]\t\t: (Topology) Numa Affinity: 1\nGPU[1]\t\t: (Topology) Numa Node: -1\n"
+NODES = (
+    "GPU[0]\t\t: (Topology) Numa Node: 1\nGPU[0]\t\t: (Topology) Numa Affinity: 1\n"
+    "GPU[1]\t\t: (Topology) Numa Node: -1\n"
+)
 MARKDOWN = (
     "|      | GPU0 | GPU1 | NIC0 | CPU Affinity |\n|---|---|---|---|---|\n"
     "| GPU0 | X    | NV4  | PIX  | 0-15 |\n| GPU1 | NV4  | X    | SYS  | 16-31 |\n"
@@ -58,7 +63,7 @@ def test_capabilities_behind_the_state_of_the_same_gpu() -> None:
     assert ports(gpu) == [(0, True), (1, False), (4, None)]
 
 
-def test_what_error_correction_mends_is_no_odd_line() -> None:
+def test_errors_that_were_corrected_are_no_unread_lines() -> None:
     text = "GPU 0: NVIDIA B200\n\t Link 0: Rx Errors: 0\n\t Link 0: FEC Errors - 3: 99\n"
     assert nvlink_errors.unread(text) == ()
 

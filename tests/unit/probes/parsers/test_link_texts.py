@@ -1,4 +1,4 @@
-"""What tools and logs say of the links between GPUs and of the NVSwitches."""
+"""Reports of tools and logs about the links between GPUs and about NVSwitches."""
 
 from __future__ import annotations
 
@@ -25,25 +25,33 @@ P2P = (
 )
 ROCM = (
     "========== Link Type between two GPUs ==========\n       GPU0         GPU1         GPU2\n"
-    "GPU0   0            XGMI         PCIE\nGPU1   XGMI         0            XGMI\nGPU2   PCIE         XGMI         0\n"
+    "GPU0   0            XGMI         PCIE\nGPU1   XGMI         0            XGMI\n"
+    "GPU2   PCIE         XGMI         0\n"
 )
 ERRORS = (
-    "=== GPU 1 ===\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-aa)\n\t Link 0: Replay Errors: 3\n\t Link 0: Recovery Errors: 1\n"
+    "=== GPU 1 ===\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-aa)\n\t Link 0: Replay Errors: 3\n"
+    "\t Link 0: Recovery Errors: 1\n"
     "\t Link 0: CRC Errors: 65535\n\n\t Links 1-2, 4: Replay/Recovery/CRC Errors: 0\n"
 )
 NEW_ERRORS = (
-    "GPU 0: NVIDIA B200 (UUID: GPU-bb)\n\t Link 0: Malformed packet Errors: 0\n\t Link 0: Local link integrity Errors: 7\n"
-    "\t Link 0: Link recovery successful events: 9\n\t Link 0: Total link recovery events: 2\n\t Link 0: Symbol Errors: 1000\n"
+    "GPU 0: NVIDIA B200 (UUID: GPU-bb)\n\t Link 0: Malformed packet Errors: 0\n"
+    "\t Link 0: Local link integrity Errors: 7\n"
+    "\t Link 0: Link recovery successful events: 9\n\t Link 0: Total link recovery events: 2\n"
+    "\t Link 0: Symbol Errors: 1000\n"
 )
 DCGM_STATES = (
-    "+----------------------+\n|  NvLink Link Status  |\n+----------------------+\nGPUs:\n    gpuId 0:\n        U U D X _ _\n"
+    "+----------------------+\n|  NvLink Link Status  |\n+----------------------+\nGPUs:\n    gpuId 0:\n"
+    "        U U D X _ _\n"
     "    gpuId 3:\n        U U U U _ _\nNvSwitches:\n    physicalId 8:\n        U U U U U U\n\n"
     "Key: Up=U, Down=D, Disabled=X, Not Supported=_\n"
 )
 DCGM_ERRORS = (
-    "| NVLINK Error Counts                                     |\n| GPU 2                                                   |\n"
-    "| Link 0                      |                           |\n| -> CRC FLIT Error           | 1                         |\n"
-    "| -> CRC Data Error           | 5                         |\n| -> Replay Error             | 0                         |\n"
+    "| NVLINK Error Counts                                     |\n"
+    "| GPU 2                                                   |\n"
+    "| Link 0                      |                           |\n"
+    "| -> CRC FLIT Error           | 1                         |\n"
+    "| -> CRC Data Error           | 5                         |\n"
+    "| -> Replay Error             | 0                         |\n"
     "| -> Recovery Error           | Not Supported             |\n"
 )
 MANAGER = (
@@ -53,9 +61,12 @@ MANAGER = (
     "[Jan 02 2026 00:00:02] [ERROR] [tid 7] failed to find the GPU handle 20187860174420860981 in the "
     "multicast team request setup 1.\n"
     "Fabric Manager Log initializing at: 1/3/2026 00:00:00.000\n"
-    "[Jan 03 2026 00:00:00] [INFO] [tid 9] Fabric Manager version 550.54.15 is running with the following configuration options\n"
-    "  Index: 00  Physical Id: 0  PCI Bus ID: 00000000:83:00.0  Enabled Link Mask: ffff  Arch Type: 3  UUID : SWX-1\n"
-    "[Jan 03 2026 00:00:01] [INFO] [tid 9] fid: 0  Physical ID: 7  Index: 56064  Handle: 9026da78  PCI Bus ID: 00000000:DB:00.0  "
+    "[Jan 03 2026 00:00:00] [INFO] [tid 9] Fabric Manager version 550.54.15 is running with the following "
+    "configuration options\n"
+    "  Index: 00  Physical Id: 0  PCI Bus ID: 00000000:83:00.0  Enabled Link Mask: ffff  Arch Type: 3  UUID "
+    ": SWX-1\n"
+    "[Jan 03 2026 00:00:01] [INFO] [tid 9] fid: 0  Physical ID: 7  Index: 56064  Handle: 9026da78  PCI Bus "
+    "ID: 00000000:DB:00.0  "
     "Discovered Link Mask: 3ffff\n"
     "[Jan 03 2026 00:00:02] [ERROR] [tid 9] detected NVSwitch non-fatal error 12028 on fid 0 on NVSwitch pci "
     "bus id 00000000:83:00.0 "
@@ -66,19 +77,20 @@ MANAGER = (
     "[Jan 03 2026 00:00:04] [ERROR] [tid 9] detected number of NVSwitches don't match with any supported "
     "system topology, aborting "
     "fabric manager\n"
-    "[Jan 03 2026 00:00:05] [ERROR] [tid 9] request failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n"
+    "[Jan 03 2026 00:00:05] [ERROR] [tid 9] request failed with error:WARNING Nothing to do "
+    "[NV_WARN_NOTHING_TO_DO]\n"
 )
 
 
 def test_each_direction_of_peer_access_with_what_was_asked() -> None:
-    found = {(pair.a, pair.b): (pair.capability, pair.status) for pair in topo_p2p.parse_peer_access(P2P)}
-    assert len(found) == 6
-    assert found["GPU0", "GPU2"] == ("write", "CNS")
-    assert found["GPU1", "GPU0"] == ("write", "OK")
+    access = {(pair.a, pair.b): (pair.capability, pair.status) for pair in topo_p2p.parse_peer_access(P2P)}
+    assert len(access) == 6
+    assert access["GPU0", "GPU2"] == ("write", "CNS")
+    assert access["GPU1", "GPU0"] == ("write", "OK")
     assert [gpu.index for gpu in topo_p2p.parse_gpus(P2P)] == [0, 1, 2]
 
 
-def test_a_table_without_its_command_says_access() -> None:
+def test_a_table_without_its_command_has_the_capability_access() -> None:
     (pair, *_) = topo_p2p.parse_peer_access(P2P.partition("\n")[2])
     assert pair.capability == "access"
 
@@ -168,7 +180,8 @@ def test_the_inventory_of_the_fabric_manager() -> None:
 
 def test_all_links_inactive_and_a_list_that_was_cut() -> None:
     text = (
-        "GPU 6: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\nNVML: Unable to retrieve NVLink information as all links are inactive\n"
+        "GPU 6: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n"
+        "NVML: Unable to retrieve NVLink information as all links are inactive\n"
         "GPU 7: NVIDIA A100-SXM4-80GB (UUID: GPU-2)\n\t Link 0: 25 GB/s\n\t [...]\n"
     )
     inactive, cut = nvlink_status.parse_gpus(text)
@@ -198,9 +211,9 @@ def test_where_nvidia_smi_refuses_the_matrix() -> None:
 
 
 def test_every_matrix_of_a_text_is_read() -> None:
-    one = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tNV4\t0-3\nGPU1\tNV4\tX\t0-3\n"
-    assert len(topo_matrix.parse_links(one + "\nanother node\n" + one)) == 2
-    assert [gpu.index for gpu in topo_matrix.parse_gpus(one)] == [0, 1]
+    matrix = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\tX\tNV4\t0-3\nGPU1\tNV4\tX\t0-3\n"
+    assert len(topo_matrix.parse_links(matrix + "\nanother node\n" + matrix)) == 2
+    assert [gpu.index for gpu in topo_matrix.parse_gpus(matrix)] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +242,7 @@ def test_each_text_is_of_one_kind(module: object, text: str) -> None:
 
 
 def everything(text: str) -> list[object]:
-    """All that the parsers find in `text`."""
+    """Return all records that the parsers read from `text`."""
     for module in (
         topo_p2p,
         rocm_topology,
@@ -263,13 +276,14 @@ def everything(text: str) -> list[object]:
     st.sampled_from((P2P, ROCM, ERRORS, NEW_ERRORS, DCGM_STATES, DCGM_ERRORS, MANAGER)), st.integers(0, 2**32)
 )
 def test_damaged_texts_raise_nothing_and_name_no_new_gpu(text: str, seed: int) -> None:
-    damaged = mutated(random.Random(seed), text.encode()).decode("utf-8", "replace")  # noqa: S311 - it only has to repeat
-    for found in everything(damaged):
-        if isinstance(found, Link):
-            assert found.a in damaged
-            assert found.b in damaged
-        if isinstance(found, Gpu) and found.index != UNNUMBERED:
-            assert str(found.index) in damaged
+    generator = random.Random(seed)  # noqa: S311 - it only has to repeat
+    damaged = mutated(generator, text.encode()).decode("utf-8", "replace")
+    for record in everything(damaged):
+        if isinstance(record, Link):
+            assert record.a in damaged
+            assert record.b in damaged
+        if isinstance(record, Gpu) and record.index != UNNUMBERED:
+            assert str(record.index) in damaged
 
 
 @given(st.text())

@@ -1,4 +1,4 @@
-"""What people paste of nvidia-smi: a part without its head, rows alone, columns without names."""
+"""Parts of nvidia-smi's output as people paste them: without head, rows alone, columns without names."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ MIG = (
     "|  1    4   0   0  |      9MiB / 20096MiB | 42      0 |  3   0    2    0    0 |\n"
 )
 ECC = (
-    "        Volatile\n            SRAM Correctable              : 0\n            DRAM Correctable              : 1\n"
-    "            DRAM Uncorrectable            : 4\n        Aggregate\n            DRAM Uncorrectable            : 5\n"
+    "        Volatile\n            SRAM Correctable              : 0\n"
+    "            DRAM Correctable              : 1\n"
+    "            DRAM Uncorrectable            : 4\n        Aggregate\n"
+    "            DRAM Uncorrectable            : 5\n"
 )
 DATED = (
     "#Date       Time        gpu    pwr  gtemp     sm   mclk   pclk  dbecc\n"
@@ -33,7 +35,8 @@ DATED = (
     " 20250102   03:04:05      1    301     66     97   2619   1755      6\n"
 )
 REMAPPED = (
-    "gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n00000000:1A:00.0, 1, 0\n00000000:1B:00.0, 0, 1\n"
+    "gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n00000000:1A:00.0, 1, 0\n"
+    "00000000:1B:00.0, 0, 1\n"
     "00000000:1C:00.0, No, 7\n"
 )
 
@@ -125,7 +128,8 @@ def test_a_mistyped_address_of_a_lost_gpu() -> None:
 
 def test_reasons_below_a_heading_of_their_own() -> None:
     text = (
-        "GPU 0000000F:01:00.0\n    Performance\n        Clocks Event Reasons\n            Idle              : Not Active\n"
+        "GPU 0000000F:01:00.0\n    Performance\n        Clocks Event Reasons\n"
+        "            Idle              : Not Active\n"
         "            HW Slowdown       : Active\n"
     )
     (gpu,) = nvsmi_text.parse_gpus(text)

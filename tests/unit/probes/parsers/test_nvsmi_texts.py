@@ -1,4 +1,4 @@
-"""The outputs of nvidia-smi that are no XML: report, table, CSV, list, monitors and errors."""
+"""Outputs of nvidia-smi that are not XML: report, table, CSV, list, monitors and errors."""
 
 from __future__ import annotations
 
@@ -146,7 +146,10 @@ def test_a_report_that_lost_its_indentation() -> None:
 
 
 def test_a_part_without_its_gpu() -> None:
-    part = "    Retired Pages\n        Single Bit ECC : 3\n        Double Bit ECC : 0\n        Pending Page Blacklist : Yes\n"
+    part = (
+        "    Retired Pages\n        Single Bit ECC : 3\n        Double Bit ECC : 0\n"
+        "        Pending Page Blacklist : Yes\n"
+    )
     assert nvsmi_text.recognise(part)
     (gpu,) = nvsmi_text.parse_gpus(part)
     assert gpu.index == UNNUMBERED
@@ -202,7 +205,8 @@ def test_table() -> None:
     assert second.memory_bytes.reason is Reason.ERROR
 
 
-CSV = """name, index, pci.bus_id, memory.total [MiB], temperature.gpu, clocks_throttle_reasons.active, power.draw [W], fan.speed
+CSV = """name, index, pci.bus_id, memory.total [MiB], temperature.gpu, clocks_throttle_reasons.active, \
+power.draw [W], fan.speed
 NVIDIA X100, 0, 00000000:1B:00.0, 1000 MiB, 41, 0x0000000000000048, 70.50 W, [N/A]
 NVIDIA X100, 1, 00000000:3B:00.0, 1000, 42, [Unknown Error], 71, 30
 NVIDIA X100, 2
@@ -233,7 +237,10 @@ def test_csv_without_header() -> None:
 
 
 def test_csv_of_processes() -> None:
-    text = "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-aaaaaaaa, 7, python, 10 MiB\nGPU-aaaaaaaa, 8, python, 20 MiB\n"
+    text = (
+        "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\nGPU-aaaaaaaa, 7, python, 10 MiB\n"
+        "GPU-aaaaaaaa, 8, python, 20 MiB\n"
+    )
     (gpu,) = nvsmi_csv.parse_gpus(text)
     assert isinstance(gpu.processes, tuple)
     assert [(process.pid, process.memory_bytes) for process in gpu.processes] == [
@@ -242,7 +249,10 @@ def test_csv_of_processes() -> None:
     ]
 
 
-LIST = "GPU 0: NVIDIA X100 (UUID: GPU-1)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA X100 (UUID: GPU-2)\n"
+LIST = (
+    "GPU 0: NVIDIA X100 (UUID: GPU-1)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\n"
+    "GPU 1: NVIDIA X100 (UUID: GPU-2)\n"
+)
 
 
 def test_list() -> None:
@@ -318,13 +328,13 @@ TEXTS = (REPORT, TABLE, CSV, LIST, DMON, PMON)
 
 
 def read_all(text: str) -> list[Gpu]:
-    found: list[Gpu] = []
+    gpus: list[Gpu] = []
     for module in MODULES:
         module.recognise(text)
-        found += module.parse_gpus(text)
+        gpus += module.parse_gpus(text)
         if hasattr(module, "unread"):
             module.unread(text)
-    return found
+    return gpus
 
 
 @given(st.text(max_size=400))
@@ -335,7 +345,7 @@ def test_arbitrary_text_never_raises(text: str) -> None:
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from(TEXTS), st.data())
 def test_damaged_text_invents_nothing(text: str, data: st.DataObject) -> None:
-    """What is left of a text after cuts tells of no other GPU and no other name than the whole."""
+    """Check that a cut text yields no GPU and no name that the whole text does not contain."""
     lines = text.splitlines(keepends=True)
     kept = data.draw(st.lists(st.sampled_from(range(len(lines))), unique=True).map(sorted))
     whole_gpus = {gpu.pci_bus_id for gpu in read_all(text)} | {gpu.uuid for gpu in read_all(text)}

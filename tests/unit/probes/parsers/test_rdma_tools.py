@@ -1,4 +1,4 @@
-"""Outputs of the tools of RDMA ports, and texts that are none."""
+"""Outputs of the tools of RDMA ports, and other texts."""
 
 from __future__ import annotations
 
@@ -79,9 +79,11 @@ hca_id:	rdmap16s27
 			link_layer:		Unspecified
 """
 NETDEV = """mlx5_0 port 1 ==> ib0 (Up)
-0000:3b:00.1 mlx5_1 (MT4125 - MCX623106AN-CDAT) ConnectX-6 Dx EN adapter card fw 22.38.1002 port 1 (DOWN  ) ==> ens3f1 (Down)
+0000:3b:00.1 mlx5_1 (MT4125 - MCX623106AN-CDAT) ConnectX-6 Dx EN adapter card fw 22.38.1002 port 1 (DOWN  ) \
+==> ens3f1 (Down)
 """
-RDMA = """link mlx5_0/1 subnet_prefix fe80:0000:0000:0000 lid 31 sm_lid 2 lmc 0 state ACTIVE physical_state LINK_UP
+RDMA = """link mlx5_0/1 subnet_prefix fe80:0000:0000:0000 lid 31 sm_lid 2 lmc 0 state ACTIVE physical_state \
+LINK_UP
 link mlx5_1/1 state DOWN physical_state DISABLED netdev ens3f1
 0/1: irdma0/1: state INIT physical_state LINK_UP netdev eno3
 """
@@ -177,7 +179,7 @@ def test_each_text_is_recognised_by_its_own_parser_alone(module: object) -> None
     assert [other for other in TEXTS if other.recognise(TEXTS[module])] == [module]  # type: ignore[index]
 
 
-def test_ibstat_tells_all_fields_and_a_vanished_device() -> None:
+def test_ibstat_contains_all_fields_and_a_vanished_device() -> None:
     port, gone = infiniband.parse_ibstat(IBSTAT)
     assert (port.name, port.state, port.physical_state, port.rate_gbps) == ("mlx5_3", "INIT", "LinkUp", 400.0)
     assert (port.node_guid, port.port_guid) == ("946d:ae03:00aa:0b01", "946d:ae03:00aa:0b02")
@@ -200,7 +202,10 @@ def test_ibstat_of_a_card_without_a_name_for_its_type() -> None:
 
 
 def test_a_device_whose_ports_were_cut_off_is_there() -> None:
-    text = "hca_id: mlx5_0\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\nhca_id: mlx5_1\n\tvendor_part_id: 4129\n\tphys_port_cnt: 1\n"
+    text = (
+        "hca_id: mlx5_0\n\tport: 1\n\t\tstate: PORT_ACTIVE (4)\nhca_id: mlx5_1\n\tvendor_part_id: 4129\n"
+        "\tphys_port_cnt: 1\n"
+    )
     first, second = ibv_devinfo.parse_nics(text)
     assert (first.name, first.state) == ("mlx5_0", "ACTIVE")
     assert (second.name, second.port) == ("mlx5_1", 1)
@@ -280,8 +285,10 @@ def test_mlxlink_of_an_unplugged_port() -> None:
 
 def test_mlxlink_in_json() -> None:
     text = (
-        '# mlxlink -d mlx5_6 --json\n{"result": {"output": {"Operational Info": {"Speed": "IB-NDR", "State": "Active", '
-        '"Physical state": "LinkUp", "Width": "4x"}, "Troubleshooting Info": {"Recommendation": "No issue was observed"}}}}'
+        "# mlxlink -d mlx5_6 "
+        '--json\n{"result": {"output": {"Operational Info": {"Speed": "IB-NDR", "State": "Active", '
+        '"Physical state": "LinkUp", "Width": "4x"}, "Troubleshooting Info": {"Recommendation": "No issue '
+        'was observed"}}}}'
     )
     assert mlxlink.recognise(text)
     (nic,) = mlxlink.parse_nics(text)

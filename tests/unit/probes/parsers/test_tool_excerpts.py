@@ -9,20 +9,26 @@ from probes.parsers.tools import nccl_tests, nvbandwidth, perftest
 
 DEVIATIONS = (
     " Using devices\n   Rank  0 Pid 77 on n1 device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
-    "       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
-    "     1048576        262144   float     sum    91.00   11.52   20.16  5e-07    91.00   11.52   20.16  1e+00\n"
+    "       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  "
+    "error\n"
+    "     1048576        262144   float     sum    91.00   11.52   20.16  5e-07    91.00   11.52   20.16  "
+    "1e+00\n"
     " Out of bounds values : 0 OK\n Avg bus bandwidth    : 20.16\n"
 )
 COUNTS = (
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-    "     1048576        262144     float     sum      -1    91.00   11.52   11.52      0    91.00   11.52   11.52  2e+06\n"
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw  "
+    " busbw #wrong\n"
+    "     1048576        262144     float     sum      -1    91.00   11.52   11.52      0    91.00   11.52  "
+    " 11.52  2e+06\n"
 )
 FAILED = (
     "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20\n"
-    "#  Rank  0 Group  0 Pid 5 on n1 device  0 [0x07] NVIDIA A100-SXM4-40GB\nn1: Test NCCL failure common.cu:95 'system error'\n"
+    "#  Rank  0 Group  0 Pid 5 on n1 device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
+    "n1: Test NCCL failure common.cu:95 'system error'\n"
 )
 MATRIX = (
-    "Device 0: NVIDIA L40S\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0     25.10     25.20\n"
+    "Device 0: NVIDIA L40S\nmemcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n"
+    " 0     25.10     25.20\n"
     "memcpy SM GPU(row) <- GPU(column) bandwidth (GB/s)\n           0         1\n 0       N/A     20.00\n"
 )
 
@@ -49,8 +55,8 @@ def test_a_run_that_failed_before_its_table() -> None:
 
 def test_matrices_without_the_name_of_their_test() -> None:
     assert nvbandwidth.recognise(MATRIX)
-    found = [(result.test, result.subject, result.value) for result in nvbandwidth.parse_results(MATRIX)]
-    assert found == [
+    results = [(result.test, result.subject, result.value) for result in nvbandwidth.parse_results(MATRIX)]
+    assert results == [
         ("host_to_device_memcpy_ce", "GPU0", pytest.approx(25.1e9)),
         ("host_to_device_memcpy_ce", "GPU1", pytest.approx(25.2e9)),
         ("device_to_device_memcpy_read_sm", "GPU0-GPU1", pytest.approx(20e9)),
@@ -85,6 +91,6 @@ def test_a_gpu_buffer_that_could_not_be_registered() -> None:
         "CUDA DMA-BUF cannot be used without CUDA\n Parser function exited with Error\n",
     ],
 )
-def test_an_error_of_perftest_that_stands_alone(text: str) -> None:
+def test_an_error_of_perftest_without_its_output(text: str) -> None:
     assert perftest.recognise(text)
     assert {result.metric for result in perftest.parse_results(text)} == {"status"}

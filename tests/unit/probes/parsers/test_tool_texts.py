@@ -1,4 +1,4 @@
-"""What other tools print of their measurements and diagnoses."""
+"""Outputs of tools that measure and diagnose."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from probes.parsers.tools import (
 from tests.support.mutations import mutated
 
 NVBANDWIDTH = (
-    "nvbandwidth Version: v0.7\nBuilt from Git version: v0.7\n\nDevice 0: NVIDIA H100 80GB HBM3 (00000000:19:00)\n"
+    "nvbandwidth Version: v0.7\nBuilt from Git version: v0.7\n\n"
+    "Device 0: NVIDIA H100 80GB HBM3 (00000000:19:00)\n"
     "Device 1: NVIDIA H100 80GB HBM3 (00000000:3b:00)\n\nRunning host_to_device_memcpy_ce.\n"
     "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0     55.23     54.91\n\n"
     "SUM host_to_device_memcpy_ce 110.14\n\nRunning device_to_device_memcpy_read_ce.\n"
-    "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0       N/A    392.10\n 1   "
+    "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0       N/A    392.10\n"
+    " 1   "
     " 391.50       N/A\n\n"
-    "Waived:\nRunning host_device_latency_sm.\nmemory latency SM CPU(row) <-> GPU(column) (ns)\n           0         1\n"
+    "Waived:\nRunning host_device_latency_sm.\nmemory latency SM CPU(row) <-> GPU(column) (ns)\n"
+    "           0         1\n"
     " 0    772.58    801.00\n"
 )
 NVBANDWIDTH_JSON = "WARNING: log file { is locked\n" + json.dumps(
@@ -52,26 +55,35 @@ NVBANDWIDTH_JSON = "WARNING: log file { is locked\n" + json.dumps(
 )
 BANDWIDTH_TEST = (
     "[CUDA Bandwidth Test] - Starting...\nRunning on...\n\n Device 0: Tesla T4\n Quick Mode\n\n"
-    " Host to Device Bandwidth, 1 Device(s)\n PINNED Memory Transfers\n   Transfer Size (Bytes)\tBandwidth(GB/s)\n"
+    " Host to Device Bandwidth, 1 Device(s)\n PINNED Memory Transfers\n"
+    "   Transfer Size (Bytes)\tBandwidth(GB/s)\n"
     "   32000000\t\t\t6.2\n\n Device to Device Bandwidth, 1 Device(s)\n PINNED Memory Transfers\n"
     "   Transfer Size (Bytes)\tBandwidth(GB/s)\n   32000000\t\t\t239.4\n\nResult = PASS\n"
 )
 SHMOO = (
     "bandwidthTest-H2D-Pinned, Bandwidth = 8.6 GB/s, Time = 0.00001 s, Size = 80000 bytes, NumDevsUsed = 1\n"
-    "bandwidthTest-H2D-Pinned, Bandwidth = 12.4 GB/s, Time = 0.00100 s, Size = 10000000 bytes, NumDevsUsed = 1\n"
+    "bandwidthTest-H2D-Pinned, Bandwidth = 12.4 GB/s, Time = 0.00100 s, Size = 10000000 bytes, NumDevsUsed "
+    "= 1\n"
 )
 GPU_COPY = "cpu_to_gpu0_by_dma_under_numa0 26.1\ngpu0_to_gpu1_read_by_dma 275.8\ngpu1_to_gpu1_by_sm 682.3\n"
 NCCL = (
-    "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n#\n# Using devices\n"
+    "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n#\n"
+    "# Using devices\n"
     "#  Rank  0 Group  0 Pid 7 on node-a device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n"
     "#  Rank  1 Group  0 Pid 8 on node-b device  0 [0000:19:00] NVIDIA H100 80GB HBM3\n#\n"
-    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   "
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw "
+    "  "
     "busbw  #wrong  #iters\n"
-    "     8388608       2097152     float     sum      -1   363.90   23.05   23.05       0   370.90   22.62   "
+    "     8388608       2097152     float     sum      -1   363.90   23.05   23.05       0   370.90   22.62 "
+    "  "
     "22.62       2      20\n"
-    "# Out of bounds values : 2 FAILED\n# Avg bus bandwidth    : 22.8 FAILED\n .. node-a pid 7: Test failure common.cu:1127\n"
+    "# Out of bounds values : 2 FAILED\n# Avg bus bandwidth    : 22.8 FAILED\n"
+    " .. node-a pid 7: Test failure common.cu:1127\n"
 )
-OLD_ROW = "  8589934592    2147483648   float     sum    63896  134.44  235.26    N/A    63959  134.30  235.03    N/A\n"
+OLD_ROW = (
+    "  8589934592    2147483648   float     sum    63896  134.44  235.26    N/A    63959  134.30  235.03   "
+    " N/A\n"
+)
 PERFTEST = (
     "                    RDMA_Write BW Test\n Dual-port       : OFF\t\tDevice         : mlx5_3\n"
     " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
@@ -80,7 +92,8 @@ PERFTEST = (
 )
 PERFTEST_LATENCY = (
     "                    RDMA_Write Latency Test\n Dual-port       : OFF\t\tDevice         : mlx5_3\n"
-    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]\n"
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   "
+    "99% percentile[usec]\n"
     " 2       1000          1.79           5.41         1.87     \t       1.88        \t0.18   \t\t2.03\n"
 )
 FABTESTS = (
@@ -95,7 +108,8 @@ GPCNET = (
     "|      RR Two-sided BW (131072 B) |       2048.0 |       1024.0 |   MiB/s/rank |\n"
 )
 DCGM = (
-    "Successfully ran diagnostic for group.\n| Diagnostic                | Result                                         |\n"
+    "Successfully ran diagnostic for group.\n"
+    "| Diagnostic                | Result                                         |\n"
     "|-----  Metadata  ----------+------------------------------------------------|\n"
     "| Driver Version Detected   | 535.104.12                                     |\n"
     "| GPU Device IDs Detected   | 20b2,20b2                                      |\n"
@@ -244,7 +258,7 @@ def test_a_table_of_nccl_tests_and_its_verdicts() -> None:
     assert [(gpu.index, gpu.name) for gpu in nccl_tests.parse_gpus(NCCL)] == [(0, "NVIDIA H100 80GB HBM3")]
 
 
-def test_the_rates_of_one_row_tell_collective_and_ranks() -> None:
+def test_the_rates_of_a_row_imply_collective_and_ranks() -> None:
     out, _ = nccl_tests.parse_results("[1,0]<stdout>:" + OLD_ROW)
     assert (out.test, out.ranks, out.wrong_values) == ("all_reduce", 8, None)
 
@@ -261,7 +275,10 @@ def test_the_rates_of_one_row_tell_collective_and_ranks() -> None:
     ],
 )
 def test_names_by_columns(columns: str, algorithm: str, bus: str, test: str) -> None:
-    row = f"  1048576   16384     float    {columns}    996.7 {algorithm} {bus}      0   1007.1    1.04    0.98      0\n"
+    row = (
+        f"  1048576   16384     float    {columns}    996.7 {algorithm} {bus}      0   1007.1    1.04    "
+        f"0.98      0\n"
+    )
     assert nccl_tests.parse_results(row)[0].test == test
 
 
@@ -300,9 +317,9 @@ def test_tables_and_refusal_of_gpcnet() -> None:
 
 
 def test_the_table_of_dcgm() -> None:
-    found = [(d.test, d.subject, d.result, d.message) for d in dcgm_diagnostic.parse_diagnoses(DCGM)]
+    diagnoses = [(d.test, d.subject, d.result, d.message) for d in dcgm_diagnostic.parse_diagnoses(DCGM)]
     message = "GPU 0 Thermal violations totaling 13.3 seconds started at 9.7 seconds into the test"
-    assert found == [
+    assert diagnoses == [
         ("Denylist", "host", "PASS", ""),
         ("GPU Memory", "GPU1", "PASS", ""),
         ("GPU Memory", "GPU0", "FAIL", message),
@@ -329,8 +346,8 @@ def test_json_of_both_versions_of_dcgm() -> None:
 
 
 def test_a_list_of_failed_tests() -> None:
-    found = [(d.test, d.result, d.message) for d in dcgm_diagnostic.parse_diagnoses(RETYPED)]
-    assert found == [
+    diagnoses = [(d.test, d.result, d.message) for d in dcgm_diagnostic.parse_diagnoses(RETYPED)]
+    assert diagnoses == [
         ("memory", "FAIL", "cuMemGetInfo failed"),
         ("pcie", "FAIL", "All CUDA calls fail; Xid 79"),
     ]
@@ -358,7 +375,7 @@ def test_each_text_is_of_one_kind(text: str) -> None:
 
 
 def read(text: str) -> None:
-    """Every parser on one text: numbers are finite, and no test passes that is not said to pass."""
+    """Apply every parser to a text: numbers are finite, and only tests pass whose text contains that."""
     for module in MODULES:
         module.recognise(text)
     for module in (nvbandwidth, cuda_bandwidth, nccl_tests, perftest, fabtests, gpcnet):
@@ -380,7 +397,8 @@ def read(text: str) -> None:
 
 @given(st.sampled_from((*TEXTS, *DIAGNOSES)), st.integers(0, 2**32))
 def test_damaged_texts_raise_nothing_and_pass_nothing(text: str, seed: int) -> None:
-    read(mutated(random.Random(seed), text.encode()).decode("utf-8", "replace"))  # noqa: S311 - it only has to repeat
+    generator = random.Random(seed)  # noqa: S311 - it only has to repeat
+    read(mutated(generator, text.encode()).decode("utf-8", "replace"))
 
 
 @given(st.text())

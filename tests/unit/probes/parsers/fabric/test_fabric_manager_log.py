@@ -1,4 +1,4 @@
-"""Lines of the Fabric Manager: `check` and `explain` know the same."""
+"""Lines of the Fabric Manager, which `check` and `explain` must read alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from probes.logs.reading import Reading
 from probes.sources.loose import open_loose
 
 LINES = {
-    "[Jan 20 2026 10:00:00] [ERROR] [tid 88] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
+    "[Jan 20 2026 10:00:00] [ERROR] [tid 88] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci "
+    "bus id "
     "00000000:C1:00.0 physical id 8 port 30": ("sxid", "fabric_manager.switch-error"),
     "[Jan 20 2026 10:00:00] [ERROR] [tid 88] failed to configure the NVSwitch routing of a port": (
         "fabric-manager",
@@ -27,7 +28,8 @@ LINES = {
         "fabric-manager",
         "fabric_manager.failed",
     ),
-    "nv-fabricmanager[77]: fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version "
+    "nv-fabricmanager[77]: fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with "
+    "driver version "
     "550.90.07. Please update with matching NVIDIA driver package.": (
         "fabric-manager",
         "fabric_manager.mismatch",

@@ -1,4 +1,4 @@
-"""What ipmitool prints."""
+"""Outputs of ipmitool."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ PS1 Status       | 85h | ok  | 10.1 | Presence detected
 PS2 Status       | 86h | ok  | 10.2 | Presence detected, Power Supply AC lost
 GPU9 Temp        | 99h | ns  |  7.1 | No Reading
 """
-SDR = "Temp         | 35 degrees C  | ok\nPSU1         | 0x01          | ok\nPSU2         | disabled      | ns\n"
+SDR = (
+    "Temp         | 35 degrees C  | ok\nPSU1         | 0x01          | ok\n"
+    "PSU2         | disabled      | ns\n"
+)
 SENSOR = "CPU1 Temp | 95.000 | degrees C | nr | na | na | na | 80.000 | 85.000 | 90.000\n"
-READING = "\n    Instantaneous power reading:                  2410 Watts\n    Minimum during sampling period:  100 Watts\n"
+READING = (
+    "\n    Instantaneous power reading:                  2410 Watts\n"
+    "    Minimum during sampling period:  100 Watts\n"
+)
 
 
 def test_sensors_of_every_form() -> None:

@@ -1,4 +1,4 @@
-"""lscpu as text and JSON."""
+"""Outputs of lscpu as text and JSON."""
 
 from __future__ import annotations
 

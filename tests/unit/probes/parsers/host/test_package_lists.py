@@ -1,4 +1,4 @@
-"""What is installed: loader cache, packages, units, modules, and versions that texts mention."""
+"""Lists of installed software: loader cache, packages, units, modules, and mentioned versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ nvidia_uvm           1515520  4
 nvidia-drm  77824 0
 ib_core  434176 9 rdma_cm,ib_uverbs
 """
-CACHE = b"ld.so-1.7.0\0glibc-ld.so.cache1.1\0\1libnccl.so.2\0/usr/lib/libnccl.so.2\0/lib/libm.so.6\0/opt/x/libnccl-net.so\0"
+CACHE = (
+    b"ld.so-1.7.0\0glibc-ld.so.cache1.1\0\1libnccl.so.2\0/usr/lib/libnccl.so.2\0/lib/libm.so.6\0"
+    b"/opt/x/libnccl-net.so\0"
+)
 
 
 def test_libraries_in_the_loaders_cache() -> None:
@@ -36,7 +39,10 @@ def test_packages_and_units() -> None:
     assert parse_packages("libnccl2 2.26.2-1+cuda12.8\npackage gdrcopy is not installed\n") == {
         "libnccl2": "2.26.2-1+cuda12.8"
     }
-    text = "Id=munge.service\nLoadState=loaded\nActiveState=failed\n\nId=x.service\nLoadState=not-found\nActiveState=inactive\n"
+    text = (
+        "Id=munge.service\nLoadState=loaded\nActiveState=failed\n\nId=x.service\nLoadState=not-found\n"
+        "ActiveState=inactive\n"
+    )
     assert parse_units(text) == {"munge": "failed"}
 
 
@@ -73,7 +79,8 @@ def test_the_module_of_the_driver() -> None:
 
 def test_versions_that_texts_mention() -> None:
     smi = parse_mentioned(
-        "Driver Version                            : 570.86.15\nCUDA Version                              : 12.8\n"
+        "Driver Version                            : 570.86.15\n"
+        "CUDA Version                              : 12.8\n"
     )
     assert (smi.driver, smi.cuda, smi.library) == ("570.86.15", "12.8", None)
     assert (
@@ -100,9 +107,10 @@ def test_nothing_breaks_and_nothing_is_invented(text: str, data: bytes) -> None:
     parse_units(text)
     parse_imex(text)
     parse_efa_packages(text)
-    told = parse_mentioned(text)
+    versions = parse_mentioned(text)
     assert all(
-        value is None or value in text for value in (told.driver, told.cuda, told.library, told.kernel)
+        value is None or value in text
+        for value in (versions.driver, versions.cuda, versions.library, versions.kernel)
     )
     parse_ld_cache(data, "libnccl")
     library_version(text)

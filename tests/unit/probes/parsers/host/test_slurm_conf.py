@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.host.slurm_conf import gpus_of_node, holds, parse_lines, settings_of
+from probes.parsers.host.slurm_conf import contains_host, gpus_of_node, parse_lines, settings_of
 
 CONFIGURATION = """# slurm.conf
 ClusterName=c1
@@ -21,8 +21,8 @@ NodeName=old[1-4] Gres=gpu:4,gpu:a100:2(S:0-1)
 
 
 def test_settings_whatever_their_case() -> None:
-    found = settings_of(CONFIGURATION, ("ProctrackType", "PropagateResourceLimitsExcept", "TaskPlugin"))
-    assert found == {"ProctrackType": "proctrack/cgroup", "PropagateResourceLimitsExcept": "MEMLOCK,CORE"}
+    settings = settings_of(CONFIGURATION, ("ProctrackType", "PropagateResourceLimitsExcept", "TaskPlugin"))
+    assert settings == {"ProctrackType": "proctrack/cgroup", "PropagateResourceLimitsExcept": "MEMLOCK,CORE"}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_gpus_of_a_node(host: str, gpus: int | None) -> None:
     ],
 )
 def test_host_lists(hostlist: str, host: str, inside: bool) -> None:
-    assert holds(hostlist, host) is inside
+    assert contains_host(hostlist, host) is inside
 
 
 @given(
@@ -69,4 +69,4 @@ def test_nothing_breaks_and_nothing_is_invented(text: str, host: str) -> None:
         assert all(value in text.replace("\\\n", " ") for value in row.values())
     gpus = gpus_of_node(text, host)
     assert gpus is None or (gpus >= 0 and "=" in text)
-    holds(text, host)
+    contains_host(text, host)

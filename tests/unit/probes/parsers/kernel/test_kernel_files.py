@@ -1,4 +1,4 @@
-"""Small files of the kernel, and what a kernel log says of the start."""
+"""Small files of the kernel, and the values of the last start in a kernel log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_free_blocks_of_a_mebibyte_by_page_size() -> None:
     assert parse_buddyinfo(pages_of_64_kib) == 10
 
 
-def test_free_blocks_that_nobody_can_tell() -> None:
+def test_free_blocks_that_cannot_be_counted() -> None:
     odd = parse_buddyinfo("Node 0, zone Normal 1 2 3\n")
     none = parse_buddyinfo("Node 0, zone DMA32 1 1 1 1 1 1 1 1 1 1 9\n")
     assert isinstance(odd, Unknown)
@@ -75,7 +75,7 @@ def test_iommu_by_domain_types(types: list[str], mode: str | None) -> None:
     assert iommu_of_types(types) == mode
 
 
-def test_what_a_log_says_of_the_last_start() -> None:
+def test_values_of_the_last_start_in_a_log() -> None:
     log = parse_boot_log(
         "[    0.000000] Command line: ro\n[    0.5] iommu: Default domain type: Translated\n"
         "[    0.0] Command line: ro iommu=pt quiet\n"

@@ -1,4 +1,4 @@
-"""One grammar of the kernel log: what `check` knows `explain` knows, and the other way round."""
+"""Grammar of the kernel log, which `check` and `explain` share."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def kinds_of_explain(event: LogEvent) -> set[str]:
 
 
 NO_LOG = "kernel_log/proc-driver-nvidia-version-580.173.02.txt"
-"""A file of /proc, which `check` knows for one."""
+"""A file of /proc, which `check` recognises as such."""
 
 
 @needs_recordings

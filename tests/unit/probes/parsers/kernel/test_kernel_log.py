@@ -21,12 +21,12 @@ def complaints(text: str) -> list[LogEvent]:
     return [event for event in parse_kernel_log(text).events if event.is_complaint]
 
 
-def one(text: str) -> LogEvent:
+def single_event(text: str) -> LogEvent:
     (event,) = complaints(text)
     return event
 
 
-def seen(text: str) -> list[tuple[str, str | None, int]]:
+def event_counts(text: str) -> list[tuple[str, str | None, int]]:
     return [(event.kind, event.device, event.count) for event in complaints(text)]
 
 
@@ -59,8 +59,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("line", FORMS)
-def test_every_form_of_a_line_tells_the_same(line: str) -> None:
-    event = one(f"\n{line}\n")
+def test_every_form_of_a_line_yields_the_same_event(line: str) -> None:
+    event = single_event(f"\n{line}\n")
     assert (event.kind, event.code, event.device, event.count, event.line) == ("xid", 79, "0000:17:00", 1, 2)
     assert event.first_time == event.last_time == FORMS[line]
     assert event.message == XID.removeprefix("NVRM: ")
@@ -80,7 +80,7 @@ XIDS = {
 
 @pytest.mark.parametrize("line", XIDS)
 def test_old_and_new_xid_lines(line: str) -> None:
-    event = one(line)
+    event = single_event(line)
     assert (event.code, event.device) == XIDS[line]
     assert isinstance(event.fatal, bool) is False
 
@@ -131,7 +131,10 @@ def test_what_a_boot_or_a_new_load_of_the_driver_settles() -> None:
 
 
 def test_a_recovery_that_is_over_settles_its_own_gpu() -> None:
-    done = "NVRM: Xid (PCI:0000:17:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    done = (
+        "NVRM: Xid (PCI:0000:17:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 "
+        "(None)"
+    )
     other = XID.replace(":17:", ":18:")
     events = parse_kernel_log("\n".join((XID, other, done))).events
     assert [(event.code, event.device, event.settled) for event in events] == [
@@ -175,7 +178,7 @@ def test_noise_is_no_complaint(message: str) -> None:
     assert not [event for event in log.events if event.is_complaint]
 
 
-def test_a_log_says_how_the_machine_is() -> None:
+def test_a_log_shows_the_current_state_of_the_machine() -> None:
     log = parse_kernel_log(
         """\
 [    9.100000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024
@@ -206,7 +209,7 @@ def test_a_file_server_that_answers_again_is_no_complaint_any_more() -> None:
     ],
 )
 def test_a_transfer_that_the_iommu_refused_is_an_event(message: str) -> None:
-    assert seen(f"[ 1.0] {message}") == [("iommu-fault", "0000:17:00", 1)]
+    assert event_counts(f"[ 1.0] {message}") == [("iommu-fault", "0000:17:00", 1)]
 
 
 def test_what_several_report_counts_once() -> None:
@@ -218,7 +221,7 @@ def test_what_several_report_counts_once() -> None:
 [5.000] oom-kill:constraint=CONSTRAINT_NONE,task=python,pid=7
 [5.100] Out of memory: Killed process 7 (python)
 """
-    assert seen(text) == [
+    assert event_counts(text) == [
         ("link-down", "enp83s0f0np0", 2),
         ("link-up", "enp83s0f0np0", 1),
         ("out-of-memory", None, 1),
@@ -233,7 +236,7 @@ Aug 17 06:18:03 gpu-7 systemd-networkd[5398]: veth12ab: Lost carrier
 Aug 17 06:18:04 gpu-7 exporter[77]: found {XID}
 Aug 17 06:18:05 gpu-7 kernel: {XID}
 """
-    assert seen(text) == [("link-down", "ib6", 1), ("link-up", "ib6", 1), ("xid", "0000:17:00", 1)]
+    assert event_counts(text) == [("link-down", "ib6", 1), ("link-up", "ib6", 1), ("xid", "0000:17:00", 1)]
 
 
 def test_a_storm_is_one_event_with_first_and_last() -> None:
@@ -241,7 +244,7 @@ def test_a_storm_is_one_event_with_first_and_last() -> None:
         f"[{second}.000000] NVRM: Xid (PCI:0000:38:00): 13, Graphics Exception: ESR {second:#x}\n"
         for second in range(1, 5001)
     )
-    event = one(text)
+    event = single_event(text)
     assert (event.count, event.first_time, event.last_time, event.line, event.last_line) == (
         5000,
         "1.000000",
@@ -299,9 +302,7 @@ def test_damaged_lines_never_raise_and_keep_their_kind(
         assert (event.count, event.line) in {(2, 1), (1, 1)}
 
 
-def test_a_gpu_that_is_gone_when_the_driver_loads_is_named_over_three_lines_and_not_settled_by_that_load() -> (
-    None
-):
+def test_a_gpu_that_is_gone_at_the_drivers_load_spans_three_lines_and_stays_unsettled() -> None:
     text = "\n".join(
         (
             "[ 18.308145] NVRM: The NVIDIA GPU 0000:b3:00.0",
@@ -318,7 +319,7 @@ def test_a_gpu_that_is_gone_when_the_driver_loads_is_named_over_three_lines_and_
 
 def test_a_later_boot_settles_what_an_earlier_load_complained_of() -> None:
     text = "NVRM: The NVIDIA probe routine failed for 1 device(s).\n[    0.000000] Linux version 6.8.0\n"
-    assert one(text).settled
+    assert single_event(text).settled
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,8 @@ def test_a_later_boot_settles_what_an_earlier_load_complained_of() -> None:
         ("Killed process 77 (python3) total-vm:1kB", ("out-of-memory", None, 1)),
         ("python3 invoked oom-killer: gfp_mask=0xcc0", ("out-of-memory", None, 1)),
         (
-            "python3 invoked oom-killer: gfp_mask=0xcc0\nMemory cgroup out of memory: Kill process 7 (python3) score 9\n"
+            "python3 invoked oom-killer: gfp_mask=0xcc0\n"
+            "Memory cgroup out of memory: Kill process 7 (python3) score 9\n"
             "Killed process 7 (python3) total-vm:1kB",
             ("out-of-memory", None, 1),
         ),
@@ -348,12 +350,14 @@ def test_a_later_boot_settles_what_an_earlier_load_complained_of() -> None:
     ],
 )
 def test_words_of_the_kernel_and_its_drivers(lines: str, expected: tuple[str, str | None, int]) -> None:
-    assert seen("\n".join(f"[ 1.000000] {line}" for line in lines.split("\n"))) == [expected]
+    assert event_counts("\n".join(f"[ 1.000000] {line}" for line in lines.split("\n"))) == [expected]
 
 
-def test_a_driver_that_gives_its_card_up_is_told_from_one_that_waits() -> None:
-    assert one("[ 1.0] mlx5_core 0000:3b:00.0: mlx5_load_one failed with error code -22").fatal is True
-    assert one("[ 1.0] mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 6").fatal is False
+def test_a_driver_that_gives_up_its_card_differs_from_a_waiting_driver() -> None:
+    assert (
+        single_event("[ 1.0] mlx5_core 0000:3b:00.0: mlx5_load_one failed with error code -22").fatal is True
+    )
+    assert single_event("[ 1.0] mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 6").fatal is False
 
 
 def test_a_healthy_start_of_a_card_is_no_event() -> None:
@@ -362,7 +366,7 @@ def test_a_healthy_start_of_a_card_is_no_event() -> None:
         "mlx5_5: Port: 1 Link INIT",
         "Rate limit: 127 rates are supported",
     )
-    assert not seen("\n".join(f"[ 1.0] mlx5_core 0000:ab:00.0: {line}" for line in lines))
+    assert not event_counts("\n".join(f"[ 1.0] mlx5_core 0000:ab:00.0: {line}" for line in lines))
 
 
 def test_a_syslog_is_known_by_few_lines_of_the_kernel_among_many_of_programs() -> None:
@@ -370,7 +374,8 @@ def test_a_syslog_is_known_by_few_lines_of_the_kernel_among_many_of_programs() -
         f"Apr  9 21:05:38.1 leaf1 NOTICE swss#orchagent: :- line {number}" for number in range(9)
     )
     assert recognise(
-        f"{programs}\nApr  9 21:05:39.1 leaf1 INFO kernel: [ 1.5] igb 0000:00:14.0 eth0: igb: eth0 NIC Link is Down"
+        f"{programs}\nApr  9 21:05:39.1 leaf1 INFO kernel: [ 1.5] igb 0000:00:14.0 eth0: igb: eth0 NIC Link "
+        f"is Down"
     )
     assert not recognise(programs)
 

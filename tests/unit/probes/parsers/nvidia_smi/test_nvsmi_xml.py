@@ -21,7 +21,8 @@ GPU = """
     <vbios_version>96.00</vbios_version>
     <pci><pci_gpu_link_info>
       <pcie_gen><max_link_gen>5</max_link_gen><current_link_gen>4</current_link_gen></pcie_gen>
-      <link_widths><max_link_width>16x</max_link_width><current_link_width>8x</current_link_width></link_widths>
+      <link_widths><max_link_width>16x</max_link_width>\
+<current_link_width>8x</current_link_width></link_widths>
     </pci_gpu_link_info></pci>
     <clocks_event_reasons>
       <clocks_event_reason_gpu_idle>Not Active</clocks_event_reason_gpu_idle>
@@ -39,7 +40,8 @@ GPU = """
       <dram_correctable>10</dram_correctable>
       <dram_uncorrectable>20</dram_uncorrectable>
     </volatile></ecc_errors>
-    <remapped_rows><remapped_row_pending>No</remapped_row_pending><remapped_row_failure>Yes</remapped_row_failure></remapped_rows>
+    <remapped_rows><remapped_row_pending>No</remapped_row_pending>\
+<remapped_row_failure>Yes</remapped_row_failure></remapped_rows>
     <temperature><gpu_temp>29 C</gpu_temp></temperature>
     <gpu_power_readings>
       <average_power_draw>68.57 W</average_power_draw><instant_power_draw>68.92 W</instant_power_draw>
@@ -56,7 +58,8 @@ GPU = """
 HEAD = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n'
 FULL = (
     f"{HEAD}<nvidia_smi_log>\n<driver_version>580.105.08</driver_version><cuda_version>13.0</cuda_version>"
-    f"<attached_gpus>2</attached_gpus>{GPU}{GPU.replace('1B', 'C3').replace('GPU-0001', 'GPU-0002')}</nvidia_smi_log>\n"
+    f"<attached_gpus>2</attached_gpus>{GPU}{GPU.replace('1B', 'C3').replace('GPU-0001', 'GPU-0002')}"
+    "</nvidia_smi_log>\n"
 )
 
 
@@ -170,7 +173,7 @@ def test_schema_before_11() -> None:
     assert gpu.throttle_reasons == ("sw_power_cap", "display_clock_setting")
 
 
-def test_a_cut_document_keeps_its_whole_gpus_and_says_so() -> None:
+def test_a_cut_document_keeps_its_complete_gpus_and_reports_the_cut() -> None:
     log = parsed(FULL[: FULL.rindex("<temperature>")])
     assert [gpu.uuid for gpu in log.gpus] == ["GPU-0001"]
     assert log.attached_gpus == 2

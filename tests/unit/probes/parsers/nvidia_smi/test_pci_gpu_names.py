@@ -1,4 +1,4 @@
-"""One name for each PCI device."""
+"""GPU names by PCI device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_device_has_its_drivers_name_or_none(device, words, name):
     assert driver_name(device, words) == name
 
 
-def test_a_device_stands_in_one_row():
+def test_a_device_is_in_one_row_only():
     devices = [device for row in GPUS for device in row.pci_device_ids]
     assert len(devices) == len(set(devices))
     assert all(re.fullmatch("(10de|1002):[0-9a-f]{4}", device) for device in devices)

@@ -9,10 +9,10 @@ from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
 
 
 def test_a_file_is_read_as_nccl_does() -> None:
-    found, ignored = parse_configuration(
+    assignments, ignored = parse_configuration(
         "# a comment\nNCCL_DEBUG=WARN\n NCCL_IB_TC = 106 # class\nNCCL_ALGO Ring\n\n#NCCL_X=1\nA=b=c\n"
     )
-    assert [(line.line, line.name, line.value) for line in found] == [
+    assert [(line.line, line.name, line.value) for line in assignments] == [
         (2, "NCCL_DEBUG", "WARN"),
         (3, " NCCL_IB_TC ", " 106 # class"),
         (7, "A", "b=c"),
@@ -27,14 +27,14 @@ def test_what_ranks_say_is_set() -> None:
         "n1:7:7 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to =eth0\n"
         "n1:7:7 [0] NCCL INFO Bootstrap : Using eth0\n"
     )
-    found = parse_logged(log)
-    assert [(line.line, line.name, line.value) for line in found] == [
+    assignments = parse_logged(log)
+    assert [(line.line, line.name, line.value) for line in assignments] == [
         (1, "NCCL_IB_TIMEOUT", "22"),
         (3, "NCCL_SOCKET_IFNAME", "=eth0"),
     ]
 
 
-def test_what_a_plugin_sets_is_nobodys_choice() -> None:
+def test_variables_that_a_plugin_sets_are_left_out() -> None:
     log = (
         'n1:7:7 [0] NCCL INFO NET/OFI Setting NCCL_PROTO to "simple"\n'
         "n1:7:7 [0] NCCL INFO NCCL_PROTO set by environment to simple\n"
@@ -45,7 +45,7 @@ def test_what_a_plugin_sets_is_nobodys_choice() -> None:
 
 @given(st.one_of(st.text(), st.text(alphabet="NCL_=# \n\0'\"INFOset to.", max_size=300)))
 def test_nothing_breaks_and_nothing_is_invented(text: str) -> None:
-    found, ignored = parse_configuration(text)
-    assert all(f"{line.name}={line.value}"[:1000] in text for line in found)
+    assignments, ignored = parse_configuration(text)
+    assert all(f"{line.name}={line.value}"[:1000] in text for line in assignments)
     assert all(line.text in text for line in ignored)
     assert all(line.name in text and line.value in text for line in parse_logged(text))

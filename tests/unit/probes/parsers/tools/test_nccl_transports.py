@@ -1,4 +1,4 @@
-"""How ranks reach each other, from logs of several versions of NCCL."""
+"""Transports between ranks in logs of several versions of NCCL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ from probes.parsers.tools.nccl_transports import transports
         ),
         ("gpu-7:41:48 [0] NCCL INFO Connected NVLS tree", "NVLS"),
         (
-            "gpu-7:41:48 [0] NCCL INFO NVLS comm 0x5598478aaae0 headRank 3 nHeads 8 buffSize 4194304 memSize 2097152",
+            "gpu-7:41:48 [0] NCCL INFO NVLS comm 0x5598478aaae0 headRank 3 nHeads 8 buffSize 4194304 "
+            "memSize 2097152",
             "NVLS",
         ),
         (
@@ -60,8 +61,11 @@ def test_the_transport_of_a_line(line, name):
     assert transports(line + "\n") == (name,)
 
 
-def test_each_is_told_once_and_what_is_merely_possible_not_at_all():
-    log = "via NET/IB/1\nvia P2P/CUMEM\nvia NET/IB/0\nNVLS multicast support is available on dev 0\nUsing network IB\n"
+def test_each_transport_is_reported_once_and_possible_ones_are_not():
+    log = (
+        "via NET/IB/1\nvia P2P/CUMEM\nvia NET/IB/0\nNVLS multicast support is available on dev 0\n"
+        "Using network IB\n"
+    )
     assert transports(log) == ("NET/IB", "P2P/CUMEM")
 
 

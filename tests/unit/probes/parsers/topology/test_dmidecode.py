@@ -1,4 +1,4 @@
-"""dmidecode and its slots as a table."""
+"""Outputs of dmidecode, and its slots as a table."""
 
 from __future__ import annotations
 

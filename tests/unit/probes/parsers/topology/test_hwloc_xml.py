@@ -29,16 +29,20 @@ NODE = """\
     <object type="Package" os_index="0" cpuset="0x00000003" nodeset="0x00000001" gp_index="3">
       <info name="CPUModel" value="Some CPU"/>
       <object type="NUMANode" os_index="0" cpuset="0x00000003" nodeset="0x00000001" local_memory="1024"/>
-      <object type="Core" os_index="0"><object type="PU" os_index="0"/><object type="PU" os_index="1"/></object>
+      <object type="Core" os_index="0"><object type="PU" os_index="0"/><object type="PU" \
+os_index="1"/></object>
       <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[15-20]">
-        <object type="Bridge" bridge_type="1-1" pci_busid="0000:15:01.0" pci_type="0604 [8086:352a] [0000:0000] 00 00">
-          <object type="PCIDev" gp_index="7" pci_busid="0000:16:00.0" pci_type="0302 [10de:1db8] [10de:131d] a1 00">
+        <object type="Bridge" bridge_type="1-1" pci_busid="0000:15:01.0" pci_type="0604 [8086:352a] \
+[0000:0000] 00 00">
+          <object type="PCIDev" gp_index="7" pci_busid="0000:16:00.0" pci_type="0302 [10de:1db8] \
+[10de:131d] a1 00">
             <object type="OSDev" gp_index="8" name="nvml1" subtype="NVML" osdev_type="12">
               <info name="GPUModel" value="Tesla V100-SXM3-32GB"/>
               <info name="NVIDIAUUID" value="GPU-1"/>
             </object>
           </object>
-          <object type="PCIDev" gp_index="9" pci_busid="0000:17:00.0" pci_type="0207 [15b3:1021] [0000:0000] 00 00">
+          <object type="PCIDev" gp_index="9" pci_busid="0000:17:00.0" pci_type="0207 [15b3:1021] \
+[0000:0000] 00 00">
             <object type="OSDev" gp_index="10" name="mlx5_0" osdev_type="48">
               <info name="NodeGUID" value="0000:0000:0000:0001"/>
               <info name="Port1State" value="4"/>
@@ -51,9 +55,11 @@ NODE = """\
     <object type="Package" os_index="1" cpuset="0x0000000c" nodeset="0x00000006">
       <object type="NUMANode" os_index="8" cpuset="0x0000000c" nodeset="0x00000002" local_memory="2048"/>
       <object type="NUMANode" subtype="GPUMemory" os_index="255" nodeset="0x00000004" local_memory="4096"/>
-      <object type="Core" os_index="1"><object type="PU" os_index="2"/><object type="PU" os_index="3"/></object>
+      <object type="Core" os_index="1"><object type="PU" os_index="2"/><object type="PU" \
+os_index="3"/></object>
       <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[90-92]">
-        <object type="PCIDev" gp_index="11" pci_busid="0000:91:00.0" pci_type="0302 [10de:1db8] [10de:131d] a1 00">
+        <object type="PCIDev" gp_index="11" pci_busid="0000:91:00.0" pci_type="0302 [10de:1db8] [10de:131d] \
+a1 00">
           <object type="OSDev" gp_index="12" name="nvml0" osdev_type="12">
             <info name="GPUModel" value="Tesla V100-SXM3-32GB"/>
           </object>

@@ -1,4 +1,4 @@
-"""lspci in its forms."""
+"""Outputs of lspci in all their forms."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def test_gpus_and_nics_are_named_by_what_is_known() -> None:
             NOT_RECORDED,
         ),
         (
-            "c1:00.0 Processing accelerators [1200]: Advanced Micro Devices, Inc. [AMD/ATI] Device [1002:74a1]",
+            "c1:00.0 Processing accelerators [1200]: Advanced Micro Devices, Inc. [AMD/ATI] Device "
+            "[1002:74a1]",
             "gpu",
             "1002:74a1",
         ),
@@ -141,14 +142,17 @@ def test_a_link_line_alone_names_no_device(
 
 TREE = """\
 -+-[0000:b2]-+-00.0  Intel Corporation Ice Lake Memory Map/VT-d
- |           +-02.0-[b3-b6]----00.0-[b4-b6]--+-00.0-[b5]----00.0  NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2]
- |           |                               \\-10.0-[b6]--+-00.0  Mellanox Technologies MT28908 Family [ConnectX-6]
- |           |                                            \\-00.1  NVIDIA Corporation GA102 High Definition Audio Controller
+ |           +-02.0-[b3-b6]----00.0-[b4-b6]--+-00.0-[b5]----00.0  NVIDIA Corporation GA100 [A100 SXM4 80GB] \
+[10de:20b2]
+ |           |                               \\-10.0-[b6]--+-00.0  Mellanox Technologies MT28908 Family \
+[ConnectX-6]
+ |           |                                            \\-00.1  NVIDIA Corporation GA102 High Definition \
+Audio Controller
  \\-[0001:00]---02.0-[01]--
 """
 
 
-def test_a_tree_tells_places_and_what_names_tell() -> None:
+def test_a_tree_shows_places_and_the_kinds_that_names_imply() -> None:
     assert recognise(TREE)
     devices = {device.bus_id: device for device in parse_devices(TREE)}
     assert [(address, device.kind, device.parent) for address, device in devices.items()] == [
@@ -222,7 +226,7 @@ def test_a_device_that_reads_as_all_ones_is_gone() -> None:
     assert [device.responds for device in parse_devices(verbose)] == [NOT_RECORDED, False, NOT_RECORDED]
 
 
-def test_controls_of_acs_that_stand_alone_are_each_a_bridge_without_a_name() -> None:
+def test_single_lines_of_acs_controls_are_each_a_bridge_without_a_name() -> None:
     line = "\t\tACSCtl:\tSrcValid{} TransBlk- ReqRedir{} CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-\n"
     text = line.format("-", "-") + line.format("+", "+")
     assert recognise(text)

@@ -1,4 +1,4 @@
-"""lstopo on a console, verbose and short."""
+"""Outputs of lstopo on a console, verbose and short."""
 
 from __future__ import annotations
 
@@ -72,8 +72,11 @@ def test_other_texts_are_none() -> None:
     assert not recognise("Machine learning (1)\n  is fun\n")
 
 
-def test_the_identity_of_a_device_that_stands_before_the_brackets() -> None:
-    text = 'Machine (P#0)\n  HostBridge L#0\n    PCI 1137:0043 (busid=0000:0b:00.0 class=0200(Ether) PCIVendor="C")\n'
+def test_the_identity_of_a_device_before_the_brackets() -> None:
+    text = (
+        "Machine (P#0)\n  HostBridge L#0\n    PCI 1137:0043 (busid=0000:0b:00.0 class=0200(Ether) "
+        'PCIVendor="C")\n'
+    )
     (device,) = parse_devices(text)
     assert (device.bus_id, device.device_id, device.class_code, device.kind) == (
         "0000:0b:00.0",

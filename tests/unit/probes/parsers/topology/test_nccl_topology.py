@@ -25,14 +25,17 @@ from tests.support.damage import damaged
 DUMP = """\
 <system version="1">
   <cpu numaid="0" affinity="00000000,0000000f" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
-    <pci busid="0000:15:00.0" class="0x060400" vendor="0x1000" device="0xc030" link_speed="32.0 GT/s PCIe" link_width="16">
-      <pci busid="0000:19:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16">
+    <pci busid="0000:15:00.0" class="0x060400" vendor="0x1000" device="0xc030" link_speed="32.0 GT/s PCIe" \
+link_width="16">
+      <pci busid="0000:19:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s \
+PCIe" link_width="16">
         <gpu dev="0" sm="90" rank="0" gdr="1">
           <nvlink target="0000:f0:00.0" count="9" tclass="0x068000"/>
           <nvlink target="0000:f1:00.0" count="9" tclass="0x068000"/>
         </gpu>
       </pci>
-      <pci busid="0000:1a:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:1a:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="32.0 GT/s \
+PCIe" link_width="16">
         <nic>
           <net name="mlx5_0" dev="0" speed="400000" port="1" guid="0x12" maxconn="131072" gdr="1"/>
         </nic>
@@ -40,7 +43,8 @@ DUMP = """\
     </pci>
   </cpu>
   <cpu numaid="1" affinity="0000000f,00000000" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
-    <pci busid="0000:99:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="16.0 GT/s PCIe" link_width="8">
+    <pci busid="0000:99:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="16.0 GT/s PCIe" \
+link_width="8">
       <gpu dev="1" sm="90" rank="1" gdr="1">
         <nvlink target="0000:f0:00.0" count="9" tclass="0x068000"/>
         <nvlink target="0000:f1:00.0" count="8" tclass="0x068000"/>
@@ -66,10 +70,13 @@ TEMPLATE = """\
 """
 
 XGMI = """\
-<system version="2"><cpu numaid="0"><pci busid="0000:0c:00.0" class="0x120000" link_speed="32 GT/s" link_width="16">
-<gpu dev="0" sm="304" gcn="gfx942" rank="0"><xgmi target="0000:15:00.0" count="1" tclass="0x120000"/></gpu></pci>
+<system version="2"><cpu numaid="0"><pci busid="0000:0c:00.0" class="0x120000" link_speed="32 GT/s" \
+link_width="16">
+<gpu dev="0" sm="304" gcn="gfx942" rank="0"><xgmi target="0000:15:00.0" count="1" \
+tclass="0x120000"/></gpu></pci>
 <pci busid="0000:15:00.0" class="0x120000" link_speed="32 GT/s" link_width="16">
-<gpu dev="1" sm="304" gcn="gfx942" rank="1"><xgmi target="0000:0c:00.0" count="1" tclass="0x120000"/></gpu></pci></cpu></system>
+<gpu dev="1" sm="304" gcn="gfx942" rank="1"><xgmi target="0000:0c:00.0" count="1" \
+tclass="0x120000"/></gpu></pci></cpu></system>
 """
 
 
@@ -141,10 +148,13 @@ def test_depth_has_a_limit() -> None:
     assert len(parse_devices(deep)) < 300
 
 
-GRAPH = '<graphs version="1"><graph id="0" pattern="4"><channel><gpu dev="1"/><gpu dev="0"/></channel></graph></graphs>'
+GRAPH = (
+    '<graphs version="1"><graph id="0" pattern="4"><channel><gpu dev="1"/><gpu '
+    'dev="0"/></channel></graph></graphs>'
+)
 
 
-def test_a_graph_tells_the_gpus() -> None:
+def test_a_graph_contains_the_gpus() -> None:
     assert nccl_graph.recognise(GRAPH)
     assert not recognise(GRAPH)
     assert not nccl_graph.recognise(DUMP)
@@ -162,10 +172,12 @@ def test_other_texts_are_none(text: str) -> None:
 
 def test_of_a_part_whose_beginning_was_cut_off_the_rest_is_read_and_no_distance_made_up() -> None:
     part = (
-        '      <pci busid="0000:b8:00.0" class="0x030200">\n        <gpu dev="5" sm="90" rank="5"/>\n      </pci>\n'
+        '      <pci busid="0000:b8:00.0" class="0x030200">\n        <gpu dev="5" sm="90" rank="5"/>\n'
+        "      </pci>\n"
         '    </pci>\n    <pci busid="0000:d7:00.0" class="0x060400" link_width="16">\n'
         '      <pci busid="0000:da:00.0" class="0x020700" link_width="16">\n'
-        '        <nic><net name="mlx5_5" dev="5" speed="400000" port="1"/></nic>\n      </pci>\n    </pci>\n  </cpu>\n</system>\n'
+        '        <nic><net name="mlx5_5" dev="5" speed="400000" port="1"/></nic>\n      </pci>\n    </pci>\n'
+        "  </cpu>\n</system>\n"
     )
     assert [gpu.pci_bus_id for gpu in parse_gpus(part)] == ["0000:b8:00.0"]
     assert [nic.name for nic in parse_nics(part)] == ["mlx5_5"]

@@ -1,4 +1,4 @@
-"""numactl -H."""
+"""Outputs of `numactl -H`."""
 
 from __future__ import annotations
 

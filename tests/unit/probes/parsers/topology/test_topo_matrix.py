@@ -12,7 +12,10 @@ from probes.base.record import Reason, Unknown
 from probes.facts import Link
 from probes.parsers.topology.topo_matrix import TopoMatrix, parse_topo_matrix
 
-LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
+LEGEND = (
+    "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n"
+    "  NV#  = Connection traversing a bonded set of # NVLinks\n"
+)
 FULL = (
     "\t\x1b[4mGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
     "GPU0\t X \tNV18\tPIX\tSYS\t0-51,104-155\t0\t\tN/A\n"
@@ -113,7 +116,7 @@ def test_contradiction_between_rows_is_unknown() -> None:
     assert "SYS" in kind.detail
 
 
-def test_a_shifted_row_is_not_believed() -> None:
+def test_a_shifted_row_is_ignored() -> None:
     text = "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tPIX\tSYS\nGPU1\tX\tSYS\nGPU2\tSYS\tSYS\tX\n"
     assert kinds(parsed(text)) == {("GPU0", "GPU1"): "PIX", ("GPU0", "GPU2"): "SYS", ("GPU1", "GPU2"): "SYS"}
 
