@@ -1,4 +1,4 @@
-"""References to what was asked, in the words in which a recording keeps it."""
+"""References to questions, in the words in which a recording keeps them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from probes.base.record import EvidenceRef
 
 
 def file_ref(path: str, detail: str = "") -> EvidenceRef:
-    """A file or directory of the machine."""
+    """Return the reference to a file or directory of the machine."""
     return EvidenceRef(source="file", key=path, detail=detail)
 
 
 def command_ref(argv: tuple[str, ...], detail: str = "") -> EvidenceRef:
-    """A command line."""
+    """Return the reference to a command line."""
     return EvidenceRef(source="command", key=shlex.join(argv), detail=detail)
 
 
 def nvml_ref(call: str, detail: str = "") -> EvidenceRef:
-    """An NVML call, or a pattern of calls on one device: `nvmlDeviceGet*(0)`."""
+    """Return the reference to an NVML call, or to calls on one device: `nvmlDeviceGet*(0)`."""
     return EvidenceRef(source="nvml", key=call, detail=detail)
 
 
 def environment_ref(name: str) -> EvidenceRef:
-    """An environment variable."""
+    """Return the reference to an environment variable."""
     return EvidenceRef(source="environment", key=name)
 
 
 def line_ref(number: int) -> EvidenceRef:
-    """A line of the text that a parser reads. Where the text came from is filled in by whoever knows
-    (`nic_readers.py`).
+    """Return the reference to a line of the text that a parser reads.
+
+    The caller adds the source of the text.
     """
     return EvidenceRef(source="", key="", detail=f"line {number}")
