@@ -1,4 +1,4 @@
-"""What a person says that the machine and its cluster should be."""
+"""Collect a person's descriptions of the expected machine and its cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`profile` and `cluster`: the first of each that was given."""
+    """Return `profile` and `cluster`: the first of each that was given."""
     return {"profile": _profile(source), "cluster": _cluster(source)}
 
 
@@ -20,7 +20,8 @@ def _profile(source: Source) -> Profile:
     given = outputs(source, "machine-profile")
     if isinstance(given, Unknown):
         return Profile()
-    from probes.parsers.topology.machine_profile import parse_machine_profile  # noqa: PLC0415 - a live machine has none
+    # Only given texts need this module.
+    from probes.parsers.topology.machine_profile import parse_machine_profile  # noqa: PLC0415
 
     return msgspec.structs.replace(parse_machine_profile(given[0].text), evidence=(given[0].evidence,))
 

@@ -1,5 +1,6 @@
-"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask a whole fabric: never on
-a live host.
+"""Collect the InfiniBand fabric from the output of discovery tools.
+
+Such tools ask a whole fabric, so rigtune never starts them on a live host.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from probes.facts import FabricPort, FabricSwitch
 from probes.reading.outputs import outputs
 from probes.sources.base import Source
 
-Told = TypeVar("Told", FabricPort, FabricSwitch)
+Placed = TypeVar("Placed", FabricPort, FabricSwitch)
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`fabric_ports` and `fabric_switches`; unknown where nobody gave any."""
+    """Return `fabric_ports` and `fabric_switches`; unknown if no output was given."""
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
     from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
     from probes.parsers.fabric.iblinkinfo import parse_fabric as parse_iblinkinfo  # noqa: PLC0415 - likewise
-    from probes.parsers.fabric.ibnetdiscover import parse_fabric as parse_ibnetdiscover  # noqa: PLC0415 - likewise
+    from probes.parsers.fabric.ibnetdiscover import parse_fabric as parse_ibnetdiscover  # noqa: PLC0415
     from probes.parsers.fabric.ibswinfo import parse_switches  # noqa: PLC0415 - likewise
 
     hosts: dict[str, str] = {}
@@ -40,15 +41,15 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     }
 
 
-def _read(source: Source, kind: str, parse: Callable[[str], tuple[Told, ...]]) -> tuple[Told, ...] | None:
-    found = outputs(source, kind, (kind,))
-    if isinstance(found, Unknown):
+def _read(source: Source, kind: str, parse: Callable[[str], tuple[Placed, ...]]) -> tuple[Placed, ...] | None:
+    texts = outputs(source, kind, (kind,))
+    if isinstance(texts, Unknown):
         return None
-    return tuple(_placed(record, output.evidence) for output in found for record in parse(output.text))
+    return tuple(_placed(record, output.evidence) for output in texts for record in parse(output.text))
 
 
-def _placed(record: Told, evidence: EvidenceRef) -> Told:
-    """`record` with evidence that leads to its line."""
+def _placed(record: Placed, evidence: EvidenceRef) -> Placed:
+    """Return `record` with evidence that leads to its line."""
     refs = tuple(
         EvidenceRef(source=evidence.source, key=evidence.key, detail=ref.detail) for ref in record.evidence
     )
@@ -56,15 +57,15 @@ def _placed(record: Told, evidence: EvidenceRef) -> Told:
 
 
 def _once(ports: tuple[FabricPort, ...]) -> tuple[FabricPort, ...]:
-    """Each port once, as the first that names it tells."""
-    found: dict[tuple[str, int], FabricPort] = {}
+    """Return each port once, as the first source reports it."""
+    first_reports: dict[tuple[str, int], FabricPort] = {}
     for port in ports:
-        found.setdefault((port.guid if isinstance(port.guid, str) else port.node, port.port), port)
-    return tuple(found.values())
+        first_reports.setdefault((port.guid if isinstance(port.guid, str) else port.node, port.port), port)
+    return tuple(first_reports.values())
 
 
 def _named(port: FabricPort, hosts: dict[str, str]) -> FabricPort:
-    """With the host's name beside the node's description where a list tells it."""
+    """Return the port with the host's name beside the node's description, if a list contains the host."""
     host = hosts.get(port.guid) if isinstance(port.guid, str) else None
     return (
         port

@@ -1,4 +1,4 @@
-"""The interpreter that training runs in."""
+"""Collect the interpreter that training runs in."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class _Candidate(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`training`: the interpreter that the user named, else the first candidate that has torch."""
+    """Return `training`: the interpreter that the user named, else the first candidate that has torch."""
     if options.python is not None:
         return {"training": _named(source, options, options.python)}
-    silence: Unknown | None = None
+    unknown: Unknown | None = None
     for candidate in _candidates(source, options):
         if isinstance(candidate.path, Unknown):
-            silence = silence or candidate.path
+            unknown = unknown or candidate.path
             continue
         python = read_python(
             source, candidate.path, directory=options.directory, may_ask=options.ask_interpreters
@@ -34,15 +34,15 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         if isinstance(python, Python) and isinstance(torch, Torch):
             return {"training": _training(candidate.path, candidate.found_by, python, torch)}
         if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:
-            silence = silence or torch
-    nothing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
+            unknown = unknown or torch
+    missing = unknown or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
     return {
         "training": TrainingPython(
-            path=silence,
-            python_version=nothing,
-            torch_version=silence,
-            torch_cuda_version=nothing,
-            nccl_version=nothing,
+            path=unknown,
+            python_version=missing,
+            torch_version=unknown,
+            torch_cuda_version=missing,
+            nccl_version=missing,
         )
     }
 
@@ -101,7 +101,7 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
 
 
 def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]:
-    """In the order in which they count, only those that exist or cannot be looked at."""
+    """Yield the candidates in order of rank that exist or cannot be read."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = source.env(variable)
         if isinstance(prefix, Unknown):
@@ -124,7 +124,7 @@ def _if_there(source: Source, path: str, found_by: str) -> Iterator[_Candidate]:
 
 
 def _on_path(source: Source, name: str) -> str | Unknown | None:
-    """The first of that name on $PATH."""
+    """Return the first file of that name on $PATH."""
     folders = source.env("PATH")
     if not isinstance(folders, str):
         return folders
@@ -138,7 +138,7 @@ def _on_path(source: Source, name: str) -> str | Unknown | None:
 
 
 def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unknown:
-    """`name` as the user's shell would find it."""
+    """Return the path that the user's shell would resolve `name` to."""
     if "/" not in name:
         return _on_path(source, name) or Unknown(Reason.TOOL_MISSING, f"no {name} on $PATH")
     if name.startswith("~/"):

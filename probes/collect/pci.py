@@ -1,4 +1,4 @@
-"""PCI devices: sysfs, and what lspci, hwloc, an NCCL topology and dmidecode tell of the same ones."""
+"""Collect PCI devices from sysfs, lspci, hwloc, an NCCL topology and dmidecode."""
 
 from __future__ import annotations
 
@@ -14,29 +14,16 @@ from probes.reading.pci.sysfs import pci_devices
 from probes.reading.readers.pci_texts import READERS
 from probes.sources.base import Source
 
-_VOLATILE = frozenset(
-    {
-        "kind",
-        "name",
-        "class_code",
-        "driver",
-        "parent",
-        "downgraded",
-        "slot",
-        "aer_correctable",
-        "aer_nonfatal",
-        "aer_fatal",
-        "is_virtual_function",
-        "pcie.generation",
-        "pcie.generation_max",
-        "pcie.width_max",
-    }
-)
-"""What tools word differently, what changes, and what NCCL states of the whole path: no contradictions."""
+_VOLATILE = frozenset({
+    "kind", "name", "class_code", "driver", "parent", "downgraded", "slot", "aer_correctable",
+    "aer_nonfatal", "aer_fatal", "is_virtual_function", "pcie.generation", "pcie.generation_max",
+    "pcie.width_max",
+})  # fmt: skip
+"""Fields that tools word differently, that change, or that NCCL states for the whole path."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`pci_devices`, with what contradicts itself and what could not be read."""
+    """Return `pci_devices`, contradictions and unread lines."""
     own = pci_devices(source)
     told: list[PciDevice] = []
     unread: list[Unread] = []
@@ -47,28 +34,26 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if not told:
         return {"pci_devices": own, "contradictions": (), "unread": tuple(unread)}
     merged, contradictions = _merged((*items_of(own), *told))
-    return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": tuple(unread)}
+    return {"pci_devices": _relevant(merged), "contradictions": contradictions, "unread": tuple(unread)}
 
 
 def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[Contradiction, ...]]:
-    """One record per address; a link line without one stands alone."""
+    """Return one record per address; a link line without an address stays separate."""
     by_address: dict[str, list[PciDevice]] = {}
     for number, device in enumerate(devices):
         by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
     merged: dict[str, PciDevice] = {}
     contradictions: list[Contradiction] = []
     for address, records in by_address.items():
-        record, found = merge(address, records, volatile=_VOLATILE)
-        kind = next((each.kind for each in records if each.kind != "other"), "other")
+        record, conflicts = merge(address, records, volatile=_VOLATILE)
+        kind = next((entry.kind for entry in records if entry.kind != "other"), "other")
         merged[address] = msgspec.structs.replace(record, kind=kind)
-        contradictions += found
+        contradictions += conflicts
     return merged, tuple(contradictions)
 
 
-def _of_interest(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Without the bridges that are above no GPU, NVSwitch or NIC, and the devices that training does not
-    use.
-    """
+def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
+    """Return the devices without bridges above no GPU, NVSwitch or NIC, and without unused devices."""
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None
