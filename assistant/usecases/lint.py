@@ -120,7 +120,7 @@ def redacted(linted: Linted) -> Linted:
 
     from probes.redaction.text import TextRedactor  # noqa: PLC0415
 
-    names = TextRedactor(secrets.token_bytes(_SALT_BYTES), believing=True)
+    names = TextRedactor(secrets.token_bytes(_SALT_BYTES), trusts_labels=True)
     for document in linted.documents:
         names.learn(document.text)
     report = linted.report

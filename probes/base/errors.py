@@ -1,4 +1,4 @@
-"""What a user can put right, and the exit codes.
+"""Errors that a user can fix, and the exit codes.
 
     RigtuneError
     ├── UsageError          wrong arguments, names or settings        exit 2
@@ -8,8 +8,8 @@
     ├── NoFeasiblePlanError nothing fits the given machine            exit 5
     └── OutputError         the output could not be written           exit 2
 
-Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Anything else is a bug
-and keeps its traceback.
+Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Any other exception is
+a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """Frozen: scripts depend on these numbers."""
+    """The frozen exit codes: scripts depend on these numbers."""
 
     OK = 0
     FINDINGS = 1
@@ -30,7 +30,7 @@ class ExitCode(enum.IntEnum):
 
 
 class RigtuneError(Exception):
-    """An error whose message names the input and whose hint says what to do."""
+    """An error whose message names the input and whose hint proposes a fix."""
 
     exit_code = ExitCode.USAGE
 
@@ -45,26 +45,26 @@ class UsageError(RigtuneError):
 
 
 class InputError(UsageError):
-    """A file that the user gave cannot be read as what it should be."""
+    """A file from the user that cannot be read as expected."""
 
 
 class OutputError(RigtuneError):
-    """A file or folder cannot be written."""
+    """A file or folder that cannot be written."""
 
 
 class InterpreterError(RigtuneError):
-    """No Python interpreter with torch was found, or the given one is unusable."""
+    """A missing or unusable Python interpreter with torch."""
 
     exit_code = ExitCode.WORKER
 
 
 class WorkerError(RigtuneError):
-    """A worker or training process failed."""
+    """A worker or training process that failed."""
 
     exit_code = ExitCode.WORKER
 
 
 class NoFeasiblePlanError(RigtuneError):
-    """No candidate fits the machine; the message names the tightest constraint."""
+    """A machine that no candidate fits; the message names the tightest constraint."""
 
     exit_code = ExitCode.NO_PLAN

@@ -1,4 +1,4 @@
-"""References to what was asked, in the words in which a recording keeps it."""
+"""References to questions, in the words in which a recording keeps them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from probes.base.record import EvidenceRef
 
 
 def file_ref(path: str, detail: str = "") -> EvidenceRef:
-    """A file or directory of the machine."""
+    """Return the reference to a file or directory of the machine."""
     return EvidenceRef(source="file", key=path, detail=detail)
 
 
 def command_ref(argv: tuple[str, ...], detail: str = "") -> EvidenceRef:
-    """A command line."""
+    """Return the reference to a command line."""
     return EvidenceRef(source="command", key=shlex.join(argv), detail=detail)
 
 
@@ -23,12 +23,13 @@ def nvml_ref(call: str) -> EvidenceRef:
 
 
 def environment_ref(name: str) -> EvidenceRef:
-    """An environment variable."""
+    """Return the reference to an environment variable."""
     return EvidenceRef(source="environment", key=name)
 
 
 def line_ref(number: int) -> EvidenceRef:
-    """Return a line of the text that a parser reads; `probes/reading/readers/text_reader.py` fills in where
-    the text came from.
+    """Return the reference to a line of the text that a parser reads.
+
+    The caller adds the source of the text.
     """
     return EvidenceRef(source="", key="", detail=f"line {number}")

@@ -1,4 +1,4 @@
-"""The base of every record that rigtune stores, and the value for what could not be known."""
+"""The base of every record that rigtune stores, and the value for unknown facts."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ R = TypeVar("R")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True):
-    """An immutable value that travels as JSON. Unknown fields are ignored, so older readers accept newer
-    files.
+    """An immutable value that is stored and sent as JSON. Unknown fields are ignored.
 
-    Subclasses add `kw_only=True` (msgspec does not inherit it).
+    Older readers therefore accept newer files. Subclasses add `kw_only=True` (msgspec does not inherit it).
     """
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class StrictRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record that people edit by hand: a field that does not exist is an error, not a silent no-op."""
+    """A record that people edit by hand: an unknown field is an error."""
 
 
 class Reason(str, enum.Enum):
-    """Why a value is unknown."""
+    """The reason why a value is unknown."""
 
     NOT_SUPPORTED = "not_supported"
-    """The device or driver says that it has no such value."""
+    """The device or driver reports that it has no such value."""
     PERMISSION = "permission"
     TOOL_MISSING = "tool_missing"
-    """The command, library or file that would tell does not exist here."""
+    """The command, library or file with the value does not exist here."""
     TIMEOUT = "timeout"
     UNPARSABLE = "unparsable"
     NOT_RECORDED = "not_recorded"
-    """The recording, paste or catalogue entry does not hold it."""
+    """The recording, paste or catalogue row does not contain the value."""
     ERROR = "error"
-    """The tool answered with an error; `detail` holds its words."""
+    """The tool reported an error, which `detail` quotes."""
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that rigtune looked for and could not learn. Never a pass, never a guess.
+    """A value that rigtune tried to read without success. Never a pass, never a guess.
 
     As JSON: `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
     """
@@ -61,7 +60,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """`timeout: df took longer than 10 s`."""
+        """Return the reason and its detail: `timeout: df took longer than 10 s`."""
         words = self.reason.value.replace("_", " ")
         return f"{words}: {self.detail}" if self.detail else words
 
@@ -71,50 +70,49 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
 DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
-"""What only checks of the tier `deep` use, where those are not made."""
+"""Values that only the checks of the tier `deep` use, when those checks do not run."""
 
 
 def known(value: T | Unknown) -> TypeGuard[T]:
-    """True when `value` is a value rather than an `Unknown`."""
+    """Return True if `value` is a value rather than an `Unknown`."""
     return not isinstance(value, Unknown)
 
 
 def value_or(value: T | Unknown, default: T) -> T:
-    """`value`, or `default` where it is unknown. For display and ordering only, never for a verdict."""
+    """Return `value`, or `default` if unknown. For display and ordering only, never for a verdict."""
     return default if isinstance(value, Unknown) else value
 
 
 def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
-    """Return the elements; none where they are unknown. Do not judge by it: "there are none" and "unknown"
-    look alike.
+    """Return the elements; none if they are unknown.
+
+    Not for verdicts: "there are none" and "unknown" look alike.
     """
     return () if isinstance(values, Unknown) else values
 
 
 def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
-    """Return what `function` makes of the value; the same Unknown where it is unknown."""
+    """Return `function` of the value; an Unknown stays the same."""
     return value if isinstance(value, Unknown) else function(value)
 
 
 def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:
-    """Return the value, or `instead` where the command, library or file that would state it does not
-    exist.
-    """
+    """Return the value, or `instead` if the command, library or file with the value does not exist."""
     return instead if isinstance(value, Unknown) and value.reason is Reason.TOOL_MISSING else value
 
 
 def only_known(values: Iterable[T | Unknown]) -> list[T]:
-    """Return the values that are known, in their order."""
+    """Return the known values, in their order."""
     return [value for value in values if not isinstance(value, Unknown)]
 
 
 def first_unknown(*values: object) -> Unknown | None:
-    """Return the first of the values that is unknown; None where all are known."""
+    """Return the first unknown value; None if all are known."""
     return next((value for value in values if isinstance(value, Unknown)), None)
 
 
 class EvidenceRef(Record, kw_only=True):
-    """Where something was read: enough to show the raw text again."""
+    """The place where a value was read: enough to show the raw text again."""
 
     source: str
     """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement`, `rule` or `policy`."""
@@ -124,8 +122,9 @@ class EvidenceRef(Record, kw_only=True):
 
 
 def to_json(record: Any, *, indent: int = 2) -> bytes:
-    """`record` as UTF-8 JSON with a newline at the end. Bytes of file names that are no UTF-8 become
-    U+FFFD.
+    """Return `record` as UTF-8 JSON with a newline at the end.
+
+    Bytes of file names that are not UTF-8 become U+FFFD.
     """
     try:
         data = msgspec.json.encode(record)
@@ -135,12 +134,10 @@ def to_json(record: Any, *, indent: int = 2) -> bytes:
 
 
 def printable(text: str) -> str:
-    """`text` with U+FFFD for the bytes of a file name or variable that are no UTF-8, which no JSON can
-    carry.
-    """
+    """Return `text` with U+FFFD for bytes of a file name or variable that are not UTF-8, as JSON requires."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # half of a pair, of a JSON escape
+    except UnicodeEncodeError:  # a lone surrogate from a JSON escape
         return "".join(
             "\N{REPLACEMENT CHARACTER}" if "\ud800" <= character <= "\udfff" else character
             for character in text

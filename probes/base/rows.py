@@ -1,4 +1,4 @@
-"""Read the data rows that ship beside the code: figures of the world, each with its source and date."""
+"""Read the data rows that ship beside the code: numbers about the world, each with source and date."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ else:
 
 RowT = TypeVar("RowT")
 _PACKAGES = Path(probes.__file__).parents[1]
-"""The folder of `probes` and `recipes`. By path, since importlib.resources costs every start several
-milliseconds."""
+"""Folder of `probes` and `recipes`. importlib.resources would add several milliseconds to every start."""
 
 
 def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
@@ -47,16 +46,16 @@ def load_rows(
 ) -> tuple[RowT, ...]:
     """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in order.
 
-    The file is named after the table unless given. Where `<file>` is a folder, the rows of all its files
-    count, and what a file says in `[family]` holds for each of its rows. Files without the words are left
-    out, in whatever case: parsing all GPUs takes longer than most checks do.
+    The default file is named after the table. If `<file>` is a folder, the rows of all its files count, and
+    the `[family]` of a file holds for each of its rows. `with_words` leaves out files that do not contain the
+    words (in any case): parsing all GPUs takes longer than most checks.
     """
     path = _PACKAGES / package / "data" / (file or table)
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path.with_name(f"{path.name}.toml")]
     rows: list[dict[str, object]] = []
-    for each in files:
-        if not with_words or with_words.lower() in _text(each):
-            content = _content(each)
+    for path_of_file in files:
+        if not with_words or with_words.lower() in _text(path_of_file):
+            content = _content(path_of_file)
             shared = content.get("family", {})
             rows += [{**shared, **row} for row in content[table]]
     return msgspec.convert(rows, tuple[row_type, ...])  # type: ignore[valid-type]

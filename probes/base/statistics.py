@@ -1,5 +1,6 @@
-"""Statistics of samples: order statistics, an interval for the median, outliers among equals, comparison of
-two runs. Pure.
+"""Statistics of samples: order statistics, intervals of the median, outliers, comparison of two runs.
+
+Pure.
 """
 
 from __future__ import annotations
@@ -9,28 +10,27 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 _Z_95 = 1.959964
-"""Two-sided 95 % of the normal distribution."""
+"""Two-sided 95 % quantile of the normal distribution."""
 _EXACT_UP_TO = 40
-"""Samples in all up to which the rank test counts every arrangement; beyond, the normal approximation is good
-to a percent.
+"""Largest total number of samples for which the rank test counts every arrangement.
+
+Beyond that number the normal approximation is accurate to one percent.
 """
 _RESAMPLES = 500
-"""Of the bootstrap; the ends of a 95 % interval then move by less than a tenth of its width from seed to
-seed.
+"""Resamples of the bootstrap.
+
+The ends of a 95 % interval then move by less than a tenth of its width from seed to seed.
 """
 _MAD_TO_SIGMA = 1.4826
-"""1 / Phi^-1(3/4): the median absolute deviation of normal values, times this, is their standard
-deviation.
-"""
+"""Standard deviation of normal values over their median absolute deviation: 1 / Phi^-1(3/4)."""
 _DEVIATIONS = 3.0
-"""Robust standard deviations from which on a member stands apart: 1 of 370 normal values does on one side or
-the other.
-"""
+"""Robust standard deviations beyond which a member is an outlier; 1 of 370 normal values lies beyond."""
 
 
 def quantile(samples: Sequence[float], fraction: float) -> float:
-    """Linear interpolation between order statistics; `fraction` from 0 to 1. Raises ValueError without
-    samples.
+    """Return the quantile by linear interpolation between order statistics; `fraction` is from 0 to 1.
+
+    Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("a quantile needs samples")
@@ -44,12 +44,12 @@ def quantile(samples: Sequence[float], fraction: float) -> float:
 
 
 def confidence_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """The two samples between which the median lies with 95 % confidence or more, whatever the distribution.
+    """Return two samples that enclose the median with 95 % confidence or more, for any distribution.
 
     The number of samples below the median is binomial (n, 1/2), which gives the ranks (H. A. David, H. N.
-    Nagaraja, Order Statistics, section 7.1). Fewer than 6 samples cannot give 95 %: there it is the smallest
-    and the largest, and covers the median less often (with 5 in 94 %, with 3 in 75 %, with 1 never). Raises
-    ValueError without samples.
+    Nagaraja, Order Statistics, section 7.1). Fewer than 6 samples cannot give 95 %: then the result is the
+    smallest and the largest sample, which enclose the median less often (5 samples: 94 %, 3 samples: 75 %, 1
+    sample: never). Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("an interval needs samples")
@@ -59,8 +59,9 @@ def confidence_interval(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _lower_rank(count: int) -> int:
-    """The largest 0-based rank r with P(at most r samples below the median) <= 2.5 %; 0 where there is
-    none.
+    """Return the largest rank r from 0 with P(at most r samples below the median) <= 2.5 %.
+
+    0 if there is none.
     """
     if count > _EXACT_UP_TO:
         return max(0, math.floor((count - _Z_95 * math.sqrt(count)) / 2) - 1)
@@ -71,24 +72,23 @@ def _lower_rank(count: int) -> int:
 
 
 class Outlier(NamedTuple):
-    """One of several equals that stands apart."""
+    """A member that differs from its equals."""
 
     name: str
     value: float
     share: float
-    """Of the median: 0.6 is 40 % less."""
+    """Value over the median: 0.6 is 40 % less."""
 
 
 def outliers(
     values: Mapping[str, float], *, worse: Literal["low", "high"], least_difference: float = 0.05
 ) -> tuple[Outlier, ...]:
-    """The members that are worse than their equals, worst first.
+    """Return the members that are worse than their equals, worst first.
 
-    A member counts where it differs from the median of all by more than `least_difference` of it, and by more
-    than three robust standard deviations (median absolute deviation), so that equals which scatter widely
-    accuse nobody. Both are unmoved by the bad members as long as these are fewer than half, from 3 members to
-    any number. Of two that differ nobody can say which is the bad one, and neither where half of them are
-    slow: then nobody is named (see `spread`).
+    A member is worse if it differs from the median of all by more than `least_difference` (a fraction of the
+    median) and by more than three robust standard deviations (from the median absolute deviation), so that no
+    member of a widely scattered group is named. Bad members do not move either limit if they are fewer than
+    half. Of two members that differ neither can be named, nor if half of the members are slow (see `spread`).
     """
     if len(values) < 3:
         return ()
@@ -101,13 +101,11 @@ def outliers(
         for name, value in values.items()
         if sign * (usual - value) > limit
     ]
-    return tuple(sorted(apart, key=lambda one: sign * one.value))
+    return tuple(sorted(apart, key=lambda outlier: sign * outlier.value))
 
 
 def spread(values: Mapping[str, float]) -> float:
-    """Largest minus smallest over the median: how unlike members are that should be equal. 0 for fewer than
-    two.
-    """
+    """Return largest minus smallest value over the median; 0 for fewer than two members."""
     if len(values) < 2:
         return 0.0
     usual = quantile(list(values.values()), 0.5)
@@ -115,30 +113,33 @@ def spread(values: Mapping[str, float]) -> float:
 
 
 class Change(NamedTuple):
-    """What lies between two runs of the same thing."""
+    """The difference between two runs of the same measurement."""
 
     ratio: float
     """Median after over median before."""
     low: float
     high: float
-    """95 % bootstrap interval of the ratio."""
+    """Ends of the 95 % bootstrap interval of the ratio."""
     p_value: float
-    """How often chance alone gives runs that differ as much."""
+    """Probability that chance alone gives runs that differ as much."""
 
     @property
     def is_significant(self) -> bool:
-        """At the 5 % level. Three samples against three never are."""
+        """Return whether the difference is significant at the 5 % level.
+
+        Three samples against three never are.
+        """
         return self.p_value < 0.05
 
 
 def compare(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -> Change:
-    """Whether two sets of positive samples differ, and by how much.
+    """Compare two sets of positive samples.
 
-    The p-value is that of the two-sided Mann-Whitney U test: exact over all arrangements of the ranks, ties
-    included, for up to 40 samples in all, else by the normal approximation with the correction for ties (E.
-    L. Lehmann, Nonparametrics, chapter 1). The interval is the percentile bootstrap of the ratio of medians
-    with a fixed seed, so that one input has one answer. Raises ValueError where a side has no samples or a
-    sample is not a positive number.
+    The p-value is that of the two-sided Mann-Whitney U test: exact over all arrangements of the ranks, with
+    ties, for up to 40 samples in total, otherwise by the normal approximation with the correction for ties
+    (E. L. Lehmann, Nonparametrics, chapter 1). The interval is the percentile bootstrap of the ratio of
+    medians with a fixed seed, so that equal input gives equal output. Raises ValueError if a side has no
+    samples or a sample is not a positive number.
     """
     if not before or not after:
         raise ValueError("a comparison needs samples on both sides")
@@ -150,7 +151,7 @@ def compare(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -
 
 
 def _ratio_interval(before: Sequence[float], after: Sequence[float], seed: int) -> tuple[float, float]:
-    import random  # noqa: PLC0415 - it loads much, and a quick check measures nothing
+    import random  # noqa: PLC0415 - slow to load, and a quick check measures nothing
 
     draw = random.Random(seed)  # noqa: S311 - resampling, no secret
     ratios = [
@@ -160,11 +161,11 @@ def _ratio_interval(before: Sequence[float], after: Sequence[float], seed: int) 
     return quantile(ratios, 0.025), quantile(ratios, 0.975)
 
 
-def _rank_test(one: Sequence[float], other: Sequence[float]) -> float:
-    """Two-sided p-value of the rank sum of `one`."""
-    ranks = _doubled_ranks([*one, *other])
-    observed, count, total = sum(ranks[: len(one)]), len(one), len(ranks)
-    expected = count * (total + 1)  # doubled, as the ranks are
+def _rank_test(first: Sequence[float], other: Sequence[float]) -> float:
+    """Return the two-sided p-value of the rank sum of `first`."""
+    ranks = _doubled_ranks([*first, *other])
+    observed, count, total = sum(ranks[: len(first)]), len(first), len(ranks)
+    expected = count * (total + 1)  # doubled, like the ranks
     distance = abs(observed - expected)
     if distance == 0:
         return 1.0
@@ -172,7 +173,7 @@ def _rank_test(one: Sequence[float], other: Sequence[float]) -> float:
         sums = _sums_of_subsets(ranks, count)
         apart = sum(ways for value, ways in sums.items() if abs(value - expected) >= distance)
         return apart / math.comb(total, count)
-    # The variance of a sum of `count` of these ranks, drawn without putting back; equal ranks are in it.
+    # Variance of the sum of `count` ranks drawn without replacement, corrected for ties.
     variance = (
         count * (total - count) / (total * (total - 1)) * sum((rank - (total + 1)) ** 2 for rank in ranks)
     )
@@ -182,8 +183,9 @@ def _rank_test(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each value from 1, equal values sharing their mean rank: whole numbers all the
-    same.
+    """Return twice the rank of each value from 1.
+
+    Equal values share their mean rank, so doubling avoids fractions.
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0] * len(values)
@@ -199,7 +201,7 @@ def _doubled_ranks(values: Sequence[float]) -> list[int]:
 
 
 def _sums_of_subsets(ranks: Sequence[int], count: int) -> dict[int, int]:
-    """How many subsets of `count` ranks have each sum."""
+    """Return the number of subsets of `count` ranks by their sum."""
     ways: list[dict[int, int]] = [{0: 1}] + [{} for _ in range(count)]
     for rank in ranks:
         for size in range(count, 0, -1):

@@ -1,4 +1,4 @@
-"""How numbers are written: GiB for memory, GB/s for bandwidth, Gb/s for network links, SI elsewhere."""
+"""Write numbers: GiB for memory, GB/s for bandwidth, Gb/s for network links, SI elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ GB = 10**9
 
 
 def gib(size_bytes: float) -> str:
-    """Memory size: `80.0 GiB`, or `512 MiB` below one GiB."""
+    """Return a memory size: `80.0 GiB`, or `512 MiB` below one GiB."""
     if abs(size_bytes) >= GIB:
         return f"{size_bytes / GIB:.1f} GiB"
     if abs(size_bytes) >= MIB:
@@ -20,17 +20,17 @@ def gib(size_bytes: float) -> str:
 
 
 def gb_per_s(bytes_per_s: float) -> str:
-    """Bandwidth: `371.2 GB/s`."""
+    """Return a bandwidth: `371.2 GB/s`."""
     return f"{bytes_per_s / GB:.4g} GB/s"
 
 
 def gbit_per_s(rate_gbps: float) -> str:
-    """Network rate: `400 Gb/s`."""
+    """Return a network rate: `400 Gb/s`."""
     return f"{rate_gbps:g} Gb/s"
 
 
 def si(value: float, unit: str) -> str:
-    """`value` with an SI prefix: `794 TFLOP/s`, `41.2 k tokens/s`."""
+    """Return `value` with an SI prefix: `794 TFLOP/s`, `41.2 k tokens/s`."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}"
@@ -38,7 +38,7 @@ def si(value: float, unit: str) -> str:
 
 
 def count(value: float) -> str:
-    """A large count: `8.03 B`, `137 M`, `512`."""
+    """Return a large count: `8.03 B`, `137 M`, `512`."""
     for factor, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{suffix}"
@@ -46,7 +46,7 @@ def count(value: float) -> str:
 
 
 def duration(duration_s: float) -> str:
-    """`1 h 05 min`, `2 min 05 s`, `3.2 s`, `41 ms`, `12 µs`."""
+    """Return a duration: `1 h 05 min`, `2 min 05 s`, `3.2 s`, `41 ms`, `12 µs`."""
     if duration_s >= 3600:
         return f"{int(duration_s // 3600)} h {int(duration_s % 3600 // 60):02d} min"
     if duration_s >= 60:
@@ -63,12 +63,13 @@ def percent(fraction: float) -> str:
 
 
 _MOST_COUNT = 1e9
-"""Whole numbers below it, such as a micro-batch, are written with all their digits."""
+"""Upper bound of whole numbers, such as a micro-batch, that are written with all digits."""
 
 
 def quantity(value: float, unit: str) -> str:
-    """A measured `value` the way its unit (`flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` ...) is
-    written.
+    """Return a measured value in the notation of its unit.
+
+    Units are `flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` and others.
     """
     match unit:
         case "flop/s":
@@ -93,7 +94,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 GPU`, `2 GPUs`, `3 NVSwitches`."""
+    """Return a number with its noun: `1 GPU`, `2 GPUs`, `3 NVSwitches`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"

@@ -6,7 +6,7 @@ from probes.base.record import Reason, Unknown
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """The leading numbers: `5.15.0-91-generic` is (5, 15, 0); empty where the text starts with none."""
+    """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text starts with none."""
     numbers: list[int] = []
     for part in version.strip().split("."):
         digits = ""
@@ -22,8 +22,9 @@ def numbers_of(version: str) -> tuple[int, ...]:
 
 
 def at_least(version: str, minimum: str) -> bool | Unknown:
-    """Whether `version` is `minimum` or newer; missing parts count as zero. Unknown where `version` is no
-    version.
+    """Return whether `version` is `minimum` or newer; missing parts count as zero.
+
+    Unknown if `version` is not a version.
     """
     have, need = numbers_of(version), numbers_of(minimum)
     if not have:

@@ -1,10 +1,10 @@
-"""Collectives across hosts, and what each pair of hosts and each host reaches.
+"""Measure collectives across hosts, and the bandwidth of each pair of hosts and each host.
 
-Hosts stand in a circle: in each round every host sends to the one so many places on while it receives from
-the one as many places back, so that each link is used alone, at full rate, and n - 1 rounds use all n (n - 1)
-of them. `pair_bandwidth_bytes_per_s` has the subject `node1->node2`, for one direction, with all ranks of the
-host together; `host_bandwidth_bytes_per_s` is the median of a host's pairs in both directions, so that one
-slow link leaves it as it is and a slow host does not.
+Hosts are arranged in a circle: in each round every host sends to the host a fixed number of places ahead and
+receives from the host as many places behind, so that each link is used alone at full rate, and n - 1 rounds
+cover all n (n - 1) links. `pair_bandwidth_bytes_per_s` has the subject `node1->node2` for one direction, with
+all ranks of the host together. `host_bandwidth_bytes_per_s` is the median over a host's pairs in both
+directions: one slow link does not change this figure, a slow host does.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 PAIR_METRIC = "pair_bandwidth_bytes_per_s"
 _COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
-"""What data parallelism, sharding and experts use across hosts."""
+"""Collectives of data parallelism, sharding and experts across hosts."""
 _SIZES = {
     ("cuda", "quick"): (MIB, 64 * MIB, GIB),
     ("cuda", "full"): (KIB, 32 * KIB, MIB, 16 * MIB, 256 * MIB, GIB, 8 * GIB),
     ("cpu", "quick"): (KIB, MIB, 16 * MIB),
     ("cpu", "full"): (KIB, 32 * KIB, MIB, 16 * MIB, 64 * MIB),
 }
-"""Below 1 GiB a fabric of 400 Gb/s is not saturated."""
+"""Message sizes. A fabric of 400 Gb/s is not saturated below 1 GiB."""
 _PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
 _PAIR_S = {"cuda": 0.5, "cpu": 0.5}
-"""For one round of pairs."""
+"""Seconds for a round of pairs."""
 _MOST_ROUNDS = 63
-"""Of larger clusters only so many places on, for time."""
+"""Most distances in the circle that are measured, to limit the time on large clusters."""
 _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request over the ranks of all hosts; none on a single host."""
+    """Return one request over the ranks of all hosts; none on a single host."""
     if len(context.hosts) < 2:
         return ()
     ranks = len(context.hosts) * context.ranks_per_node
@@ -47,7 +47,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def pairs_request(context: BenchContext, hosts: tuple[str, ...]) -> BenchRequest:
-    """The pairs of some of the hosts alone, each of them: what the search for a slow one asks."""
+    """Return the request for all pairs of some hosts, which the search for a slow host uses."""
     pairs = pair_cases(len(hosts), context.device, most_rounds=len(hosts))
     return _request(_on_hosts(context, hosts), pairs, max(1, len(pairs)) * _PAIR_S[context.device])
 
@@ -75,7 +75,7 @@ def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) ->
 
 
 def pair_cases(hosts: int, device: str, *, most_rounds: int = _MOST_ROUNDS) -> tuple[Case, ...]:
-    """One case per distance in the circle."""
+    """Return one case per distance in the circle."""
     return tuple(
         {"distance": distance, "bytes": _PAIR_BYTES[device]}
         for distance in range(1, min(hosts, most_rounds + 1))
@@ -83,30 +83,30 @@ def pair_cases(hosts: int, device: str, *, most_rounds: int = _MOST_ROUNDS) -> t
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """What the collectives, the pairs and the hosts reach, as far as all ranks answered."""
+    """Return the rates of collectives, pairs and hosts, if all ranks answered."""
     identity: dict[str, Parameter] = {"nodes": len(request.hosts)}
-    found = collective_measurements(request, lines_by_rank, identity)
+    collectives = collective_measurements(request, lines_by_rank, identity)
     pairs = pair_measurements(request, lines_by_rank)
-    return (found + pairs + _host_measurements(request, pairs)) or failure_of(request, lines_by_rank)
+    return (collectives + pairs + _host_measurements(request, pairs)) or failure_of(request, lines_by_rank)
 
 
 def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, str]:
-    """The host of each rank, as the rank itself told it: a scheduler may order hosts in its own way."""
-    found = {}
+    """Return the host of each rank as the rank reported it: a scheduler may order hosts differently."""
+    names = {}
     for rank, lines in lines_by_rank.items():
         start = start_of(lines)
         if start is not None:
-            found[rank] = str(
+            names[rank] = str(
                 start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node]
             )
-    return found
+    return names
 
 
 def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
-    """One per direction of each pair. A sample takes as long as the slowest rank of the pair.
+    """Return one measurement per direction of each pair. A sample lasts as long as the pair's slowest rank.
 
-    A rank's duration is that of receiving where gloo sends. NCCL's kernel also ends with what this rank sends
-    meanwhile, to a third; the pair itself took no longer than either of its ends.
+    With gloo, the receiver's duration counts. NCCL's kernel on a rank also waits for its simultaneous send to
+    a third rank, so the smaller duration of both ends counts.
     """
     names = host_names(request, lines_by_rank)
     start = start_of(lines_by_rank.get(0, ()))
@@ -127,15 +127,15 @@ def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tupl
             continue
         for host in range(len(request.hosts)):
             other = (host + int(case["distance"])) % len(request.hosts)
-            of_ranks = []
+            rank_durations_s = []
             for local in range(width):
                 sender, receiver = times[host * width + local], times[other * width + local]
-                of_ranks.append(
+                rank_durations_s.append(
                     receiver
                     if request.backend == "gloo"
                     else tuple(map(min, zip(sender, receiver, strict=False)))
                 )
-            durations_s = tuple(map(max, zip(*of_ranks, strict=False)))
+            durations_s = tuple(map(max, zip(*rank_durations_s, strict=False)))
             subject = f"{names[host * width]}->{names[other * width]}"
             measurements.append(_rate(request, start, subject, float(case["bytes"]) * width, durations_s))
     return tuple(measurements)
@@ -154,26 +154,28 @@ def _rate(
 
 
 def ends_of(pair: Measurement) -> tuple[str, str]:
-    """The host that sent and the one that received."""
+    """Return the sending and the receiving host."""
     sender, _, receiver = pair.subject.partition("->")
     return sender, receiver
 
 
 def _host_measurements(request: BenchRequest, pairs: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
     hosts = list(dict.fromkeys(host for pair in pairs for host in ends_of(pair)))
-    found = []
+    measurements = []
     for host in hosts:
-        own = [pair for pair in pairs if host in ends_of(pair)]
-        samples = tuple(quantile(rates, 0.5) for rates in zip(*(pair.samples for pair in own), strict=False))
-        found.append(
+        pairs_of_host = [pair for pair in pairs if host in ends_of(pair)]
+        samples = tuple(
+            quantile(rates, 0.5) for rates in zip(*(pair.samples for pair in pairs_of_host), strict=False)
+        )
+        measurements.append(
             Measurement(
                 bench_id=request.bench_id,
                 subject=host,
                 metric="host_bandwidth_bytes_per_s",
                 unit="byte/s",
                 samples=samples,
-                parameters=own[0].parameters,
-                conditions=own[0].conditions,
+                parameters=pairs_of_host[0].parameters,
+                conditions=pairs_of_host[0].conditions,
             )
         )
-    return tuple(found)
+    return tuple(measurements)

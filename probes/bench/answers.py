@@ -1,4 +1,4 @@
-"""What all benchmarks do with an answer: find the samples, name the subject, say what went wrong."""
+"""Evaluate workers' answers: samples, subjects and failures, for all benchmarks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
 
 
 def rank_subject(request: BenchRequest, start: StartLine, rank: int) -> str:
-    """What a rank measures alone: `GPU3`, by the UUID that the driver gives, or `CPU rank 1`."""
+    """Return the device that a rank measures: `GPU3`, matched by the driver's UUID, or `CPU rank 1`."""
     return request.subjects.get(start.uuid) or (
         f"GPU{rank}" if request.device == "cuda" else f"CPU rank {rank}"
     )
 
 
 def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator[SampleLine]:
-    """The sample lines that answer a case of the request and hold durations that a clock can give."""
+    """Yield the sample lines that answer a case of the request with durations that a clock can give."""
     for line in lines:
         if not isinstance(line, SampleLine) or line.case not in request.cases or not line.durations_s:
             continue
@@ -36,8 +36,9 @@ def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator
 def per_rank(
     request: BenchRequest, lines_by_rank: LinesByRank, metric: str, unit: str, work: Callable[[Case], float]
 ) -> tuple[Measurement, ...] | BenchFailure:
-    """One rate per rank and case: `work` of the case (flop, bytes) per second. For benchmarks in which ranks
-    work alone.
+    """Return one rate per rank and case, for benchmarks whose ranks work alone.
+
+    `work` returns the work of a case (flop, bytes); the rate is work per second.
     """
     measurements = []
     for rank, lines in sorted(lines_by_rank.items()):
@@ -56,9 +57,10 @@ def per_rank(
 def slowest_rank(
     request: BenchRequest, lines_by_rank: LinesByRank
 ) -> Iterator[tuple[StartLine, Case, tuple[float, ...], dict[str, float]]]:
-    """Each case that all ranks answered: the first rank's start, the case, the slowest rank's duration of
-    each sample, and the largest of each figure over ranks. For benchmarks in which the ranks wait for each
-    other.
+    """Yield each case that all ranks answered, for benchmarks whose ranks wait for each other.
+
+    The values are the first rank's start, the case, the slowest rank's duration of each sample, and the
+    largest value of each figure over the ranks.
     """
     start = start_of(lines_by_rank.get(0, ()))
     if start is None or len(lines_by_rank) < request.ranks:
@@ -90,7 +92,7 @@ def measurement(
     samples: tuple[float, ...],
     subject: str = "",
 ) -> Measurement:
-    """One figure of the request (by default of all its ranks), with what the worker saw around it."""
+    """Return a measurement of the request (by default of all its ranks) with the worker's conditions."""
     return Measurement(
         bench_id=request.bench_id,
         subject=subject or request.subject,
@@ -103,12 +105,12 @@ def measurement(
 
 
 def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str, Parameter]:
-    """How the timing of the measurement's case went, the largest of each figure over ranks; nothing where it
-    is of no one case.
+    """Return how the timing of the measurement's case went, as the largest of each figure over ranks.
 
-    `warmup_calls` and `calls_per_sample`; `interval_half_width`, of the 95 % confidence interval of the
-    median as a fraction of it; `budget_spent`, true where the time ended before the interval was narrow;
-    `unsettled`, true where the durations rose or fell all the time.
+    The figures are `warmup_calls` and `calls_per_sample`; `interval_half_width`, the half width of the 95 %
+    confidence interval of the median as a fraction of the median; `budget_spent`, true if the time ended
+    before the interval was narrow; `unsettled`, true if the durations kept rising or falling. Empty if the
+    measurement combines several cases.
     """
     samples = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, SampleLine)]
     figures = [
@@ -127,59 +129,61 @@ def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str,
 
 
 def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
-    """True when every rank wrote its last line."""
-    answered = [any(isinstance(line, DoneLine) for line in lines) for lines in lines_by_rank.values()]
-    return len(answered) >= request.ranks and all(answered)
+    """Return True if every rank wrote its last line."""
+    has_done_line = [any(isinstance(line, DoneLine) for line in lines) for lines in lines_by_rank.values()]
+    return len(has_done_line) >= request.ranks and all(has_done_line)
 
 
 def failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Every failure that the workers told, each once."""
-    return _told(request, lines_by_rank, lambda _: True)
+    """Return every failure that the workers reported, each once."""
+    return _failures_where(request, lines_by_rank, lambda _: True)
 
 
 def case_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Those of single cases, after which the worker went on."""
-    return _told(request, lines_by_rank, lambda line: bool(line.case))
+    """Return the failures of single cases, after which the worker continued."""
+    return _failures_where(request, lines_by_rank, lambda line: bool(line.case))
 
 
 def worker_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Those that ended a worker."""
-    return _told(request, lines_by_rank, lambda line: not line.case)
+    """Return the failures that ended a worker."""
+    return _failures_where(request, lines_by_rank, lambda line: not line.case)
 
 
-def _told(
+def _failures_where(
     request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]
 ) -> tuple[BenchFailure, ...]:
-    told: dict[tuple[str, str], dict[str, None]] = {}
+    subjects_by_failure: dict[tuple[str, str], dict[str, None]] = {}
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)
         for line in lines:
             if isinstance(line, FailureLine) and wanted(line):
                 case = ", ".join(f"{name} {value}" for name, value in line.case.items())
                 message = " ".join((f"{line.message} ({case})" if case else line.message).split())
-                who = _ends_of(line.case) or (rank_subject(request, start, rank) if start is not None else "")
-                told.setdefault((line.kind, message), {})[who] = None
+                reporter = _ends_of(line.case) or (
+                    rank_subject(request, start, rank) if start is not None else ""
+                )
+                subjects_by_failure.setdefault((line.kind, message), {})[reporter] = None
     return tuple(
-        msgspec.structs.replace(request.failure(kind, message), subject=_subject_of(request, tuple(who)))
-        for (kind, message), who in told.items()
+        msgspec.structs.replace(request.failure(kind, message), subject=_subject_of(request, tuple(reporter)))
+        for (kind, message), reporter in subjects_by_failure.items()
     )
 
 
 def _ends_of(case: Case) -> str:
-    """The two that a case is between: `GPU0-GPU1`, whichever of them sends."""
+    """Return the two ends of a case, such as `GPU0-GPU1`, regardless of direction."""
     ends = [str(case[end]) for end in ("from", "to") if end in case]
     return "-".join(sorted(ends, key=lambda name: (len(name), name))) if len(ends) == 2 else ""
 
 
-def _subject_of(request: BenchRequest, who: tuple[str, ...]) -> str:
-    """Those that told it, where it is not all of them."""
-    if not all(who) or len(who) == request.ranks > 1:
+def _subject_of(request: BenchRequest, reporters: tuple[str, ...]) -> str:
+    """Return the reporters of a failure, or the whole request if all ranks reported it."""
+    if not all(reporters) or len(reporters) == request.ranks > 1:
         return request.subject
-    is_named = request.ranks > 1 or "-" in who[0]
-    return fold_names(list(who)) if is_named else request.subject
+    is_named = request.ranks > 1 or "-" in reporters[0]
+    return fold_names(list(reporters)) if is_named else request.subject
 
 
 def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:
-    """Why there is no measurement at all."""
-    told = failures_of(request, lines_by_rank)
-    return told[0] if told else request.failure("incomplete", "the worker ended without a sample")
+    """Return the reason why there is no measurement at all."""
+    failures = failures_of(request, lines_by_rank)
+    return failures[0] if failures else request.failure("incomplete", "the worker ended without a sample")

@@ -1,9 +1,9 @@
-"""Rate of causal attention, forward and backward apart: `attention_flops_per_s`.
+"""Measure causal attention, forward and backward separately: `attention_flops_per_s`.
 
-Forward is 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask leaves
-half of the scores; backward is 2.5 times as many, five products, since flash attention computes the scores
-again (Dao-AILab/flash-attention, benchmarks/benchmark_flash_attention.py). A kernel that computes what the
-mask hides shows a lower rate.
+The forward pass has 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask
+leaves half of the scores. The backward pass has 2.5 times as many, five products, because flash attention
+computes the scores again (Dao-AILab/flash-attention, benchmarks/benchmark_flash_attention.py). A kernel that
+also computes masked scores shows a lower rate.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from probes.base.record import value_or
 from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import answered, on_every_device
+from probes.bench.local import case_answers, on_every_device
 from probes.bench.worker_answers import LinesByRank
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
@@ -22,22 +22,25 @@ _LENGTHS = {
     ("cpu", "quick"): (512, 1024),
     ("cpu", "full"): (512, 1024, 2048),
 }
-"""torch's kernel for CPUs takes larger tiles from 768 tokens on, so one length on each side."""
+"""Sequence lengths.
+
+Torch's CPU kernel uses larger tiles from 768 tokens on, so there is a length on each side.
+"""
 _PASSES = {"forward": 1.0, "backward": 2.5}
-"""Operations over those of the forward pass."""
+"""Operations of each pass relative to the forward pass."""
 _TOKENS = {"cuda": 16384, "cpu": 2048}
-"""Batch times sequence length: flash attention's benchmark keeps 16384 on GPUs."""
+"""Batch times sequence length; flash attention's benchmark uses 16384 on GPUs."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 15.0, ("cpu", "quick"): 2.0, ("cpu", "full"): 15.0}
 _BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 """Processor flags with which torch's bf16 is no slower than its fp32."""
 _HEADS, _HEAD_DIM = 16, 64
-"""Where the model does not say: GPT-2 medium's."""
+"""Heads and head dimension of GPT-2 medium, if the model states none."""
 _KERNELS: dict[float, str] = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
-"""By the value of `torch.nn.attention.SDPBackend`."""
+"""Kernel names by the value of `torch.nn.attention.SDPBackend`."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with the heads of the model, shortest sequence first."""
+    """Return one request with the heads of the model, shortest sequence first."""
     dtype = _dtype(context)
     shape = context.model.shape
     cases: tuple[Case, ...] = tuple(
@@ -57,8 +60,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _dtype(context: BenchContext) -> str:
-    """On GPUs half precision, which the fast kernels need; on CPUs bf16 where they have instructions for
-    it.
+    """Return half precision on GPUs, as fast kernels require.
+
+    On CPUs bf16 if they have instructions for it.
     """
     if context.device == "cuda":
         return "bf16" if context.model.precision == "bf16" else "fp16"
@@ -66,13 +70,13 @@ def _dtype(context: BenchContext) -> str:
 
 
 def cpu_multiplies_bf16(facts: MachineFacts) -> bool:
-    """Whether its processor has instructions for it; False where that is not known."""
+    """Return whether the processor has bf16 instructions; False if unknown."""
     no_flags: tuple[str, ...] = ()
     return bool(_BF16_FLAGS & set(value_or(facts.cpu.flags, no_flags)))
 
 
 def flops(case: Case) -> float:
-    """Operations of one call."""
+    """Return the operations of one call."""
     forward = (
         4.0
         * float(case["batch"])
@@ -85,12 +89,12 @@ def flops(case: Case) -> float:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of every rank and case, with the `kernel` that torch chose for it."""
+    """Return the rate of every rank and case, with the `kernel` that torch chose."""
     measurements = []
-    for found in answered(request, lines_by_rank):
-        kernel = _KERNELS.get(found.sample.figures.get("kernel", -1), "unknown")
-        rates = found.rates(flops(found.case))
+    for answer in case_answers(request, lines_by_rank):
+        kernel = _KERNELS.get(answer.sample.figures.get("kernel", -1), "unknown")
+        rates = answer.rates(flops(answer.case))
         measurements.append(
-            found.measurement("attention_flops_per_s", "flop/s", rates, {**found.case, "kernel": kernel})
+            answer.measurement("attention_flops_per_s", "flop/s", rates, {**answer.case, "kernel": kernel})
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

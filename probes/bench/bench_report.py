@@ -1,7 +1,6 @@
-"""What `rigtune bench` tells to programs: every measurement with its figures, what failed, and what is to be
-said about both.
+"""The JSON result of `rigtune bench`: measurements with statistics, failures, findings and comparisons.
 
-The JSON of a `BenchReport` also reads as a `MeasurementSet`: the figures are derived and ignored there.
+The JSON of a `BenchReport` is also a valid `MeasurementSet`, which ignores the derived statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from probes.judging.findings import Finding
 
 
 class MeasurementReport(Measurement, kw_only=True):
-    """A measurement and the figures of its samples, in its unit."""
+    """A measurement and the statistics of its samples, in its unit."""
 
     median: float
     p5: float
@@ -25,11 +24,11 @@ class MeasurementReport(Measurement, kw_only=True):
     """5th and 95th percentile, by linear interpolation between the sorted samples."""
     interval_low: float
     interval_high: float
-    """Confidence interval of the median, of 95 % from 6 samples on; smallest and largest of fewer."""
+    """Ends of the 95 % interval of the median; with fewer than 6 samples the smallest and largest sample."""
 
 
 class BenchReport(Record, kw_only=True):
-    """One run of the benchmarks."""
+    """The result of one run of the benchmarks."""
 
     schema_version: int = SCHEMA_VERSION
     suite: str = "quick"
@@ -42,11 +41,11 @@ class BenchReport(Record, kw_only=True):
     findings: tuple[Finding, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     collective_fits: tuple[Fit, ...] = ()
-    """What each collective costs by its size."""
+    """Time of each collective as a function of its size."""
 
 
 def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> BenchReport:
-    """The report of a run and, where it was judged, of what it compares to."""
+    """Return the report of a run with its findings and comparisons, if it was judged."""
     judged = Judgement() if judgement is None else judgement
     return BenchReport(
         suite=measured.suite,

@@ -1,9 +1,8 @@
-"""Collectives over the local ranks by size, and `rank_compute_s`: how long the same work takes each rank by
-itself.
+"""Measure collectives over the local ranks by size, and `rank_compute_s`, the same work on each rank alone.
 
-A collective waits for its slowest rank, so its own time never tells which that is. The ranks' own work does:
-one product of small matrices, started on all ranks together and timed by each. Ranks are equals, so one that
-takes longer is a straggler.
+A collective waits for its slowest rank, so its time does not reveal that rank. The ranks' own work does: a
+product of small matrices, started on all ranks together and timed by each. All ranks are equal, so a rank
+that takes longer is a straggler.
 """
 
 from __future__ import annotations
@@ -21,21 +20,26 @@ _LARGEST_BYTES = {
     ("cpu", "quick"): 64 * MIB,
     ("cpu", "full"): 256 * MIB,
 }
-"""NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB. Workers skip what does
-not fit.
+"""Largest messages; workers skip sizes that do not fit.
+
+NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB.
 """
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
 _SPARSE_GROWTH = 64
-"""For all but all-reduce in the quick suite: three or four sizes still tell latency from bandwidth."""
+"""Growth of sizes for all but all-reduce in the quick suite.
+
+Three or four sizes are enough to separate latency from bandwidth.
+"""
 _WORK_SIZE = {"cuda": 1024, "cpu": 256}
-"""Rows and columns of the ranks' own work: about a tenth of a millisecond on a GPU, a millisecond on a CPU
-core.
+"""Rows and columns of the ranks' own work.
+
+The work lasts about 0.1 ms on a GPU and 1 ms on a CPU core.
 """
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request; none where there is a single rank, and so nothing to exchange."""
+    """Return one request; none for a single rank, which has no partner."""
     if context.ranks_per_node < 2:
         return ()
     largest = _LARGEST_BYTES[context.device, context.suite]
@@ -58,15 +62,16 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def own_work(device: str) -> Case:
-    """What each rank does by itself. On CPUs a rank stays on its own share of them meanwhile, so that a busy
-    core shows.
+    """Return the case of each rank's own work.
+
+    On CPUs a rank stays on its own share of the cores meanwhile, so that a busy core shows.
     """
     size = _WORK_SIZE[device]
     return {"work": "gemm", "dtype": "fp32", "m": size, "n": size, "k": size, "pinned": device == "cpu"}
 
 
 def _sizes(largest: int, growth: int) -> tuple[int, ...]:
-    """From 1 KiB to `largest`, which is always among them."""
+    """Return sizes from 1 KiB to `largest`, both included."""
     sizes = [KIB]
     while sizes[-1] * growth < largest:
         sizes.append(sizes[-1] * growth)
@@ -74,13 +79,13 @@ def _sizes(largest: int, growth: int) -> tuple[int, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The ranks' own work, then time and bandwidths of every collective and size that all ranks finished."""
-    found = rank_work(request, lines_by_rank) + collective_measurements(request, lines_by_rank)
-    return found or failure_of(request, lines_by_rank)
+    """Return the ranks' own work, then every collective and size that all ranks finished."""
+    measurements = rank_work(request, lines_by_rank) + collective_measurements(request, lines_by_rank)
+    return measurements or failure_of(request, lines_by_rank)
 
 
 def rank_work(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
-    """`rank_compute_s` of each rank: measurements that differ in their subject alone."""
+    """Return `rank_compute_s` of each rank: measurements that differ only in their subject."""
     measurements: list[Measurement] = []
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)

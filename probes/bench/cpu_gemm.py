@@ -1,5 +1,6 @@
-"""Matrix multiplication rate of the CPUs beside GPUs: `gemm_flops_per_s` of each NUMA node. Without GPUs,
-gemm itself tells.
+"""Measure matrix multiplication on the CPUs beside GPUs: `gemm_flops_per_s` of each NUMA node.
+
+The benchmark `gemm` measures the CPUs of machines without GPUs.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _SIZES = (1024, 2048, 4096)
-"""Ascending, so that the small ones tell whether the large ones are affordable."""
+"""Sizes in ascending order, so that the small products show whether the large ones are affordable."""
 _DTYPES = ("fp32", "bf16")
 _BUDGET_S = {"quick": 5.0, "full": 10.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request of one rank, the nodes one after the other; none without GPUs."""
+    """Return one request of one rank that measures the nodes in turn; none without GPUs."""
     if context.device != "cuda":
         return ()
     return (
@@ -41,7 +42,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of every node and case, with 2 m n k floating-point operations per product."""
+    """Return the rate of every node and case, with 2 m n k floating-point operations per product."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     if start is None:
@@ -50,7 +51,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     for sample in samples_of(request, lines):
         case = sample.case
         flops = 2.0 * float(case["m"]) * float(case["n"]) * float(case["k"])
-        # The node is the subject, so that equal nodes compare.
+        # The node is the subject and not a parameter, so that equal nodes are compared.
         parameters: dict[str, Parameter] = {
             name: value for name, value in case.items() if name != "numa_node"
         }

@@ -1,7 +1,6 @@
-"""How many DataLoader workers to start: `batch_rate_per_s` of one rank by their number, and
-`recommended_workers`.
+"""Measure how many DataLoader workers to start: `batch_rate_per_s` per rank, and `recommended_workers`.
 
-All local ranks load at the same time, and a batch counts as delivered when the slowest has it, because the
+All local ranks load at the same time. A batch counts as delivered when the slowest rank has it, because the
 step waits for it.
 """
 
@@ -18,13 +17,13 @@ from probes.facts.measurements import BenchFailure, Measurement
 
 _BATCH_SIZE = 32
 _GOOD = 0.95
-"""Of the best rate: more workers than that takes cost memory and start-up time for nothing."""
+"""Share of the best rate that is good enough; more workers only cost memory and start-up time."""
 _MOST_WORKERS = 64
 _BUDGET_S = {"quick": 15.0, "full": 40.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request: 0, 1, 2, 4 ... workers per rank, up to this rank's share of the CPUs."""
+    """Return one request with 0, 1, 2, 4 ... workers per rank, up to this rank's share of the CPUs."""
     settings = context.settings
     return (
         BenchRequest(
@@ -49,13 +48,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _worker_counts(cpus: int) -> list[int]:
-    """None, powers of two, and all CPUs."""
+    """Return zero, powers of two, and the number of CPUs."""
     most = min(max(1, cpus), _MOST_WORKERS)
     return sorted({0, most, *(2**power for power in range(most.bit_length()))})
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of each number of workers, and the fewest workers within 5 % of the best."""
+    """Return the rate of each number of workers, and the fewest workers within 5 % of the best."""
     measurements: list[Measurement] = []
     parameters = {"world_size": request.ranks, "data_path": request.settings["data_path"]}
     rates: dict[int, float] = {}
@@ -69,7 +68,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         )
     if not measurements:
         return failure_of(request, lines_by_rank)
-    # Without workers the training step waits while its process loads, so that is no choice, however fast.
+    # Zero workers are never recommended, however fast: the training step would wait for its own loading.
     rates.pop(0, None)
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))

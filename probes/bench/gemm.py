@@ -1,8 +1,7 @@
-"""Matrix multiplication rate by dtype and shape: `gemm_flops_per_s` with 2 m n k floating-point operations
-per product.
+"""Measure matrix multiplication by dtype and shape: `gemm_flops_per_s`, 2 m n k operations per product.
 
-The best achievable rate of a dtype is the largest median over shapes; the square products give the curve of
-the rate by size.
+The best achievable rate of a dtype is the largest median over shapes. The square products give the rate by
+size.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _DTYPES = {"cuda": ("fp32", "tf32", "bf16", "fp16", "fp8"), "cpu": ("fp32", "bf16")}
-"""No fp16 on CPUs: without instructions for it one product takes minutes. A GPU without one of the types
-skips it.
+"""Types by device; a GPU without one of them skips it.
+
+CPUs have no fp16: without instructions for it one product takes minutes.
 """
 _SQUARES = {
     ("cuda", "quick"): (2048, 4096, 8192),
@@ -27,21 +27,21 @@ _SQUARES = {
     ("cpu", "quick"): (256, 1024, 2048),
     ("cpu", "full"): (64, 128, 256, 512, 1024, 2048, 4096),
 }
-"""Ascending, so that the small ones tell whether the large ones are affordable. 8192 is what the field
-screens GPUs with (AMD PRM's gate, mamf-finder).
+"""Sizes in ascending order, so that the small products show whether the large ones are affordable.
+
+The field screens GPUs with 8192 (AMD PRM's gate, mamf-finder).
 """
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 45.0, ("cpu", "quick"): 7.0, ("cpu", "full"): 40.0}
 _SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length")
 
 Shape = tuple[int, int, int]
-"""m, n, k."""
+"""The sizes m, n, k of a product."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with the squares, the model's products and those of the settings, in every dtype.
+    """Return one request with the squares, the model's products and those of the settings, in every dtype.
 
-    The quick suite has the model's products in the precision that it trains in, and all others in every
-    dtype.
+    The quick suite measures the model's products only in the precision of the training.
     """
     squares = [(size, size, size) for size in _SQUARES[context.device, context.suite]]
     model = list(model_products(context))
@@ -65,10 +65,10 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def model_products(context: BenchContext) -> Iterator[Shape]:
-    """The products of one layer and of the head, forward, for the tokens of the largest micro-batch, of the
-    user's model or else the reference model.
+    """Yield the forward products of a layer and of the head, for the tokens of the largest micro-batch.
 
-    In the order of the layer: queries, keys and values as one, attention's output, up (or gate), down, head.
+    The model is the user's or else the reference. The order is that of the layer: queries, keys and values as
+    one, attention output, up (or gate), down, head.
     """
     shape = context.settings.model or context.model.shape
     if not all(isinstance(shape.get(name), int) for name in _SIZES):
@@ -93,20 +93,20 @@ def _flops(shape: Shape) -> float:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of every rank and case; the condition `asked` tells those that the user wanted to see."""
-    found = per_rank(
+    """Return the rate of every rank and case; the condition `asked` marks the shapes of the user."""
+    measurements = per_rank(
         request,
         lines_by_rank,
         "gemm_flops_per_s",
         "flop/s",
         lambda case: _flops((int(case["m"]), int(case["n"]), int(case["k"]))),
     )
-    if isinstance(found, BenchFailure):
-        return found
+    if isinstance(measurements, BenchFailure):
+        return measurements
     asked = str(request.settings.get("asked", "")).split()
     return tuple(
-        msgspec.structs.replace(one, conditions={**one.conditions, "asked": True})
-        if "x".join(str(one.parameters[side]) for side in "mnk") in asked
-        else one
-        for one in found
+        msgspec.structs.replace(row, conditions={**row.conditions, "asked": True})
+        if "x".join(str(row.parameters[side]) for side in "mnk") in asked
+        else row
+        for row in measurements
     )

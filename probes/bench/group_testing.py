@@ -1,13 +1,12 @@
-"""The search for slow hosts by group testing: which groups to measure next, and what their results say.
+"""Search slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
-A group is slow when one of its hosts is, or one of the links between its hosts. Good hosts are many, so
-groups are measured instead of pairs: about the square root of the number of hosts at first, then halves of
-the slow ones, and in the end single suspects, each beside two partners that were fast elsewhere. Whatever is
-fast together is joined at last, which shows links that are slow between good hosts; those are found by
-halving both sides.
-
-Disjoint groups do not disturb each other and are measured at once. Method after NVIDIA's cluster validation
-as sections of the field describe it (screen, bisect, confirm with a known-good partner) and the generalised
+A group is slow if a host or a link between its hosts is slow. Most hosts are good, so groups are measured
+instead of pairs: first about as many as the square root of the number of hosts, then halves of the slow
+groups, finally single suspects, each with two partners that were fast elsewhere. Groups that are fast are
+joined at the end, which shows links that are slow between good hosts; those links are located by halving both
+sides.
+Disjoint groups do not disturb each other and are measured at once. The method follows NVIDIA's cluster
+validation as described in the field (screen, bisect, confirm with a known-good partner) and the generalised
 binary splitting of F. K. Hwang, "A method for detecting all defective members in a population by group
 testing", 1972.
 """
@@ -22,44 +21,43 @@ from probes.base.record import Record
 from probes.bench.tournament import rounds
 
 Group = tuple[str, ...]
-"""Hosts that are measured together, in the order in which they were given."""
+"""Hosts that are measured together, in their given order."""
 Link = tuple[str, str]
 
 SLOW_BELOW = 0.75
-"""Of the reference. Below three quarters of its peers a link has lost lanes, a rail or its speed; noise
-seldom takes as much.
+"""Share of the reference below which a group is slow.
+
+Below three quarters of its peers a link has lost lanes, a rail or its speed; noise seldom costs as much.
 """
 REPEATS = 1
-"""How often a slow group is measured again before it counts: one pass of a network benchmark flutters."""
+"""Additional measurements of a slow group before it counts: single network measurements vary."""
 _PARTNERS = 2
-"""A host is slow when it is slow beside this many good ones; beside one alone the link between them may
-be.
-"""
+"""Good partners beside which a host must be slow; with one partner the link between them may be slow."""
 
 
 class SearchResult(Record, kw_only=True):
-    """What the search found."""
+    """The result of the search."""
 
     bad_hosts: Group = ()
-    """Slow beside every good partner."""
+    """Hosts that are slow beside every good partner."""
     bad_links: tuple[Link, ...] = ()
-    """Slow between two hosts that are fast with others."""
+    """Links that are slow between two hosts that are fast with others."""
     unresolved: tuple[Group, ...] = ()
-    """Groups that are slow although no host and no link in them could be told to be."""
+    """Slow groups in which no host and no link could be identified."""
     reference: float = 0.0
-    """The rate that slow is measured against: the best pair of the whole search, or what was expected."""
+    """Rate that defines slow: the best pair of the search, or the expected rate."""
     runs: int = 0
-    """Measurements of a group."""
+    """Number of measurements of a group."""
     rounds: int = 0
-    """Disjoint groups run at once; this is how often one had to wait."""
+    """Number of rounds; disjoint groups run at once."""
 
 
 class Search:
-    """Ask `next_groups`, measure them, `record` each; at the end `next_groups` is empty and `result` stands.
+    """Measure `next_groups` and `record` each, until `next_groups` is empty and `result` is set.
 
-    `hosts` are at least two different names; `expected` is a rate that good hosts are known to reach, 0 where
-    none is known: then the best pair that is seen is the reference, and earlier results are judged anew
-    whenever it rises.
+    `hosts` are at least two different names. `expected` is a rate that good hosts are known to reach, or 0:
+    then the best pair so far is the reference, and earlier results are judged again whenever the reference
+    rises.
     """
 
     def __init__(
@@ -83,17 +81,17 @@ class Search:
 
     @property
     def result(self) -> SearchResult | None:
-        """None as long as groups are to be measured."""
+        """Return the result; None while groups remain to be measured."""
         return self._result
 
     def rates(self) -> dict[Group, float]:
-        """The best rate of every group so far."""
+        """Return the best rate of every group so far."""
         return {group: max(rates) for group, rates in self._rates.items()}
 
     def next_groups(self) -> tuple[Group, ...]:
-        """Disjoint groups that are to be measured at once; none when the search is over."""
-        # The whole search runs again over what is known, so that a risen reference corrects every earlier
-        # step.
+        """Return disjoint groups to be measured at once; none when the search is over."""
+        # The whole search runs again over the known rates, so that a higher reference corrects every
+        # earlier step.
         self._wanted, self._links, self._unresolved = [], [], []
         bad = self._search()
         if bad is not None:
@@ -109,8 +107,9 @@ class Search:
         return tuple(chosen)
 
     def record(self, group: Group, rate: float, *, best: float = 0.0) -> None:
-        """The rate of the slowest pair in `group`, 0 where it gave none; `best` is that of its fastest
-        pair.
+        """Record the rate of the slowest pair in `group` (0 without a result).
+
+        `best` is that of its fastest pair.
         """
         self._rates.setdefault(group, []).append(rate)
         self._reference = max(self._reference, rate, best)
@@ -133,7 +132,7 @@ class Search:
         return tuple(map(self._order.__getitem__, group))
 
     def _slow(self, hosts: Sequence[str]) -> bool | None:
-        """None where the group is to be measured first."""
+        """Return whether a group is slow; None if the group must be measured first."""
         group = self._sorted(hosts)
         rates = self._rates.get(group, [])
         if rates and max(rates) > 0 and max(rates) >= self._slow_below * self._reference:
@@ -145,8 +144,9 @@ class Search:
         return None
 
     def _search(self) -> list[str] | None:
-        """The slow hosts; None where groups are wanted first. Each step goes on in all its branches, to want
-        as much at once.
+        """Return the slow hosts; None if groups must be measured first.
+
+        Each step continues in all branches, to request as many groups as possible at once.
         """
         groups = _screening(self._hosts)
         verdicts = [self._slow(group) for group in groups if len(group) > 1]
@@ -155,16 +155,18 @@ class Search:
         clean = [group for group in groups if len(group) > 1 and not self._slow(group)]
         suspects = [group for group in groups if group not in clean]
         if not clean:
-            found = self._any_fast_pairs()
-            if found is None:
+            fast_pairs = self._any_fast_pairs()
+            if fast_pairs is None:
                 return None
-            if not found:
+            if not fast_pairs:
                 self._unresolved.append(self._hosts)
                 return []
-            clean = found
-            fast = {host for pair in found for host in pair}
+            clean = fast_pairs
+            fast = {host for pair in fast_pairs for host in pair}
             suspects = [
-                rest for group in groups if (rest := tuple(host for host in group if host not in fast))
+                remaining
+                for group in groups
+                if (remaining := tuple(host for host in group if host not in fast))
             ]
         partners = [host for group in clean for host in group]
         bad: list[str] = []
@@ -181,9 +183,7 @@ class Search:
         return bad
 
     def _any_fast_pairs(self) -> list[Group] | None:
-        """The fast pairs of the first round of a tournament that has some; none where every two hosts are
-        slow.
-        """
+        """Return the fast pairs of the first tournament round that has some; none if all pairs are slow."""
         for meeting in rounds(len(self._hosts)):
             matching = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
             verdicts = [self._slow(pair) for pair in matching]
@@ -195,9 +195,7 @@ class Search:
         return []
 
     def _isolate(self, group: Group, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """The slow hosts of a group in which something is slow, and the parts of the rest that are fast
-        together.
-        """
+        """Return the slow hosts of a slow group, and the remaining parts that are fast together."""
         if len(group) == 1:
             return self._confirm(group[0], partners)
         bad: list[str] = []
@@ -214,7 +212,7 @@ class Search:
         return None if pending else (bad, clean)
 
     def _confirm(self, host: str, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """Measure one suspect beside good partners, other ones than its neighbours get."""
+        """Measure one suspect beside good partners, which differ from those of its neighbours."""
         first = self._order[host]
         for number in range(min(_PARTNERS, len(partners))):
             slow = self._slow((host, partners[(first + number) % len(partners)]))
@@ -225,7 +223,7 @@ class Search:
         return [host], []
 
     def _join(self, clean: list[Group]) -> bool:
-        """Find the links that are slow between good hosts; False where groups are wanted first."""
+        """Locate slow links between good hosts; return False if groups must be measured first."""
         aside: list[str] = []
         joined = self._merge(clean, aside)
         if joined is None:
@@ -247,9 +245,7 @@ class Search:
         return (host, other) in self._links or (other, host) in self._links
 
     def _merge(self, clean: Sequence[Group], aside: list[str]) -> Group | None:
-        """All hosts of `clean` that are fast together; one end of every slow link between them is put
-        `aside`.
-        """
+        """Return all hosts of `clean` that are fast together; one end of each slow link is put `aside`."""
         if len(clean) == 1:
             return clean[0]
         whole = [host for group in clean for host in group]
@@ -275,8 +271,9 @@ class Search:
         return tuple(host for host in (*left, *right) if host not in dropped)
 
     def _between(self, left: Group, right: Group) -> bool:
-        """Find the slow links from `left` to `right`, each fast within and slow together; False where groups
-        are wanted first.
+        """Locate slow links from `left` to `right`; return False if groups must be measured first.
+
+        Each side is fast within itself, and both are slow together.
         """
         if len(left) == len(right) == 1:
             if not self._is_bad(left[0], right[0]):
@@ -295,13 +292,14 @@ class Search:
 
 
 def pairs_of(hosts: int) -> int:
-    """How many runs it takes to measure all pairs."""
+    """Return the number of measurements for all pairs."""
     return hosts * (hosts - 1) // 2
 
 
 def _screening(hosts: Group) -> list[Group]:
-    """Groups of about equal size: the square root of the number of hosts, at least two. Of three hosts one
-    stays alone.
+    """Return groups of about equal size: the square root of the number of hosts, at least two.
+
+    One of three hosts remains alone.
     """
     if len(hosts) <= 3:
         return [hosts[:2], *((host,) for host in hosts[2:])]
@@ -316,7 +314,7 @@ def _halves(group: Group) -> tuple[Group, Group]:
 
 
 def _cover(links: Sequence[Link]) -> list[str]:
-    """Hosts without which none of `links` is left: again and again the one with the most."""
+    """Return hosts that cover all `links`: repeatedly the host with the most links."""
     left, chosen = list(links), []
     while left:
         ends = [host for link in left for host in link]

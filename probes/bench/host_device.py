@@ -1,9 +1,9 @@
-"""Copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock, NUMA node, and with or
-without the others.
+"""Measure copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock and NUMA node.
 
-Each byte crosses the bus once; of `both` directions at the same time the bytes add up. `near` memory is on
-the GPU's own NUMA node, far memory on the node that the firmware calls most distant from it. The GPU's node
-comes from the facts; where they do not tell it, every node is measured, and the fastest is the near one.
+Each is measured with and without the other GPUs. Each byte crosses the bus once; bytes of `both` simultaneous
+directions add up. `near` memory is on the GPU's own NUMA node, far memory on the node with the largest
+distance according to the firmware. The facts state the GPU's node; otherwise every node is measured, and the
+fastest counts as near.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from probes.base.record import known
 from probes.base.units import MIB
 from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import answered, on_every_device
+from probes.bench.local import case_answers, on_every_device
 from probes.bench.numa_nodes import numa_cpus
 from probes.bench.worker_answers import LinesByRank
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BYTES = 256 * MIB
-"""5 ms at the rate of PCIe 5 x16; sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283,
-H200).
+"""Size of a copy: 5 ms at the rate of PCIe 5 x16.
+
+Sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283, H200).
 """
 _BUDGET_S = {"quick": 3.0, "full": 25.0}
 
 
 Distances = dict[int, int]
-"""To each NUMA node by its number; empty where the firmware states none."""
+"""Distance to each NUMA node by its number; empty if the firmware states none."""
 
 
 class Places(NamedTuple):
-    """The NUMA node of near and far memory of one GPU."""
+    """The NUMA nodes of near and far memory of a GPU."""
 
     near: int
     far: int | None
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request; none without GPUs. The quick suite leaves out far and pageable memory and both directions
-    of one GPU alone.
+    """Return one request; none without GPUs.
+
+    The quick suite omits far and pageable memory and both directions of one GPU alone.
     """
     if context.device != "cuda":
         return ()
@@ -66,9 +68,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _memory(places: Mapping[str, Places], nodes: Mapping[int, Distances], suite: str) -> list[Case]:
-    """Where the host memory lies: near and far where every GPU's place is known, else on each node, else
-    anywhere.
-    """
+    """Return the places of host memory: near and far if every GPU's node is known, else each node or any."""
     if not places:
         return [{"numa_node": number} for number in nodes] or [{}]
     far = suite == "full" and any(place.far is not None for place in places.values())
@@ -80,7 +80,7 @@ def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
     for concurrent in (False, True) if several else (False,):
         for pinned in (True, False) if full else (True,):
             for where in memory:
-                # Pageable copies hold the CPU, so two of one thread are never under way at the same time.
+                # Pageable copies block the CPU, so one thread never runs two of them at the same time.
                 both = pinned and (full or concurrent or not several)
                 for direction in ("host_to_device", "device_to_host", *(("both",) if both else ())):
                     yield {
@@ -97,21 +97,24 @@ def _gpus(context: BenchContext) -> tuple[Gpu, ...]:
 
 
 def _nodes(facts: MachineFacts) -> dict[int, Distances]:
-    """The nodes that have CPUs to write their memory from, by their number."""
-    there = facts.numa_nodes if known(facts.numa_nodes) else ()
+    """Return the distances of the nodes with CPUs, which can write their memory, by node number."""
+    nodes = facts.numa_nodes if known(facts.numa_nodes) else ()
     cpus = numa_cpus(facts)
-    found = {}
-    for node in there:
+    distances = {}
+    for node in nodes:
         if str(node.index) in cpus:
-            to_all = node.distances if known(node.distances) and len(node.distances) == len(there) else ()
-            found[node.index] = {
-                other.index: distance for other, distance in zip(there, to_all, strict=False)
+            to_all = node.distances if known(node.distances) and len(node.distances) == len(nodes) else ()
+            distances[node.index] = {
+                other.index: distance for other, distance in zip(nodes, to_all, strict=False)
             }
-    return found
+    return distances
 
 
 def _places(gpu: Gpu, nodes: dict[int, Distances]) -> Places | None:
-    """None where the GPU's node is not known among several. Of equally far nodes, the first."""
+    """Return the near and far node of a GPU; None if its node is unknown among several.
+
+    The first of equally far nodes counts.
+    """
     if len(nodes) == 1:
         return Places(near=next(iter(nodes)), far=None)
     near = gpu.numa_node
@@ -122,13 +125,13 @@ def _places(gpu: Gpu, nodes: dict[int, Distances]) -> Places | None:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every GPU and case, with the NUMA node that its memory was taken from."""
+    """Return the bandwidth of every GPU and case, with the NUMA node of its memory."""
     measurements = []
-    for found in answered(request, lines_by_rank):
-        rates = found.rates(float(found.case["bytes"]) * (2 if found.case["direction"] == "both" else 1))
-        node = found.sample.figures.get("numa_node")
+    for answer in case_answers(request, lines_by_rank):
+        rates = answer.rates(float(answer.case["bytes"]) * (2 if answer.case["direction"] == "both" else 1))
+        node = answer.sample.figures.get("numa_node")
         where: Case = {} if node is None or not node.is_integer() else {"numa_node": int(node)}
         measurements.append(
-            found.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**found.case, **where})
+            answer.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**answer.case, **where})
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

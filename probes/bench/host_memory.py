@@ -1,8 +1,7 @@
-"""Memory bandwidth by NUMA node: `memory_bandwidth_bytes_per_s` of a node's cores together, from its own
-memory and the others'.
+"""Measure memory bandwidth by NUMA node: `memory_bandwidth_bytes_per_s` of a node's cores together.
 
-Bytes are counted as STREAM counts them: a copy reads and writes each byte, a triad reads two arrays and
-writes one; that caches may read what is to be written is left out.
+The cores use the memory of their own node and of the others. Bytes are counted like in STREAM: a copy reads
+and writes each byte, a triad reads two arrays and writes one. Reads by caches before a write are not counted.
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ _ARRAYS = {"copy": 2, "triad": 3}
 """Arrays that one pass reads or writes (www.cs.virginia.edu/stream/ref.html, counting)."""
 _CASE_S = {"quick": 1.2, "full": 1.5}
 _PLACE_S = 0.5
-"""For the first touch of a node's memory."""
+"""Seconds for the first touch of a node's memory."""
 _MOST_S = {"quick": 4.0, "full": 15.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request of one rank: the nodes one after the other, ordered by the memory, which is placed once per
-    node.
+    """Return one request of one rank.
+
+    The nodes in turn, ordered by memory, which is allocated once per node.
     """
     nodes = node_indices(context.facts)
     cases: list[Case] = []
@@ -49,22 +49,20 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _case(facts: MachineFacts, node: int, memory_node: int) -> Case:
-    """A copy, with the distance that the firmware states: nodes of one socket are nearer to each other than
-    to the other's.
-    """
+    """Return a copy with the distance that the firmware states; nodes of one socket are nearer."""
     case: Case = {"operation": "copy", "numa_node": node, "memory_node": memory_node}
     distance = distance_between(facts, node, memory_node)
     return case if distance is None else {**case, "distance": distance}
 
 
 def _subject(case: Case) -> str:
-    """`NUMA node 0` for its own memory, `NUMA node 0-NUMA node 1` for what its cores do with another's."""
+    """Return `NUMA node 0` for its own memory, or `NUMA node 0-NUMA node 1` for memory of another node."""
     names = [f"NUMA node {case[end]}" for end in ("numa_node", "memory_node")]
     return "-".join(dict.fromkeys(names))
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every pair of cores and memory, and operation."""
+    """Return the bandwidth of every operation and pair of cores and memory."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     if start is None:

@@ -1,21 +1,21 @@
-"""All-reduce over one layer between the GPUs alone, and over all: which of them is slow
-(`probes.compare.slow_layers` says so).
+"""Measure all-reduce over each layer between the GPUs alone, and over all: `slow_layers` names the slow one.
 
-Each layer is a start of its own, because NCCL reads its variables once. What they do (NCCL user guide,
+Each layer needs its own start, because NCCL reads its variables once. Their effects (NCCL user guide,
 Environment Variables):
 
-    NCCL_P2P_LEVEL=NVL     GPUs read and write each other over NVLink only; before 2.3.4 there is no such variable
-    NCCL_P2P_DISABLE=1     not at all, neither over NVLink nor over PCIe. Only digits count: `true` reads as 0
-    NCCL_SHM_DISABLE=1     no traffic through the host's memory: it goes to the NICs, also within a node
-    NCCL_NVLS_ENABLE=0     no NVLink SHARP, which is a transport of its own (2.17 and newer; ignored before)
-    NCCL_MNNVL_ENABLE=0    no NVLink between trays (2.21 and newer)
-    NCCL_PXN_DISABLE=1     no way to a NIC over NVLink and another GPU (2.12 and newer)
-    NCCL_NET=Socket        no RDMA device is opened (2.10 and newer), so none can carry what is to stay within the node
-    NCCL_NET_DISABLE_INTRA=1  no NIC within the node, which NCCL otherwise prefers to the host's memory where it takes the NIC to
-                           be the faster; 0, the default, has to be said where a site's nccl.conf says 1 (src/graph/paths.cc)
+    NCCL_P2P_LEVEL=NVL        GPUs access each other over NVLink only (2.3.4 and newer)
+    NCCL_P2P_DISABLE=1        no such access, neither over NVLink nor over PCIe; `true` reads as 0
+    NCCL_SHM_DISABLE=1        no traffic through the host's memory; NICs are used, also within a node
+    NCCL_NVLS_ENABLE=0        no NVLink SHARP, which is a separate transport (2.17 and newer; ignored before)
+    NCCL_MNNVL_ENABLE=0       no NVLink between trays (2.21 and newer)
+    NCCL_PXN_DISABLE=1        no path to a NIC over NVLink and another GPU (2.12 and newer)
+    NCCL_NET=Socket           no RDMA device is opened (2.10 and newer), so none carries traffic within a node
+    NCCL_NET_DISABLE_INTRA=1  no NIC within the node, which NCCL otherwise prefers to the host's memory if it
+                              estimates the NIC to be faster; the default 0 must be set explicitly if a
+                              site's nccl.conf sets 1 (src/graph/paths.cc)
 
-A variable that is misspelt, overruled or unknown to a version is ignored without a word, so NCCL's own log is
-read for what it used. A layer that was not the only one is a failure, not a number.
+NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the transports
+that it used. If other transports than those of the layer were used, the result is a failure, not a number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from probes.judging.rails import is_down, is_up
 from probes.parsers.tools.nccl_transports import transports
 
 LOG_PREFIX = "nccl-debug"
-"""Of the files in the work folder that NCCL writes, one per process; the worker reads its own."""
+"""Prefix of the files that NCCL writes into the work folder, one per process; each worker reads its own."""
 _LOG = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS",
@@ -66,12 +66,12 @@ _TITLES: dict[Layer, str] = {
     "nic": "all-reduce over the NICs alone",
 }
 _SIZES = (64 * MIB, GIB)
-"""Large ones only: a layer's bandwidth is in question, not its latency."""
+"""Large messages only: the bandwidth of a layer matters here, not its latency."""
 _BUDGET_S = 4.0
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request for each layer that this machine has; none without several GPUs."""
+    """Return one request for each layer of this machine; none for a single GPU."""
     if context.device != "cuda" or context.ranks_per_node < 2:
         return ()
     missing = layers_left_out(context.facts)
@@ -97,7 +97,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
-    """The layers that this machine has not, or that its facts do not show, each with the reason."""
+    """Return the layers that this machine lacks, or that its facts do not show, each with the reason."""
     missing: dict[Layer, str] = {}
     kinds = [link.kind for link in facts.links if _joins_gpus(link.a, link.b)] if known(facts.links) else []
     if not kinds or not all(known(kind) for kind in kinds):
@@ -125,13 +125,13 @@ def _joins_gpus(a: str, b: str) -> bool:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Bandwidths with the layer as parameter `layers`, and as condition `transports` what NCCL said it used.
+    """Return bandwidths with the parameter `layers` and the condition `transports`, which NCCL's log states.
 
-    A failure where NCCL used something else beside the layer.
+    A failure if NCCL used another transport beside the layer.
     """
     layer: Layer = next((name for name in LAYERS if name == request.settings.get("layers")), "all")
-    found = collective_measurements(request, lines_by_rank, {"layers": layer})
-    if not found:
+    measurements = collective_measurements(request, lines_by_rank, {"layers": layer})
+    if not measurements:
         return failure_of(request, lines_by_rank)
     used = transports("\n".join(_log_lines(lines_by_rank)))
     others = not_isolated(layer, used)
@@ -139,14 +139,16 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         switches = ", ".join(f"{name}={value}" for name, value in _ENVIRONMENT[layer].items())
         message = f"{request.title}: NCCL did not stay there and used {others}, although {switches} was set"
         return request.failure("unsupported", message)
-    told: dict[str, Parameter] = {"transports": ", ".join(used) or "not told"}
+    conditions: dict[str, Parameter] = {"transports": ", ".join(used) or "unknown"}
     left_out = request.settings.get("left_out")
     if left_out:
-        told["layers_left_out"] = left_out
-    return tuple(msgspec.structs.replace(one, conditions={**one.conditions, **told}) for one in found)
+        conditions["layers_left_out"] = left_out
+    return tuple(
+        msgspec.structs.replace(row, conditions={**row.conditions, **conditions}) for row in measurements
+    )
 
 
 def _log_lines(lines_by_rank: LinesByRank) -> list[str]:
-    """What the workers picked out of NCCL's log files, of all ranks."""
+    """Return the lines of NCCL's log files that the workers of all ranks selected."""
     ends = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, DoneLine)]
     return [str(end.conditions.get("nccl_log", "")) for end in ends]

@@ -1,11 +1,10 @@
-"""What a collective costs by its size: t(bytes) = latency + bytes / bandwidth, fitted to measurements.
+"""Fit the time of a collective by its size: t(bytes) = latency + bytes / bandwidth.
 
 The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994),
 known as alpha-beta. Libraries change protocol with size (NCCL's LL, LL128 and Simple; gloo's algorithms), and
-latency and bandwidth with it, so two lines are tried as well, one up to some size and one above.
-
-The sum of squared relative errors is minimised, not of absolute ones: times span five orders of magnitude,
-and the largest message alone would else decide everything. Neither latency nor time per byte can be negative.
+latency and bandwidth with it, so two lines are tried as well, one up to some size and one above. The fit
+minimises the sum of squared relative errors: times span five orders of magnitude, and the largest message
+would dominate absolute errors. Neither latency nor time per byte can be negative.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from probes.base.statistics import quantile
 from probes.facts.measurements import Measurement, Parameter
 
 _FEWEST_POINTS = 3
-"""Sizes of one line: two always lie on it, and so tell nothing about the model."""
+"""Fewest sizes of a line: two always lie on a line, and so do not test the model."""
 _GAIN = 0.5
-"""Two lines are believed where their residual is at most this part of one line's."""
+"""Largest residual of two lines, relative to that of one line, at which two lines are preferred."""
 _GOOD_ENOUGH = 0.03
-"""A residual of one line below which there is nothing left to explain: what repeated runs differ by."""
+"""Residual of one line that needs no second line: repeated runs differ by as much."""
 
 Point = tuple[float, float]
 """Bytes and seconds."""
@@ -33,12 +32,12 @@ class Line(Record, kw_only=True):
     latency_s: float
     seconds_per_byte: float
     low_bytes: float
-    """The smallest and the largest measured size, between which the line is known to hold."""
+    """Smallest and largest measured size, between which the line applies."""
     high_bytes: float
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
-        """Algorithm bandwidth of endless messages; None where the time did not grow with the size."""
+        """Return the algorithm bandwidth of infinite messages; None if the time does not grow with size."""
         return 1 / self.seconds_per_byte if self.seconds_per_byte > 0 else None
 
     def time_s(self, size_bytes: float) -> float:
@@ -46,26 +45,26 @@ class Line(Record, kw_only=True):
 
 
 class Fit(Record, kw_only=True):
-    """The model of one collective, with what it was fitted to."""
+    """The model of a collective, with the measurements behind it."""
 
     lines: tuple[Line, ...]
-    """One or two, by ascending size."""
+    """Lines by ascending size, one or two."""
     residual: float
     """Median over the measured sizes of |model - measured| / measured."""
     points: int
     bench_id: str = ""
     subject: str = ""
     parameters: dict[str, Parameter] = {}
-    """What the measurements have in common: collective, world_size, backend ..."""
+    """Parameters that the measurements have in common: collective, world_size, backend ..."""
 
     @property
     def latency_s(self) -> float:
-        """Time of the smallest messages."""
+        """Return the time of the smallest messages."""
         return self.lines[0].latency_s
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
-        """Algorithm bandwidth of the largest messages."""
+        """Return the algorithm bandwidth of the largest messages."""
         return self.lines[-1].bandwidth_bytes_per_s
 
     def time_s(self, size_bytes: float) -> float:
@@ -79,10 +78,9 @@ class Fit(Record, kw_only=True):
 
 
 def fit(points: Iterable[Point]) -> Fit | None:
-    """The model of (bytes, seconds); None with fewer than three sizes. Points that no clock or message can
-    give do not count.
+    """Return the model of (bytes, seconds) points; None with fewer than three sizes.
 
-    Several points of one size count as their median.
+    Impossible points are ignored. Several points of one size count as their median.
     """
     by_size: dict[float, list[float]] = {}
     for size_bytes, duration_s in points:
@@ -96,7 +94,7 @@ def fit(points: Iterable[Point]) -> Fit | None:
         return best
     splits = range(_FEWEST_POINTS, len(curve) - _FEWEST_POINTS + 1)
     two = min(
-        (_fit_of((_line(curve[:at]), _line(curve[at:])), curve) for at in splits),
+        (_fit_of((_line(curve[:split]), _line(curve[split:])), curve) for split in splits),
         key=lambda candidate: _squares(candidate, curve),
         default=best,
     )
@@ -104,24 +102,27 @@ def fit(points: Iterable[Point]) -> Fit | None:
 
 
 def fits(measurements: Iterable[Measurement]) -> tuple[Fit, ...]:
-    """One fit for each set of `collective_time_s` measurements that differ in their size alone, in the order
-    of appearance.
-    """
+    """Return one fit for each set of `collective_time_s` measurements that differ only in size."""
     groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for one in measurements:
-        if one.metric == "collective_time_s" and one.samples and isinstance(one.parameters.get("bytes"), int):
-            groups.setdefault((one.bench_id, one.subject, *sorted(_common(one).items())), []).append(one)
-    found = []
+    for row in measurements:
+        if row.metric == "collective_time_s" and row.samples and isinstance(row.parameters.get("bytes"), int):
+            groups.setdefault((row.bench_id, row.subject, *sorted(_common(row).items())), []).append(row)
+    models = []
     for group in groups.values():
-        model = fit((float(one.parameters["bytes"]), one.median) for one in group)
+        model = fit((float(row.parameters["bytes"]), row.median) for row in group)
         if model is not None:
-            of = {"bench_id": group[0].bench_id, "subject": group[0].subject, "parameters": _common(group[0])}
-            found.append(Fit(lines=model.lines, residual=model.residual, points=model.points, **of))  # type: ignore[arg-type]
-    return tuple(found)
+            identity = {
+                "bench_id": group[0].bench_id,
+                "subject": group[0].subject,
+                "parameters": _common(group[0]),
+            }
+            fit_of_group = {"lines": model.lines, "residual": model.residual, "points": model.points}
+            models.append(Fit(**fit_of_group, **identity))  # type: ignore[arg-type]
+    return tuple(models)
 
 
-def _common(one: Measurement) -> dict[str, Parameter]:
-    return {name: value for name, value in one.parameters.items() if name != "bytes"}
+def _common(row: Measurement) -> dict[str, Parameter]:
+    return {name: value for name, value in row.parameters.items() if name != "bytes"}
 
 
 def _fit_of(lines: tuple[Line, ...], curve: Sequence[Point]) -> Fit:
@@ -142,11 +143,11 @@ def _squares(model: Fit, curve: Sequence[Point]) -> float:
 
 
 def _line(curve: Sequence[Point]) -> Line:
-    """Least squares of relative errors with both constants at least 0.
+    """Return the least squares fit of relative errors with both constants at least 0.
 
-    With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1: linear in both. Where the
-    free optimum has a negative constant, the optimum lies on the edge where that constant is 0, because the
-    sum of squares is convex.
+    With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1, linear in both constants.
+    If the free optimum has a negative constant, the optimum lies on the edge where that constant is 0,
+    because the sum of squares is convex.
     """
     scale = curve[-1][0]  # sizes relative to the largest keep the sums near each other in magnitude
     rows = [(1 / duration_s, size_bytes / scale / duration_s) for size_bytes, duration_s in curve]

@@ -1,7 +1,7 @@
-"""What starting one small operation costs: `launch_latency_s`, one after the other and waiting for each.
+"""Measure the start of a small operation: `launch_latency_s`, queued and with a wait for each.
 
-`asynchronous` is what a launch adds to a stream of them, which bounds how small kernels can get before the
-CPU holds the GPU up; `synchronous` is the way there and back. On a CPU there is only the second, torch's
+`asynchronous` is the time that a launch adds to a queue of launches; it limits how small kernels can be
+before the CPU delays the GPU. `synchronous` is the time of a round trip. A CPU has only the latter: torch's
 dispatch and the operation itself.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import answered, on_every_device
+from probes.bench.local import case_answers, on_every_device
 from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement
 
@@ -18,7 +18,7 @@ _BUDGET_S = {"quick": 0.5, "full": 2.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request in which all ranks launch at the same time: their processes share the CPUs."""
+    """Return one request in which all ranks launch at the same time: their processes share the CPUs."""
     cases: tuple[Case, ...] = tuple({"kind": kind} for kind in _KINDS[context.device])
     return (
         on_every_device(
@@ -28,9 +28,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The time of every rank and kind."""
+    """Return the time of every rank and kind."""
     measurements = tuple(
-        found.measurement("launch_latency_s", "s", found.sample.durations_s)
-        for found in answered(request, lines_by_rank)
+        answer.measurement("launch_latency_s", "s", answer.sample.durations_s)
+        for answer in case_answers(request, lines_by_rank)
     )
     return measurements or failure_of(request, lines_by_rank)

@@ -1,4 +1,4 @@
-"""What benchmarks have in common whose ranks measure at the same time, each its own device."""
+"""Shared parts of benchmarks whose ranks measure their own devices at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.bench.worker_answers import LinesByRank, SampleLine, StartLine
 from probes.facts.measurements import Measurement, Parameter
 
 
-class Answered(NamedTuple):
+class CaseAnswer(NamedTuple):
     """The samples of one case on one rank."""
 
     request: BenchRequest
@@ -30,24 +30,24 @@ class Answered(NamedTuple):
         samples: tuple[float, ...],
         parameters: Mapping[str, Parameter] | None = None,
     ) -> Measurement:
-        """One figure of this rank's device, identified by its case unless other parameters are given."""
+        """Return a measurement of this rank's device, identified by its case unless parameters are given."""
         identity = self.case if parameters is None else parameters
         return measurement(
             self.request, self.start, identity, metric, unit=unit, samples=samples, subject=self.subject
         )
 
     def rates(self, work: float) -> tuple[float, ...]:
-        """`work` of one call (flop, bytes) per second."""
+        """Return `work` of one call (flop, bytes) per second."""
         return tuple(work / duration_s for duration_s in self.sample.durations_s)
 
 
-def answered(request: BenchRequest, lines_by_rank: LinesByRank) -> Iterator[Answered]:
-    """Every case that a rank answered."""
+def case_answers(request: BenchRequest, lines_by_rank: LinesByRank) -> Iterator[CaseAnswer]:
+    """Yield every case that a rank answered."""
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)
         if start is not None:
             subject = rank_subject(request, start, rank)
-            yield from (Answered(request, start, subject, sample) for sample in samples_of(request, lines))
+            yield from (CaseAnswer(request, start, subject, sample) for sample in samples_of(request, lines))
 
 
 def on_every_device(
@@ -60,10 +60,10 @@ def on_every_device(
     settings: dict[str, Parameter] | None = None,
     numa_cpus: dict[str, tuple[int, ...]] | None = None,
 ) -> BenchRequest:
-    """All ranks measure at the same time, so that power, buses and memory are shared as they will be when
-    training.
+    """Return a request in which all ranks measure at the same time.
 
-    They wait for each other over gloo, which leaves the GPUs alone.
+    They share power, buses and memory like in training, and synchronise over gloo, which does not use the
+    GPUs.
     """
     return BenchRequest(
         bench_id=bench_id,

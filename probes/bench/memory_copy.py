@@ -1,8 +1,8 @@
-"""Bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
+"""Measure bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
 
-Bytes are counted as STREAM does: what is read and what is written, so two arrays for a copy (a = b) and three
-for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before it
-overwrites it moves more.
+Bytes are counted like in STREAM, both read and written: two arrays for a copy (a = b) and three for a triad
+(a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before overwriting it
+moves more bytes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ _BYTES = {
     ("cpu", "quick"): (256 * MIB,),
     ("cpu", "full"): (128 * MIB, 256 * MIB, 512 * MIB),
 }
-"""Of one array. All are larger than caches; nvbandwidth copies 512 MiB."""
+"""Size of an array, larger than all caches; nvbandwidth copies 512 MiB."""
 _ARRAYS = {"copy": 2, "triad": 3}
 _HELD = 5
-"""Arrays at a time, with those that the check needs."""
+"""Arrays in memory at a time, including those for the check of the result."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.0, ("cpu", "full"): 10.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request, without arrays that would take more than half of the memory: of each GPU, or of what the
-    host has free.
-    """
+    """Return one request without arrays that would take more than half of the GPU or free host memory."""
     cases: tuple[Case, ...] = tuple(
         {"operation": operation, "direction": "device_to_device", "bytes": size}
         for size in _BYTES[context.device, context.suite]
@@ -59,5 +57,5 @@ def _moved_bytes(case: Case) -> float:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every rank and case."""
+    """Return the bandwidth of every rank and case."""
     return per_rank(request, lines_by_rank, "memory_bandwidth_bytes_per_s", "byte/s", _moved_bytes)

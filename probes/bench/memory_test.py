@@ -1,5 +1,6 @@
-"""Patterns written to memory and read back: `memory_errors`, the words that came back wrong, by pattern. One
-is one too many.
+"""Write patterns to memory and read them back: `memory_errors`, the wrong words by pattern.
+
+A single error is a fault.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ import msgspec
 from probes.base.units import MIB
 from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import answered, on_every_device
+from probes.bench.local import case_answers, on_every_device
 from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement
 
 _PATTERNS = ("walking_ones", "walking_zeros", "address", "random_and_inverse", "moving_inversions")
-"""memtest86's, as far as whole passes over memory can make them."""
+"""Patterns of memtest86 that can be tested by passes over whole memory."""
 _MOST_BYTES = {"cuda": 0, "cpu": 256 * MIB}
-"""Of each rank. 0 is no bound but what must stay free; of the host's memory, which others use too, a part is
-tested.
+"""Most bytes per rank; 0 for no limit except the memory that must stay free.
+
+Only a part of the host's memory is tested, because other programs use it too.
 """
 _BUDGET_S = {"cuda": 40.0, "cpu": 20.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request; what the time does not allow of a pattern's passes is left out."""
+    """Return one request; passes of a pattern beyond the time limit are omitted."""
     cases: tuple[Case, ...] = tuple({"pattern": pattern} for pattern in _PATTERNS)
     settings = {"most_bytes": _MOST_BYTES[context.device]}
     return (
@@ -39,14 +41,12 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The errors of every rank and pattern; how much memory was tested, and how often, are among the
-    conditions.
-    """
+    """Return the errors of every rank and pattern; size and passes are among the conditions."""
     measurements = []
-    for found in answered(request, lines_by_rank):
-        figures = found.sample.figures
+    for answer in case_answers(request, lines_by_rank):
+        figures = answer.sample.figures
         if "memory_errors" in figures:
-            errors = found.measurement("memory_errors", "1", (figures["memory_errors"],))
-            seen = {name: figures[name] for name in ("tested_bytes", "passes") if name in figures}
-            measurements.append(msgspec.structs.replace(errors, conditions={**errors.conditions, **seen}))
+            errors = answer.measurement("memory_errors", "1", (figures["memory_errors"],))
+            extent = {name: figures[name] for name in ("tested_bytes", "passes") if name in figures}
+            measurements.append(msgspec.structs.replace(errors, conditions={**errors.conditions, **extent}))
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,8 +1,8 @@
-"""The largest micro-batch that fits, and the fastest, on one rank alone.
+"""Measure the largest micro-batch that fits, and the fastest, on one rank alone.
 
-For every micro-batch that was tried `step_time_s`, the rate, `peak_memory_bytes` ...; over all of them
+Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. All together have
 `largest_micro_batch`, `fastest_micro_batch`, and the line `peak memory = fixed + per sample x micro-batch`
-with what it misses by.
+with its residual.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BUDGET_S = {"quick": 25.0, "full": 80.0}
 _TRIAL_S = 2.0
-"""For the steps of one micro-batch."""
+"""Seconds for the steps of one micro-batch."""
 _AS_FAST = 0.98
-"""Of the best rate: less of a difference is noise, and the smaller micro-batch leaves memory to spare."""
+"""Share of the best rate that counts as equally fast: smaller differences are noise.
+
+The smaller micro-batch leaves more memory free.
+"""
 _OUT_OF_MEMORY = "out_of_memory"
 _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """The user's own step where it takes a micro-batch, else the reference transformer."""
+    """Return a request for the user's own step if it takes a micro-batch, else for the reference model."""
     model = context.model
     reference: Case = {
         "strategy": "ddp",
@@ -55,19 +58,19 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 class MemoryLine(Record, kw_only=True):
-    """The line through peak memory over micro-batch."""
+    """The fitted line of peak memory over micro-batch."""
 
     fixed_bytes: float
     per_sample_bytes: float
     residual: float
-    """The largest miss, relative to what was measured."""
+    """Largest error, relative to the measured value."""
 
 
 def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
-    """Least squares of the relative misses, so that small micro-batches count as much as large ones; None for
-    fewer than two.
+    """Return the least squares fit of relative errors, so that all micro-batches count equally.
 
-    Where the peak of the smallest is the optimizer's and not the activations', the residual shows it.
+    None for fewer than two sizes. If the peak of the smallest micro-batch comes from the optimizer and not
+    from the activations, the residual is large.
     """
     points = [(float(size), peak) for size, peak in peak_bytes.items() if peak > 0]
     if len(points) < 2:
@@ -87,7 +90,7 @@ def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The figures of each trial, and what they say together."""
+    """Return the figures of each trial, and those of all trials together."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     if start is None:
@@ -106,8 +109,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 
 def _trials(case: Case, lines: tuple[WorkerLine, ...]) -> Iterator[tuple[int, SampleLine]]:
-    """The trials of one case by micro-batch: samples whose durations a clock can give, or that ran out of
-    memory.
+    """Yield the valid trials of a case by micro-batch.
+
+    With durations that a clock can give, or out of memory.
     """
     for line in lines:
         if not isinstance(line, SampleLine):
@@ -130,9 +134,9 @@ def _measurements(
 ) -> tuple[Measurement, ...]:
     model: dict[str, Parameter] = {} if "step" in case else {"model": request.model["id"]}
     common: dict[str, Parameter] = {**model, **case, "world_size": request.ranks}
-    found: list[Measurement] = []
+    trial_figures: list[Measurement] = []
     for size, line in sorted(fits.items()):
-        found += step_figures(
+        trial_figures += step_figures(
             request,
             start,
             {**common, "micro_batch": size},
@@ -140,10 +144,12 @@ def _measurements(
             durations_s=line.durations_s,
             figures=line.figures,
         )
-    # 0 where none failed: the time, and not the memory, ended the sweep.
+    # 0 if none failed: the time limit, and not the memory, ended the sweep.
     conditions: dict[str, Parameter] = {"smallest_that_fails": smallest_that_fails}
-    single = {"largest_micro_batch": float(max(fits)), "fastest_micro_batch": float(_fastest(found))}
-    peaks = {int(m.parameters["micro_batch"]): m.median for m in found if m.metric == "peak_memory_bytes"}
+    single = {"largest_micro_batch": float(max(fits)), "fastest_micro_batch": float(_fastest(trial_figures))}
+    peaks = {
+        int(m.parameters["micro_batch"]): m.median for m in trial_figures if m.metric == "peak_memory_bytes"
+    }
     line_fit = fit_memory(peaks)
     summary = [(metric, "1", value) for metric, value in single.items()]
     if line_fit is not None:
@@ -152,8 +158,8 @@ def _measurements(
         summary.append(("memory_fit_residual", "1", line_fit.residual))
     for metric, unit, value in summary:
         made = measurement(request, start, common, metric, unit=unit, samples=(value,))
-        found.append(msgspec.structs.replace(made, conditions={**made.conditions, **conditions}))
-    return tuple(found)
+        trial_figures.append(msgspec.structs.replace(made, conditions={**made.conditions, **conditions}))
+    return tuple(trial_figures)
 
 
 def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine) -> StepWork:
@@ -163,12 +169,12 @@ def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine)
     return StepWork(items={"tokens": tokens}, rank_flops=request.flops_per_token * tokens)
 
 
-def _fastest(found: Sequence[Measurement]) -> int:
-    """The smallest micro-batch whose rate is as good as the best."""
+def _fastest(measurements: Sequence[Measurement]) -> int:
+    """Return the smallest micro-batch whose rate is as good as the best."""
     rates = {
         int(m.parameters["micro_batch"]): m.median
         for metric in reversed(_RATES)
-        for m in found
+        for m in measurements
         if m.metric == metric
     }
     return min(size for size, rate in rates.items() if rate >= _AS_FAST * max(rates.values()))

@@ -1,8 +1,7 @@
-"""TCP between hosts: `tcp_bandwidth_bytes_per_s` from one host to another, by one stream and by several.
+"""Measure TCP between hosts: `tcp_bandwidth_bytes_per_s` per direction, by one stream and by several.
 
-One stream shows what a single connection gets, and finds its limit in one core or in the window; several show
-the link. Disjoint pairs run at once. Rank 0 writes the samples of all ranks: seconds per byte in windows of a
-fifth of a second.
+One stream is limited by one core or by its window; several streams show the link. Disjoint pairs run at once.
+Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
 """
 
 from __future__ import annotations
@@ -14,18 +13,19 @@ from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _STREAMS = (1, 8)
-"""Eight: more than the connections that gloo or NCCL over sockets open to a host, and enough to fill 100
-Gb/s.
+"""Numbers of streams.
+
+Eight are more than gloo or NCCL over sockets open to a host, and enough to fill 100 Gb/s.
 """
 _SECONDS = {"quick": 1.0, "full": 2.0}
-"""Of sending, for each direction of each pair."""
+"""Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}
-"""Of larger clusters each host meets so many others, for time."""
+"""Most partners that each host meets, to limit the time on large clusters."""
 _OVERHEAD_S = 0.2
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with a single rank per host; none on a single host."""
+    """Return one request with a single rank per host; none on a single host."""
     if len(context.hosts) < 2:
         return ()
     meetings = rounds(len(context.hosts))[: _MOST_ROUNDS[context.suite]]
@@ -45,7 +45,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             threads_per_rank=context.threads_per_rank,
             budget_s=2 * len(_STREAMS) * len(meetings) * (seconds + _OVERHEAD_S),
             cases=tuple(cases),
-            # So that a rank of another run that listens on the same port is not taken for one of this.
+            # The token rejects ranks of another run that listen on the same port.
             settings={"seconds": seconds, "token": " ".join(context.hosts)},
             hosts=context.hosts,
             spread_by=context.spread_by,
@@ -55,7 +55,10 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """One measurement per direction of each pair and number of streams; subjects are `node1->node2`."""
+    """Return one measurement per direction of each pair and number of streams.
+
+    Subjects are `node1->node2`.
+    """
     start = start_of(lines_by_rank.get(0, ()))
     measurements = []
     for sample in samples_of(request, lines_by_rank.get(0, ())) if start is not None else ():
@@ -78,7 +81,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 
 def _host(request: BenchRequest, lines_by_rank: LinesByRank, rank: Parameter) -> str:
-    """As the rank itself told it: a scheduler may order hosts in its own way."""
+    """Return the host of a rank as the rank reported it: a scheduler may order hosts differently."""
     start = start_of(lines_by_rank.get(int(rank), ()))
     named = start.conditions.get("hostname") if start is not None else None
     return str(named or request.hosts[int(rank)])

@@ -1,11 +1,10 @@
-"""Gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`, with the ends of its 90
-% interval.
+"""Measure the gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`.
 
 The simple noise scale is tr(Sigma) / |G|^2, with the covariance Sigma of one sequence's gradient and the true
-gradient G; it is about the batch at which more sequences per step begin to bring less (section 2.2). It grows
-while the loss falls: after a few steps it is a lower bound, and for a start near zero (Merrill 2025, arXiv
-2505.23971). On the reference transformer the sequences are synthetic, so that the number rehearses the
-method; your own step gives yours.
+gradient G. It is about the batch size above which more sequences per step bring less (section 2.2). It grows
+while the loss falls: after a few steps it is a lower bound, and near zero at the start (Merrill 2025, arXiv
+2505.23971). The result includes the ends of a 90 % interval. The reference transformer uses synthetic
+sequences, so that its number only demonstrates the method; the user's own step gives a real number.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from probes.facts.measurements import BenchFailure, Measurement
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
 _MICRO_BATCH = 1
 _ACCUMULATION = 8
-"""Small batches per large one and rank: the estimates need batches that differ much."""
+"""Small batches per large batch and rank; the estimates need batches of very different size."""
 _SETTLED = 0.5
-"""The later part of the steps counts: in the first ones the gradient is large and the noise scale near
-zero.
-"""
+"""Share of the steps that counts, from the end: the noise scale is near zero in the first steps."""
 _RESAMPLES = 1000
 _INTERVAL = (0.05, 0.95)
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """The user's own step on one rank (its own averaging over ranks would hide the small batches), or the
-    reference on all.
+    """Return a request for the user's own step on one rank, or for the reference on all ranks.
+
+    The own step averages gradients over ranks itself, which would hide the small batches.
     """
     model, settings = context.model, context.settings
     case: Case = {
@@ -63,7 +61,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 class NoiseScale(Record, kw_only=True):
-    """In sequences; the ends of the interval are infinite where the gradient drowns in its noise."""
+    """Estimate in sequences; ends of the interval are infinite if noise dominates the gradient."""
 
     sequences: float
     low: float
@@ -73,10 +71,10 @@ class NoiseScale(Record, kw_only=True):
 def estimate(
     small: Sequence[float], large: Sequence[float], *, small_batch: float, large_batch: float
 ) -> tuple[list[float], list[float]]:
-    """Per step the unbiased estimates of |G|^2 and of tr(Sigma) from the squared norms of gradients of two
-    batch sizes.
+    """Return per step the unbiased estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes.
 
-    Appendix A.1: E|G_B|^2 = |G|^2 + tr(Sigma) / B, solved for both unknowns.
+    `small` and `large` are squared norms. Appendix A.1: E|G_B|^2 = |G|^2 + tr(Sigma) / B, solved for both
+    unknowns.
     """
     signal = [
         (large_batch * b - small_batch * s) / (large_batch - small_batch)
@@ -87,8 +85,9 @@ def estimate(
 
 
 def noise_scale(signal: Sequence[float], noise: Sequence[float]) -> NoiseScale:
-    """The ratio of the averages over steps, since one step's ratio is biased, and its interval by resampling
-    the steps.
+    """Return the ratio of the averages over steps, and its interval by resampling the steps.
+
+    The average of the ratios would be biased.
     """
     generator = random.Random(0)  # noqa: S311 - resampling, the same each time
     steps = range(len(signal))
@@ -96,29 +95,32 @@ def noise_scale(signal: Sequence[float], noise: Sequence[float]) -> NoiseScale:
     for _ in range(_RESAMPLES):
         drawn = generator.choices(steps, k=len(signal))
         ratios.append(_ratio([signal[step] for step in drawn], [noise[step] for step in drawn]))
-    # Order statistics as they are: between a number and infinity nothing can be interpolated.
+    # No interpolation of order statistics: neighbours may be a number and infinity.
     ordered = sorted(ratios)
     low, high = (ordered[int(fraction * (len(ordered) - 1))] for fraction in _INTERVAL)
     return NoiseScale(sequences=_ratio(signal, noise), low=low, high=high)
 
 
 def _ratio(signal: Sequence[float], noise: Sequence[float]) -> float:
-    """Infinite where no gradient is left; never negative."""
+    """Return the ratio, never negative; infinite if no gradient remains."""
     total = math.fsum(signal)
     return max(0.0, math.fsum(noise) / total) if total > 0 else math.inf
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The noise scale of the later steps; rank 0 has the norms of all ranks."""
+    """Return the noise scale of the later steps; rank 0 has the norms of all ranks."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
     sample = next(iter(samples_of(request, lines)), None)
-    if start is None or sample is None or not (found := _norms(sample)):
+    if start is None or sample is None or not (norms := _norms(sample)):
         return failure_of(request, lines_by_rank)
-    small, large, small_batch, large_batch = found
+    small, large, small_batch, large_batch = norms
     scale = noise_scale(*estimate(small, large, small_batch=small_batch, large_batch=large_batch))
     if not math.isfinite(scale.sequences):
-        message = f"the gradient drowns in its noise over {len(small)} steps of {large_batch:g} sequences: take larger batches"
+        message = (
+            f"the noise exceeds the gradient over {len(small)} steps of {large_batch:g} sequences: "
+            "use larger batches"
+        )
         return request.failure("unsupported", message)
     model = {} if "step" in sample.case else {"model": request.model["id"]}
     parameters = {**model, **sample.case, "world_size": request.ranks}
@@ -134,7 +136,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 
 def _norms(sample: SampleLine) -> tuple[list[float], list[float], float, float] | None:
-    """Squared norms of the later steps and the two batch sizes; None for what no worker writes."""
+    """Return squared norms of the later steps and the two batch sizes; None for invalid samples."""
     small, large = (list(sample.series.get(f"{name}_squared_norm", ())) for name in ("small", "large"))
     small_batch, large_batch = (sample.figures.get(f"{name}_batch", 0.0) for name in ("small", "large"))
     first = int(len(small) * (1 - _SETTLED))

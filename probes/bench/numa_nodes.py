@@ -1,4 +1,4 @@
-"""The NUMA nodes of a machine as benchmarks of the host ask for them."""
+"""Read the NUMA nodes of a machine for benchmarks of the host."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from probes.parsers.host.cpulist import parse_cpu_list
 
 
 def numa_cpus(facts: MachineFacts) -> dict[str, tuple[int, ...]]:
-    """CPUs by node, nodes without any left out, such as a GPU's memory; empty where unknown: then the host
-    counts as one node.
+    """Return CPUs by node, without nodes that have none.
+
+    Empty if unknown: the host then counts as one node.
     """
-    found = {}
+    cpus_by_node = {}
     for node in facts.numa_nodes if known(facts.numa_nodes) else ():
         cpus = parse_cpu_list(node.cpus) if known(node.cpus) else ()
         if known(cpus) and cpus:
-            found[str(node.index)] = cpus
-    return found
+            cpus_by_node[str(node.index)] = cpus
+    return cpus_by_node
 
 
 def node_indices(facts: MachineFacts) -> tuple[int, ...]:
-    """The nodes with CPUs in ascending order; node 0 where they are unknown."""
+    """Return the nodes with CPUs in ascending order; node 0 if they are unknown."""
     return tuple(sorted(int(index) for index in numa_cpus(facts))) or (0,)
 
 
 def distance_between(facts: MachineFacts, node: int, other: int) -> int | None:
-    """As the firmware states it, 10 to itself; None where it is unknown."""
+    """Return the distance of two nodes according to the firmware (10 to itself); None if unknown."""
     nodes = facts.numa_nodes if known(facts.numa_nodes) else ()
     indices = [entry.index for entry in nodes]
     own = next((entry.distances for entry in nodes if entry.index == node), ())
@@ -35,5 +36,5 @@ def distance_between(facts: MachineFacts, node: int, other: int) -> int | None:
 
 
 def most_threads(facts: MachineFacts) -> int:
-    """At most so many threads at a time: the CPUs that this process may use, a container's share counted."""
+    """Return the number of CPUs that this process may use, limited by its container: the most threads."""
     return max(1, value_or(facts.cpu.allowed_cpus, value_or(facts.cpu.logical_cpus, 1)))

@@ -1,6 +1,7 @@
-"""The user's own training step, by the contract of `assistant/docs/own_step.md`: `step_time_s`,
-`peak_memory_bytes`, `peak_reserved_bytes`, and `tokens_per_s`, `images_per_s` or `samples_per_s` over all
-ranks where the step says what it did.
+"""Measure the user's own training step (contract: `assistant/docs/own_step.md`).
+
+The metrics are `step_time_s`, `peak_memory_bytes`, `peak_reserved_bytes`, and `tokens_per_s`, `images_per_s`
+or `samples_per_s` over all ranks if the step reports its work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _BUDGET_S = 20.0
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One rank alone, then all local ranks together; nothing without `--step`."""
+    """Return one rank alone, then all local ranks together; nothing without `--step`."""
     if not context.settings.step:
         return ()
     return tuple(
@@ -35,7 +36,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Step time of the slowest rank, and peak memory of the fullest."""
+    """Return the step time of the slowest rank, and the largest peak memory."""
     measurements: list[Measurement] = []
     for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
         parameters: dict[str, Parameter] = {**case, "world_size": request.ranks}

@@ -1,9 +1,8 @@
-"""Bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair, alike but for the
-subject.
+"""Measure bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair.
 
 Both ranks send at the same time; the figure is what one of them sends per second, so one direction of a link
-in use in both. `disjoint` pairs run at once, as many as there are: in a sick switch or fabric the pairs
-through it fall behind. One pair at a time (`alone`) shows the link itself, without the others' traffic.
+in use in both. All `disjoint` pairs run at once: pairs through a faulty switch or fabric are then slower. One
+pair at a time (`alone`) shows the link itself, without other traffic.
 """
 
 from __future__ import annotations
@@ -16,19 +15,22 @@ from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BYTES = {"cuda": 256 * MIB, "cpu": 16 * MIB}
-"""Enough to saturate a link between two: peer copies reach their rate with some tens of MiB."""
+"""Size that saturates a link between two ranks: peer copies reach their rate with some tens of MiB."""
 _BUDGET_S = {"cuda": 30.0, "cpu": 15.0}
 _MOST_ALONE = 28
-"""Pairs of eight ranks; with more ranks they run disjoint only, since the pairs grow with the square."""
+"""Pairs of eight ranks.
+
+More ranks run disjoint pairs only, because the number of pairs grows with the square.
+"""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request with all pairs in the rounds of a tournament; none for a single rank."""
+    """Return one request with all pairs in the rounds of a tournament; none for a single rank."""
     ranks = context.ranks_per_node
     if ranks < 2:
         return ()
     pairs = [pair for round_ in rounds(ranks) for pair in round_]
-    ways = ["disjoint"] if ranks > 3 else []  # of fewer ranks no two pairs are disjoint
+    ways = ["disjoint"] if ranks > 3 else []  # fewer ranks have no two disjoint pairs
     ways += ["alone"] if len(pairs) <= _MOST_ALONE else []
     cases: list[Case] = [
         {"first": first, "second": second, "bytes": _BYTES[context.device], "pairs": way}
@@ -52,11 +54,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """A sample takes as long as the slower of the two."""
+    """Return the rate of each pair. A sample lasts as long as the slower of the two ranks."""
     measurements: list[Measurement] = []
     starts = {rank: start for rank, lines in lines_by_rank.items() if (start := start_of(lines)) is not None}
     answers = {
-        rank: {_key(one.case): one.durations_s for one in samples_of(request, lines_by_rank[rank])}
+        rank: {_key(sample.case): sample.durations_s for sample in samples_of(request, lines_by_rank[rank])}
         for rank in starts
     }
     for case in request.cases:

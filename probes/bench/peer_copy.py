@@ -1,8 +1,7 @@
-"""Copies between each two GPUs: `peer_bandwidth_bytes_per_s` by sender and receiver, one way and both ways at
-the same time.
+"""Measure copies between each two GPUs: `peer_bandwidth_bytes_per_s`, one way and both ways at once.
 
-Of both ways the bytes add up. `peer_access` tells whether the driver lets the sender reach the receiver's
-memory; without it copies pass through the host.
+The bytes of both ways add up. `peer_access` states whether the driver lets the sender reach the receiver's
+memory; otherwise copies pass through the host.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ _BUDGET_S = {"quick": 3.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One process that sees all GPUs; none where there is a single one. The quick suite leaves both ways
-    out.
-    """
+    """Return one process that uses all GPUs; none for a single GPU. The quick suite omits both ways."""
     names = _names(context)
     if context.device != "cuda" or context.ranks_per_node < 2 or len(names) < 2:
         return ()
@@ -46,7 +43,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _names(context: BenchContext) -> list[str]:
-    """All GPUs of the facts: which of them the interpreter may see, the worker finds out."""
+    """Return all GPUs of the facts; the worker detects which of them the interpreter may use."""
     gpus: tuple[Gpu, ...] = context.facts.gpus if known(context.facts.gpus) else ()
     return [f"GPU{gpu.index}" for gpu in gpus] or [f"GPU{rank}" for rank in range(context.ranks_per_node)]
 
@@ -56,7 +53,7 @@ def _case(sender: str, receiver: str, direction: str) -> Case:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The bandwidth of every pair, whose name is the same whichever of the two sends: `GPU0-GPU1`."""
+    """Return the bandwidth of every pair, with the same name for both directions: `GPU0-GPU1`."""
     measurements = []
     for lines in lines_by_rank.values():
         start = start_of(lines)

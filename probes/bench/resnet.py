@@ -1,4 +1,4 @@
-"""What follows from the sizes of a residual network of bottleneck blocks alone: parameters and FLOPs.
+"""Compute parameters and FLOPs of a residual network of bottleneck blocks from its sizes.
 
 The layers are those of He 2016 (arXiv 1512.03385), table 1, with a stage's stride in its first 3 x 3
 convolution (v1.5).
@@ -17,35 +17,38 @@ _COLOURS = 3
 
 
 class Resnet(Record, kw_only=True):
-    """The sizes of the network, as the worker's `CnnShape` takes them."""
+    """The sizes of the network, in the form of the worker's `CnnShape`."""
 
     id: str
     depths: tuple[int, ...]
     """Blocks per stage."""
     width: int
-    """Channels behind the first convolution, and of the narrow part of the first stage."""
+    """Channels after the first convolution, and of the narrow part of the first stage."""
     classes: int
 
     @property
     def shape(self) -> Case:
-        """For the worker: `{"id": "resnet-50", "depths": "3-4-6-3", "width": 64, "classes": 1000}`."""
+        """Return the shape for the worker, such as `{"id": "resnet-50", "depths": "3-4-6-3", "width".
+
+        64, ...}`.
+        """
         depths = "-".join(str(depth) for depth in self.depths)
         return {"id": self.id, "depths": depths, "width": self.width, "classes": self.classes}
 
 
 RESNET_50 = Resnet(id="resnet-50", depths=(3, 4, 6, 3), width=64, classes=1000)
 SMALL = Resnet(id="resnet-14", depths=(1, 1, 1, 1), width=32, classes=100)
-"""Of the same family, for CPUs: one block per stage, half as wide."""
+"""A network of the same family for CPUs: one block per stage, half as wide."""
 
 
 class Convolution(Record, kw_only=True):
-    """One convolution without bias, followed by a batch norm."""
+    """A convolution without bias, followed by a batch norm."""
 
     inputs: int
     outputs: int
     kernel: int
     size: int
-    """Rows and columns of its output."""
+    """Rows and columns of the output."""
 
     @property
     def weights(self) -> int:
@@ -53,12 +56,12 @@ class Convolution(Record, kw_only=True):
 
     @property
     def flops(self) -> int:
-        """Of the forward pass for one image, two per multiply-add."""
+        """Return the operations of the forward pass for one image, two per multiply-add."""
         return 2 * self.weights * self.size**2
 
 
 def convolutions(network: Resnet, image_size: int) -> Iterator[Convolution]:
-    """All convolutions in order; the first is the stem."""
+    """Yield all convolutions in order; the first is the stem."""
     size = _half(image_size)
     yield Convolution(inputs=_COLOURS, outputs=network.width, kernel=_STEM_KERNEL, size=size)
     size = _half(size)  # pooling
@@ -78,14 +81,15 @@ def convolutions(network: Resnet, image_size: int) -> Iterator[Convolution]:
 
 
 def parameter_count(network: Resnet) -> int:
-    """Convolutions, two numbers per channel of each batch norm, and the classifier with its bias."""
+    """Return the parameters: convolutions, two per channel of a batch norm, and the classifier with bias."""
     body = sum(layer.weights + 2 * layer.outputs for layer in convolutions(network, image_size=1))
     return body + (_features(network) + 1) * network.classes
 
 
 def forward_flops(network: Resnet, image_size: int) -> int:
-    """Of one image: convolutions and the classifier; norms, activations and pooling are not counted, as
-    usual.
+    """Return the operations of one image: convolutions and classifier.
+
+    Norms, activations and pooling are not counted, as usual.
     """
     return (
         sum(layer.flops for layer in convolutions(network, image_size))
@@ -94,8 +98,10 @@ def forward_flops(network: Resnet, image_size: int) -> int:
 
 
 def training_flops(network: Resnet, image_size: int) -> int:
-    """Of one image, forward and backward: each layer once more for its weights' gradient and once more for
-    its input's; the first layer's input, the image, needs none.
+    """Return the operations of one image, forward and backward.
+
+    Each layer counts once more for the gradient of its weights and once more for that of its input; the first
+    layer's input, the image, needs none.
     """
     stem = next(iter(convolutions(network, image_size)))
     return 3 * forward_flops(network, image_size) - stem.flops
@@ -106,5 +112,5 @@ def _features(network: Resnet) -> int:
 
 
 def _half(size: int) -> int:
-    """Rows behind a convolution or pooling of stride 2 that is padded by half its kernel."""
+    """Return the rows after a convolution or pooling of stride 2 that is padded by half its kernel."""
     return (size + 1) // 2

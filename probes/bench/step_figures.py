@@ -1,4 +1,4 @@
-"""The figures that every timed training step gives."""
+"""Compute the figures of every timed training step."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from probes.facts.measurements import Measurement, Parameter
 
 
 class StepWork(Record, kw_only=True):
-    """What one step does."""
+    """The work of one step."""
 
     items: dict[str, float] = {}
-    """Over all ranks: how many tokens, images or samples it trains on."""
+    """Tokens, images or samples of a step, over all ranks."""
     rank_flops: float = 0.0
-    """Model FLOPs of one rank; 0 where they are not known."""
+    """Model FLOPs of one rank; 0 if unknown."""
 
 
 _ITEMS = {"tokens": "token/s", "images": "image/s", "samples": "sample/s"}
@@ -33,19 +33,19 @@ def step_figures(
     durations_s: tuple[float, ...],
     figures: Mapping[str, float],
 ) -> tuple[Measurement, ...]:
-    """`step_time_s`, what the ranks together get through per second, the FLOP rate of one rank, and its peak
-    memory.
-    """
-    found = [("step_time_s", "s", durations_s)]
+    """Return `step_time_s`, the ranks' common rates, the FLOP rate of one rank, and its peak memory."""
+    figures_of_step = [("step_time_s", "s", durations_s)]
     for name, unit in _ITEMS.items():
         if items := work.items.get(name, 0.0):
-            found.append((f"{name}_per_s", unit, tuple(items / duration_s for duration_s in durations_s)))
+            figures_of_step.append(
+                (f"{name}_per_s", unit, tuple(items / duration_s for duration_s in durations_s))
+            )
     if work.rank_flops:
-        found.append(
+        figures_of_step.append(
             ("model_flops_per_s", "flop/s", tuple(work.rank_flops / duration_s for duration_s in durations_s))
         )
-    found += [(name, "byte", (figures[name],)) for name in _PEAKS if name in figures]
+    figures_of_step += [(name, "byte", (figures[name],)) for name in _PEAKS if name in figures]
     return tuple(
         measurement(request, start, parameters, metric, unit=unit, samples=samples)
-        for metric, unit, samples in found
+        for metric, unit, samples in figures_of_step
     )

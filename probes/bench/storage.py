@@ -1,10 +1,9 @@
-"""Reading where the data lies: `read_bandwidth_bytes_per_s`, `read_rate_per_s`, and in full
-`write_bandwidth_bytes_per_s`.
+"""Measure reads at the place of the data: `read_bandwidth_bytes_per_s`, `read_rate_per_s`.
 
-In order in blocks of 1 MiB, as files of records are read; at random in blocks of 128 KiB, about an image; in
-the full suite at random in 4 KiB, which shows what the device can answer per second. `direct` false means
-that the file system knows no O_DIRECT and the page cache had to be emptied before each read, which is not as
-strict.
+The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records,
+random blocks of 128 KiB images; random blocks of 4 KiB in the full suite show the operations per second of
+the device. `direct` false means that the file system has no O_DIRECT and the page cache was emptied before
+each read, which is less strict.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _SUBJECT = "storage"
 _DEPTH = 16
-"""Requests outstanding at a time: several NVMe devices or servers in parallel need more than one has."""
+"""Outstanding requests: several NVMe devices or servers in parallel need more than one request each."""
 _IN_ORDER: Case = {"operation": "read", "order": "sequential", "block_bytes": MIB, "queue_depth": _DEPTH}
 _AT_RANDOM: Case = {
     "operation": "read",
@@ -35,7 +34,7 @@ _BUDGET_S = {"quick": 7.0, "full": 30.0}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request: requests to one file system compete, so the cases run one after the other."""
+    """Return one request whose cases run in turn, because they would compete for the file system."""
     path = str(PurePosixPath(context.settings.folder or ".") / context.settings.data_path)
     cases = (_IN_ORDER, _AT_RANDOM) if context.suite == "quick" else (_IN_ORDER, _AT_RANDOM, _SMALL, _WRITE)
     return (
@@ -58,7 +57,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Bandwidth of every case, and requests per second of those at random."""
+    """Return the bandwidth of every case, and the requests per second of random cases."""
     lines = lines_by_rank.get(0, ())
     start = _start_with_surroundings(lines)
     if start is None:
@@ -84,7 +83,10 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 
 def _start_with_surroundings(lines: tuple[WorkerLine, ...]) -> StartLine | None:
-    """The first line with what the worker told at its end: file system, device, size of the file."""
+    """Return the start line with the conditions that the worker reported at its end.
+
+    The conditions are file system, device and size of the file.
+    """
     start = start_of(lines)
     end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
     return start and StartLine(

@@ -1,10 +1,9 @@
-"""Does the rate hold? One matrix product for some time: `gemm_flops_per_s` second by second, and
-`sustained_fraction`.
+"""Measure whether the rate stays constant: `gemm_flops_per_s` per second of a product, `sustained_fraction`.
 
-The samples are the rate of each second in order; the series beside them are what the GPU's sensors said in it
-(`sm_clock_hz`, `temperature_c`, `power_w`), where the training interpreter can read them.
-`sustained_fraction` is the median of the last quarter of the seconds over that of the first: clearly below 1,
-the GPU slows down as it warms.
+The samples are the rate of each second in order. The series beside them are the GPU's sensor values
+(`sm_clock_hz`, `temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction`
+is the median of the last quarter of the seconds over that of the first; clearly below 1, the GPU slows down
+as its temperature rises.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import msgspec
 from probes.base.statistics import quantile
 from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import answered, on_every_device
+from probes.bench.local import case_answers, on_every_device
 from probes.bench.worker_answers import LinesByRank
 from probes.facts.measurements import BenchFailure, Measurement
 
@@ -25,9 +24,7 @@ _QUARTERS = 4
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One request in which all ranks compute at the same time: the power supply and the cooling are
-    shared.
-    """
+    """Return one request in which all ranks compute at once, because they share power supply and cooling."""
     size = _SIZE[context.device]
     case: Case = {"dtype": _dtype(context), "m": size, "n": size, "k": size, "seconds": _SECONDS}
     return (
@@ -38,8 +35,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _dtype(context: BenchContext) -> str:
-    """On CPUs fp32, which every one computes at its own rate; on GPUs the tensor cores, which draw the most
-    power.
+    """Return fp32 on CPUs, which all compute at full rate.
+
+    On GPUs a type of the tensor cores, for most power.
     """
     if context.device == "cpu":
         return "fp32"
@@ -47,7 +45,7 @@ def _dtype(context: BenchContext) -> str:
 
 
 def sustained_fraction(rates: tuple[float, ...]) -> float | None:
-    """Median of the last quarter over median of the first; None of fewer than four."""
+    """Return the median of the last quarter over that of the first; None for fewer than four rates."""
     quarter = len(rates) // _QUARTERS
     if not quarter:
         return None
@@ -55,13 +53,15 @@ def sustained_fraction(rates: tuple[float, ...]) -> float | None:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """The rate of every rank over time, and how much of it is left at the end."""
+    """Return the rate of every rank over time, and the fraction that remains at the end."""
     measurements: list[Measurement] = []
-    for found in answered(request, lines_by_rank):
-        rates = found.rates(2.0 * float(found.case["m"]) * float(found.case["n"]) * float(found.case["k"]))
-        over_time = found.measurement("gemm_flops_per_s", "flop/s", rates)
-        measurements.append(msgspec.structs.replace(over_time, series=found.sample.series))
+    for answer in case_answers(request, lines_by_rank):
+        rates = answer.rates(
+            2.0 * float(answer.case["m"]) * float(answer.case["n"]) * float(answer.case["k"])
+        )
+        over_time = answer.measurement("gemm_flops_per_s", "flop/s", rates)
+        measurements.append(msgspec.structs.replace(over_time, series=answer.sample.series))
         fraction = sustained_fraction(rates)
         if fraction is not None:
-            measurements.append(found.measurement("sustained_fraction", "1", (fraction,), {}))
+            measurements.append(answer.measurement("sustained_fraction", "1", (fraction,), {}))
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,18 +1,18 @@
-"""All pairs in rounds of disjoint ones, as in a round-robin tournament."""
+"""Arrange all pairs in rounds of disjoint pairs, like in a round-robin tournament."""
 
 from __future__ import annotations
 
 
 def rounds(players: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """All pairs of 0 ... `players` - 1 in the fewest rounds in which nobody meets two others.
+    """Return all pairs of 0 ... `players` - 1 in the fewest rounds in which each player has one partner.
 
-    The circle method: one stays, the others move round it by one place each time; with an odd number one
+    The circle method: one player stays, the others move by one place each time; with an odd number one player
     rests in each round.
     """
     places = list(range(players + players % 2))
-    found = []
+    all_rounds = []
     for _ in range(len(places) - 1):
         meeting = [tuple(sorted((places[place], places[-1 - place]))) for place in range(len(places) // 2)]
-        found.append(tuple(sorted((first, second) for first, second in meeting if second < players)))
+        all_rounds.append(tuple(sorted((first, second) for first, second in meeting if second < players)))
         places.insert(1, places.pop())
-    return tuple(found)
+    return tuple(all_rounds)

@@ -1,7 +1,8 @@
-"""One optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s` over all ranks,
-and per rank `model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
+"""Measure an optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s`.
 
-A GPU trains ResNet-50 at 224 pixels; a CPU a small network of the same family, so that it takes seconds.
+The rate is that of all ranks. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
+`peak_reserved_bytes`. A GPU trains ResNet-50 at 224 pixels; a CPU a small network of the same family, which
+takes seconds.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ _IMAGE_SIZE = {"cuda": 224, "cpu": 64}
 _CPU_MICRO_BATCH = 16
 _GPU_MICRO_BATCHES = (64, 256)
 _LARGE_FITS_BYTES = 30 * GIB
-"""256 images in mixed precision are what NVIDIA's DeepLearningExamples (ResNet50 v1.5) trains on a V100 of 32
-GB.
+"""Memory for 256 images in mixed precision.
+
+NVIDIA's DeepLearningExamples (ResNet50 v1.5) train this batch on a V100 of 32 GB.
 """
 _NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One rank alone, then all local ranks together."""
+    """Return one rank alone, then all local ranks together."""
     network = RESNET_50 if context.device == "cuda" else SMALL
     cases = _cases(context)
     return tuple(
@@ -47,7 +49,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 def _cases(context: BenchContext) -> tuple[Case, ...]:
-    """bf16 on a CPU is emulated more often than not, so fp32 there."""
+    """Return the cases; CPUs use fp32 because most of them emulate bf16."""
     on_gpu = context.device == "cuda"
     return tuple(
         {
@@ -67,7 +69,7 @@ def _gpu_micro_batches(context: BenchContext) -> tuple[int, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Step time of the slowest rank, peak memory of the fullest, and the FLOP rate that a rank reaches."""
+    """Return the step time of the slowest rank, the largest peak memory, and the FLOP rate of a rank."""
     measurements: list[Measurement] = []
     network = _NETWORKS[str(request.model["id"])]
     for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):

@@ -1,9 +1,9 @@
-"""One optimizer step of the reference workload: `step_time_s`, `tokens_per_s` over all ranks, and per rank
-`model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`.
+"""Measure an optimizer step of the reference workload: `step_time_s`, `tokens_per_s` over all ranks.
 
-Model FLOPs are 6 per matmul parameter and token (2 forward, 4 backward; the embedding look-up is none) plus
-causal attention, 6 layers x heads x head_dim x sequence_length per token. They come with the request, from
-the planner's own formula. What activation checkpointing computes again is not counted.
+Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and `peak_reserved_bytes`. Model FLOPs are
+6 per matmul parameter and token (2 forward, 4 backward; the embedding look-up has none) plus causal
+attention, 6 layers x heads x head_dim x sequence_length per token. They come with the request, from the
+planner's own formula. Recomputation by activation checkpointing is not counted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ _FULL = (("ddp", "none"), ("ddp", "full"), ("fsdp", "none"), ("fsdp", "full"))
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """One rank alone, then all local ranks together: the difference is what communication and sharing
-    cost.
-    """
+    """Return one rank alone, then all local ranks together; they differ by the cost of communication."""
     model = context.model
-    found = []
+    all_requests = []
     for ranks in sorted({1, context.ranks_per_node}):
         cases = _cases(context, ranks)
         request = BenchRequest(
@@ -39,13 +37,14 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             model=model.shape,
             flops_per_token=model.flops_per_token,
         )
-        found.append(request)
-    return tuple(found)
+        all_requests.append(request)
+    return tuple(all_requests)
 
 
 def _cases(context: BenchContext, ranks: int) -> tuple[Case, ...]:
-    """DDP; in the full suite recomputation and sharding too, where there is something to shard over. Small
-    ones first.
+    """Return DDP.
+
+    The full suite adds recomputation, and sharding over several ranks. Small cases come first.
     """
     variants = (
         [variant for variant in _FULL if variant[0] == "ddp" or ranks > 1]
@@ -66,7 +65,7 @@ def _cases(context: BenchContext, ranks: int) -> tuple[Case, ...]:
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Step time of the slowest rank, peak memory of the fullest, and the FLOP rate that a rank reaches."""
+    """Return the step time of the slowest rank, the largest peak memory, and the FLOP rate of a rank."""
     measurements: list[Measurement] = []
     for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
         tokens = float(case["micro_batch"]) * float(case["sequence_length"])

@@ -1,4 +1,4 @@
-"""Reads a worker's answer file: one JSON object per line, each named by `event`."""
+"""Parse a worker's answer file: one JSON object per line, each named by `event`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.facts.measurements import Parameter
 
 
 class StartLine(Record, kw_only=True, tag_field="event", tag="start"):
-    """The first line: who answers, and under which conditions."""
+    """The first line: the rank and its conditions."""
 
     rank: int
     world_size: int
@@ -27,18 +27,18 @@ class SampleLine(Record, kw_only=True, tag_field="event", tag="sample"):
     durations_s: tuple[float, ...]
     figures: dict[str, float] = {}
     series: dict[str, tuple[float, ...]] = {}
-    """What was seen over time: one value per sample."""
+    """Values over time, one per sample."""
 
 
 class SkippedLine(Record, kw_only=True, tag_field="event", tag="skipped"):
-    """A case that was left out because it would overrun the time budget."""
+    """A case that was omitted because it would exceed the time budget."""
 
     case: Case
     message: str
 
 
 class FailureLine(Record, kw_only=True, tag_field="event", tag="failure"):
-    """A case, or with an empty `case` the whole worker, failed."""
+    """A failure of a case, or of the whole worker if `case` is empty."""
 
     kind: str
     message: str
@@ -49,7 +49,7 @@ class DoneLine(Record, kw_only=True, tag_field="event", tag="done"):
     """The last line of a complete answer."""
 
     conditions: dict[str, Parameter] = {}
-    """What surrounds the measurement at its end."""
+    """Conditions at the end of the measurement."""
 
 
 WorkerLine = StartLine | SampleLine | SkippedLine | FailureLine | DoneLine
@@ -59,10 +59,10 @@ _DECODER = msgspec.json.Decoder(WorkerLine)
 
 
 def parse_worker_lines(data: bytes) -> tuple[WorkerLine, ...]:
-    """All complete, well-formed lines in order.
+    """Return all complete, well-formed lines in order.
 
-    What follows the last newline is still being written, or was when the worker died; lines that are no
-    answer are left out, so a damaged file ends as an incomplete answer rather than as a wrong one.
+    Text after the last newline is still being written, or was when the worker died. Malformed lines are
+    ignored, so that a damaged file becomes an incomplete answer rather than a wrong answer.
     """
     lines: list[WorkerLine] = []
     for raw in data.split(b"\n")[:-1]:

@@ -1,4 +1,7 @@
-"""The cloud provider by the names in the DMI table. No metadata service is asked: rigtune uses no network."""
+"""Detect the cloud provider by names in the DMI table.
+
+No metadata service is asked: rigtune uses no network.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ _DMI = "/sys/class/dmi/id"
 class _Mark(Record, kw_only=True):
     field: str
     text: str
-    """The value begins with it."""
+    """Beginning of the value."""
     provider: str
     names_machine_type: bool = False
-    """`product_name` is the machine type."""
+    """True if `product_name` is the machine type."""
 
 
 _MARKS = (
@@ -34,13 +37,15 @@ _MARKS = (
     _Mark(field="sys_vendor", text="UpCloud", provider="upcloud"),
     _Mark(field="product_name", text="OpenStack", provider="openstack"),
 )
-"""cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node agents.
-Read 2026-11.
+"""DMI values that identify a provider.
+
+Sources: cloud-init 0066a6b, tools/ds-identify; for Amazon systemd, src/basic/virt.c; for IBM public node
+agents. Read 2026-11.
 """
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`cloud`."""
+    """Return the field `cloud`."""
     values = {mark.field: read_text(source, f"{_DMI}/{mark.field}") for mark in _MARKS}
     mark = next((mark for mark in _MARKS if _matches(values[mark.field], mark.text)), None)
     evidence = tuple(
@@ -52,7 +57,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
                 provider=mark.provider, machine_type=_machine_type(source, mark), evidence=evidence
             )
         }
-    # The vendor's name alone is enough to say that it is none of these; without it nobody has looked.
+    # A known vendor rules all of them out; an unknown vendor leaves the provider unknown.
     vendor = values["sys_vendor"]
     provider = vendor if isinstance(vendor, Unknown) else None
     return {"cloud": Cloud(provider=provider, machine_type=provider, evidence=evidence)}

@@ -1,4 +1,4 @@
-"""Run the collectors over a source and put their answers together."""
+"""Run the collectors over a source and combine their answers."""
 
 from __future__ import annotations
 
@@ -17,43 +17,41 @@ from probes.sources.base import Source
 
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
-_PATIENCE_S = 0.02
-"""How long nothing may come before the collectors that wait get a thread of their own."""
+_GROW_AFTER_S = 0.02
+"""Seconds without an answer after which waiting collectors get another thread."""
 
 JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
 
 DEADLINE_S = 60.0
-"""Per collector. Commands and NVML calls have shorter deadlines of their own; this one holds when several
-expire in a row.
-"""
+"""Deadline per collector, for several expired commands or NVML calls in a row."""
 
 
 class CollectOptions(Record, kw_only=True):
-    """What the collectors need to know beyond the machine."""
+    """Settings of the collectors."""
 
     python: str | None = None
     """The training interpreter that the user named."""
     directory: str = ""
-    """The user's working directory, where `./.venv` is looked for."""
+    """The user's working directory, which may contain `./.venv`."""
     own_python: str = ""
     """The interpreter that rigtune itself runs in."""
     ask_interpreters: bool = True
-    """Whether an interpreter whose files tell nothing (a wrapper script) may be started once."""
+    """True if an interpreter without readable files (a wrapper script) may be started once."""
     deep: bool = True
-    """Whether commands may be started for facts that only checks of the tier `deep` use."""
+    """True if commands may be started for facts that only checks of the tier `deep` use."""
     toolkit: bool = True
-    """Whether nvcc may be started for its version, where no file tells it."""
+    """True if nvcc may be started for its version, if no file states it."""
 
 
 def gather(
     source: Source, options: CollectOptions, rows: Sequence[ProbeRow] = PROBES, deadline_s: float = DEADLINE_S
 ) -> Iterator[Result]:
-    """The answers of all collectors, as they come.
+    """Yield the answers of all collectors as they arrive.
 
-    They run on daemon threads, so that one that hangs in the kernel delays neither the others nor the end of
-    the program; it becomes Unknown (timeout). One that crashes becomes Unknown (error) with the last line of
-    its traceback. Collectors of the tier `deep` are not started unless `options` ask for it.
+    Collectors run on daemon threads, so that a collector that hangs in the kernel delays neither the others
+    nor the end of the program; it becomes Unknown (timeout). A collector that crashes becomes Unknown (error)
+    with the last line of its traceback. Collectors of the tier `deep` run only if `options` request them.
     """
     crew = _Crew(AskedOnce(source), options)
     waiting = [row for row in rows if options.deep or row.tier == "quick"]
@@ -63,12 +61,12 @@ def gather(
             yield row, DEEP_ONLY
     end = time.monotonic() + deadline_s
     while waiting:
-        left = max(end - time.monotonic(), 0)
-        result = crew.next(min(left, _PATIENCE_S))
+        remaining_s = max(end - time.monotonic(), 0)
+        result = crew.next(min(remaining_s, _GROW_AFTER_S))
         if result is not None:
             waiting.remove(result[0])
             yield result
-        elif left:
+        elif remaining_s:
             crew.grow()
         else:
             break
@@ -77,9 +75,7 @@ def gather(
 
 
 def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
-    """The facts of the collectors that have answered. What a failed one provides is unknown for its
-    reason.
-    """
+    """Return the facts of the collectors that answered; fields of a failed collector are unknown."""
     fields: dict[str, object] = {}
     joined: dict[str, tuple[object, ...]] = dict.fromkeys(JOINED, ())
     for row, result in results:
@@ -94,10 +90,10 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
 
 
 class _Crew:
-    """Threads that take one collector after the other.
+    """Threads that run one collector after another.
 
-    There are as many as are held up: most collectors take less time than starting a thread for each and
-    passing the interpreter around among them.
+    There are as many threads as blocked collectors: most collectors take less time than the start of a thread
+    for each and switches between them.
     """
 
     def __init__(self, source: Source, options: CollectOptions) -> None:
@@ -109,26 +105,24 @@ class _Crew:
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def begin(self, rows: Iterable[ProbeRow]) -> None:
-        """Load the collectors, while the first of them run already: one waits for the driver, another reads
-        files.
-        """
+        """Load the collectors while the first of them run: some wait for the driver, others read files."""
         self._start()
         self._start()
         for row in rows:
             try:
-                # Not on the threads: those that import at the same time mostly wait for each other.
+                # Import here: threads that import at the same time mostly wait for each other.
                 self._ready.put((row, row.load().collect))
             except Exception as error:  # noqa: BLE001 - the facts of the others survive
                 self._results.put((row, _crashed(row, error)))
         self._ready.put(None)
 
     def grow(self) -> None:
-        """One more thread, where collectors wait for one."""
+        """Start another thread if collectors wait for one."""
         if self._ready.qsize() > 1:  # the last is the end
             self._start()
 
     def next(self, timeout_s: float) -> Result | None:
-        """The next answer; None where none comes in time."""
+        """Return the next answer; None if none arrives in time."""
         try:
             return self._results.get(timeout=timeout_s)
         except queue.Empty:
@@ -138,8 +132,8 @@ class _Crew:
         threading.Thread(target=self._work, name="rigtune-collect", daemon=True).start()
 
     def _work(self) -> None:
-        while (taken := self._ready.get()) is not None:
-            row, collect = taken
+        while (next_collector := self._ready.get()) is not None:
+            row, collect = next_collector
             try:
                 self._results.put((row, _checked(row, collect(self._source, self._options))))
             except Exception as error:  # noqa: BLE001 - likewise
@@ -160,7 +154,7 @@ def _checked(row: ProbeRow, fields: dict[str, object]) -> dict[str, object]:
 
 
 def _unknown_field(name: str, unknown: Unknown) -> object:
-    """`unknown` itself, or a record all of whose unknown leaves have its reason."""
+    """Return `unknown`, or a record whose unknown leaves all have its reason."""
     default = getattr(MachineFacts(), name)
     if not isinstance(default, Record):
         return unknown

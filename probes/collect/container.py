@@ -1,4 +1,4 @@
-"""What this process runs in: a container, a virtual machine, both or neither."""
+"""Detect what this process runs in: a container, a virtual machine, both or neither."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _ENVIRONMENT = (
     ("APPTAINER_CONTAINER", "apptainer"),
     ("SINGULARITY_CONTAINER", "singularity"),
 )
-"""Kubernetes sets the first in every pod, for its own API. By the others public programs know that they run
-in Apptainer or Singularity (read 2026-11).
+"""Variables that identify a runtime.
+
+Kubernetes sets the first in every pod, for its own API. Public programs detect Apptainer and Singularity by
+the others (read 2026-11).
 """
 _MARKER_FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"))
 _CGROUP_WORDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
@@ -38,27 +40,29 @@ _HYPERVISORS = (
     ("VirtualBox", "virtualbox"),
     ("Xen", "xen"),
 )
-"""Words in the DMI vendor and product names: from the table of systemd, src/basic/virt.c,
-detect_vm_dmi_vendor; Google's from cloud-init's tools/ds-identify; `Virtual Machine` is the product in kernel
-logs of Hyper-V guests. Read 2026-11.
+"""Words in the DMI vendor and product names.
+
+Sources: the table of systemd, src/basic/virt.c, detect_vm_dmi_vendor; Google's from cloud-init's tools/ds-
+identify; `Virtual Machine` is the product in kernel logs of Hyper-V guests. Read 2026-11.
 """
 
 
 _STATUS = "/proc/self/status"
 _TCP = ("/proc/net/tcp", "/proc/net/tcp6")
 _PROXY_PORTS = (("istio", (15001, 15006)), ("linkerd", (4140, 4143)))
-"""Ports on which the sidecar takes a pod's outgoing and incoming connections (Istio, "Ports used by Istio";
-Linkerd, proxy configuration; read 2026-11).
+"""Ports on which a sidecar takes a pod's outgoing and incoming connections.
+
+Sources: Istio, "Ports used by Istio"; Linkerd, proxy configuration; read 2026-11.
 """
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`container`."""
+    """Return the field `container`."""
     runtime, runtime_ref = _runtime(source)
     virtualization, virtualization_ref = _virtualization(source)
     status = read_text(source, _STATUS)
     fields = {} if isinstance(status, Unknown) else parse_status(status)
-    silent = (
+    not_stated = (
         status
         if isinstance(status, Unknown)
         else Unknown(Reason.NOT_SUPPORTED, f"{_STATUS} does not state it")
@@ -67,8 +71,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         "container": Container(
             runtime=runtime,
             virtualization=virtualization,
-            capabilities=parse_capabilities(fields["CapEff"]) if "CapEff" in fields else silent,
-            seccomp=fields["Seccomp"] != "0" if "Seccomp" in fields else silent,
+            capabilities=parse_capabilities(fields["CapEff"]) if "CapEff" in fields else not_stated,
+            seccomp=fields["Seccomp"] != "0" if "Seccomp" in fields else not_stated,
             rdma_devices=_devices(source, "/dev/infiniband"),
             nvidia_devices=_devices(source, "/dev", "nvidia"),
             annotations=_proxies(source)
@@ -82,13 +86,13 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _devices(source: Source, folder: str, prefix: str = "") -> tuple[str, ...] | Unknown:
-    """Names of device files; none where there is no such folder."""
+    """Return the names of device files; none if the folder does not exist."""
     names = when_missing(source.names(folder), ())
     return map_known(names, lambda names: tuple(name for name in names if name.startswith(prefix)))
 
 
 def _proxies(source: Source) -> tuple[State, ...] | Unknown:
-    """Sidecars share the network of the pod, so their ports are seen to listen."""
+    """Return the sidecars whose ports are listening; they share the network of the pod."""
     texts = [read_text(source, path) for path in _TCP]
     if isinstance(texts[0], Unknown):
         return texts[0]
@@ -114,9 +118,9 @@ def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
     )
     if "/enroot/" in root or "/pyxis" in root:
         return "enroot", file_ref(_MOUNTINFO)
-    told = read_text(source, _SYSTEMD)
-    if not isinstance(told, Unknown) and told:
-        return told, file_ref(_SYSTEMD)
+    runtime = read_text(source, _SYSTEMD)
+    if not isinstance(runtime, Unknown) and runtime:
+        return runtime, file_ref(_SYSTEMD)
     groups = read_text(source, _CGROUP)
     if isinstance(groups, Unknown):
         return groups, file_ref(_CGROUP)
@@ -124,7 +128,10 @@ def _runtime(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
 
 
 def _virtualization(source: Source) -> tuple[str | Unknown | None, EvidenceRef]:
-    """The CPU's hypervisor bit decides on x86; elsewhere only the names in the DMI table hint at it."""
+    """Return the hypervisor. On x86 the CPU's hypervisor bit decides.
+
+    Elsewhere only DMI names give a hint.
+    """
     bit = map_known(map_known(read_text(source, _CPUINFO), parse_cpuinfo), lambda info: info.hypervisor)
     if bit is False:
         return None, file_ref(_CPUINFO)

@@ -1,4 +1,4 @@
-"""Processors, and what of them this process may use."""
+"""Collect the processors, and the part that this process may use."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STATUS = "/proc/self/status"
 _CPUS = "/sys/devices/system/cpu"
 _NAME = re.compile(r"cpu(\d{1,5})")
 _VOLATILE = frozenset({"allowed_cpus", "governor", "flags", "model", "max_mhz", "virtualization_flag"})
-"""What changes, depends on who asks, or is worded differently."""
+"""Fields that change, depend on the process that asks, or are worded differently."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`cpu`, with what contradicts itself."""
+    """Return `cpu` and contradictions."""
     info = map_known(read_text(source, _CPUINFO), parse_cpuinfo)
     quota = cpu_quota(source)
     files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
@@ -39,7 +39,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _by_trust(own: Cpu, told: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
-    """The kernel's own files first, unless none was recorded: then they are no evidence either."""
+    """Return the kernel's own files first, unless none was recorded: then they are no evidence either."""
     return told if isinstance(own.logical_cpus, Unknown) else (own, *told)
 
 
@@ -82,7 +82,7 @@ def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[
 
 
 def _allowed(source: Source, quota: Limit) -> int | Unknown:
-    """CPUs of the affinity mask, fewer where the control group grants less time.
+    """Return the CPUs of the affinity mask, or fewer if the control group grants less time.
 
     A quota is rounded down: threads beyond it would be stopped in every period.
     """
@@ -100,7 +100,7 @@ def _allowed(source: Source, quota: Limit) -> int | Unknown:
 
 
 def _topology(source: Source) -> tuple[int | Unknown, int | Unknown]:
-    """Sockets and cores from sysfs, on architectures whose /proc/cpuinfo does not state them."""
+    """Return sockets and cores from sysfs, for architectures whose /proc/cpuinfo does not state them."""
     cpus = _online(source)
     if isinstance(cpus, Unknown):
         return cpus, cpus
@@ -119,46 +119,46 @@ def _topology(source: Source) -> tuple[int | Unknown, int | Unknown]:
             packages.add(package)
             cores.add((package, core))
     if packages == {-1}:
-        silent = Unknown(Reason.NOT_SUPPORTED, "the platform does not state CPU packages")
-        return silent, silent
+        not_stated = Unknown(Reason.NOT_SUPPORTED, "the platform does not state CPU packages")
+        return not_stated, not_stated
     return len(packages), len(cores)
 
 
 def _governor(source: Source) -> str | Unknown:
-    """The frequency governor; several, where CPUs differ."""
+    """Return the frequency governor; several if CPUs differ."""
     policies = source.names(f"{_CPUS}/cpufreq")
     if isinstance(policies, Unknown):
         if policies.reason is Reason.TOOL_MISSING:
             return Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
         return policies
-    found: set[str] = set()
+    governors: set[str] = set()
     for policy in policies:
         if policy.startswith("policy"):
             governor = read_text(source, f"{_CPUS}/cpufreq/{policy}/scaling_governor")
             if isinstance(governor, Unknown):
                 return governor
-            found.add(governor)
-    if not found:
+            governors.add(governor)
+    if not governors:
         return Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
-    return ", ".join(sorted(found))
+    return ", ".join(sorted(governors))
 
 
 def _online(source: Source) -> tuple[int, ...] | Unknown:
-    """The CPUs that are online; those with a folder where a copy of sysfs lacks the list."""
+    """Return the CPUs that are online; CPUs with a folder if a copy of sysfs lacks the list."""
     text = read_text(source, f"{_CPUS}/online")
     if not isinstance(text, Unknown):
         return parse_cpu_list(text)
     names = source.names(_CPUS)
-    found = (
+    with_folder = (
         ()
         if isinstance(names, Unknown)
         else tuple(sorted(int(m[1]) for name in names if (m := _NAME.fullmatch(name))))
     )
-    return found or text
+    return with_folder or text
 
 
 def _threads(source: Source) -> int | Unknown:
-    """Hardware threads of the first core."""
+    """Return the hardware threads of the first core."""
     cpus = _online(source)
     if isinstance(cpus, Unknown) or not cpus:
         return cpus if isinstance(cpus, Unknown) else NOT_RECORDED

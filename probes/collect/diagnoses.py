@@ -1,4 +1,4 @@
-"""Diagnoses of other tools: `dcgmi diag`, where its report was given."""
+"""Collect diagnoses of other tools: given reports of `dcgmi diag`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`diagnoses`, Unknown where nobody gave any: rigtune does not start such tools."""
+    """Return `diagnoses`; Unknown if none was given, because rigtune does not start such tools."""
     if source.is_live:
         return {"diagnoses": NOT_RECORDED}
     from probes.reading.readers.reader_rows import DIAGNOSES  # noqa: PLC0415 - likewise

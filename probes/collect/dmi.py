@@ -1,4 +1,4 @@
-"""Maker and model, as the firmware states them."""
+"""Collect maker and model, as stated by the firmware."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FOLDER = "/sys/class/dmi/id"
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`dmi`."""
+    """Return the field `dmi`."""
     values = {
         field: _value(source, name)
         for field, name in (
@@ -22,8 +22,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             ("bios_version", "bios_version"),
         )
     }
-    is_told = any(isinstance(value, str) for value in values.values())
-    return {"dmi": Dmi(**values, evidence=(file_ref(_FOLDER),) if is_told else ())}
+    is_stated = any(isinstance(value, str) for value in values.values())
+    return {"dmi": Dmi(**values, evidence=(file_ref(_FOLDER),) if is_stated else ())}
 
 
 def _value(source: Source, name: str) -> str | Unknown:

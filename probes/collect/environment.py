@@ -1,9 +1,9 @@
-"""The variables that steer training: of this process, of NCCL's configuration files, and those that an NCCL
-log names.
+"""Collect the variables that affect training.
 
-NCCL takes the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
-never replaces what is set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are asked for,
-and none that holds a secret.
+Of this process, of NCCL's configuration files and of NCCL logs. NCCL uses the environment first, then
+`$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file never replaces a variable that is
+already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are read, and none that holds a
+secret.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _CREDENTIALS = pattern(r"(?<=://)[^/@\s]{1,400}@")
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`environment`."""
-    own, silence = _own(source)
+    """Return the field `environment`."""
+    own, unknown = _own(source)
     unread: list[Unread] = []
-    found = [*own, *_logged(source, {variable.name for variable in own})]
+    variables = [*own, *_logged(source, {variable.name for variable in own})]
     named = next((variable.value for variable in own if variable.name == "NCCL_CONF_FILE"), "")
     has_file = False
     for path, is_named in _files(source, named):
@@ -40,39 +40,39 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
                 )
             continue
         has_file = True
-        found += _of_file(
-            path, data.decode("utf-8", "replace"), {variable.name for variable in found}, unread
+        variables += _variables_of_file(
+            path, data.decode("utf-8", "replace"), {variable.name for variable in variables}, unread
         )
-    if silence is not None and not found and not has_file:
-        return {"environment": silence, "unread": tuple(unread)}
-    return {"environment": tuple(found), "unread": tuple(unread)}
+    if unknown is not None and not variables and not has_file:
+        return {"environment": unknown, "unread": tuple(unread)}
+    return {"environment": tuple(variables), "unread": tuple(unread)}
 
 
 def asked_names() -> tuple[str, ...]:
-    """Return the names of all variables that are read; no other is asked for."""
+    """Return the names of all variables that are read; no other is read."""
     return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
 
 
 def _own(source: Source) -> tuple[list[EnvironmentVariable], Unknown | None]:
-    """What is set, and why nothing is known where nothing is."""
-    found: list[EnvironmentVariable] = []
-    silence: Unknown | None = None
+    """Return the variables that are set, and the reason if nothing is known."""
+    variables: list[EnvironmentVariable] = []
+    unknown: Unknown | None = None
     for name in asked_names():
         value = source.env(name)
         if isinstance(value, Unknown):
-            silence = silence or NOT_RECORDED
+            unknown = unknown or NOT_RECORDED
         elif value is not None:
             plain = _CREDENTIALS.sub("***@", value)
-            found.append(
+            variables.append(
                 EnvironmentVariable(
                     name=name, value=plain, origin="environment", evidence=(environment_ref(name),)
                 )
             )
-    return found, silence
+    return variables, unknown
 
 
 def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
-    """What a job's log names. On a live machine nobody gives one."""
+    """Yield the variables that a job's log names; a live machine has no given logs."""
     for output in items_of(outputs(source, "nccl-log")):
         for variable in parse_logged(output.text):
             if variable.name not in names:
@@ -86,9 +86,9 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
 
 
 def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
-    """The files that NCCL reads, first come first served, and whether the user named it."""
+    """Yield the files that NCCL reads in order of rank, and whether the user named the file."""
     if named:
-        # NCCL opens the name as it stands: a `~` is a folder of that name.
+        # NCCL does not expand the name: a `~` is a folder of that name.
         yield named, True
     else:
         home = source.env("HOME")
@@ -97,7 +97,7 @@ def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
     yield _SYSTEM_FILE, False
 
 
-def _of_file(
+def _variables_of_file(
     path: str, text: str, set_before: set[str], unread: list[Unread]
 ) -> Iterator[EnvironmentVariable]:
     assignments, ignored = parse_configuration(text)

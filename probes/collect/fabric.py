@@ -1,5 +1,6 @@
-"""The InfiniBand fabric behind the host, from what discovery tools printed. They ask a whole fabric: never on
-a live host.
+"""Collect the InfiniBand fabric from the output of discovery tools.
+
+Such tools ask a whole fabric, so rigtune never starts them on a live host.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`fabric_ports` and `fabric_switches`; unknown where nobody gave any."""
+    """Return `fabric_ports` and `fabric_switches`; unknown if no output was given."""
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
     from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
@@ -33,15 +34,15 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _once(ports: tuple[FabricPort, ...]) -> tuple[FabricPort, ...]:
-    """Each port once, as the first that names it tells."""
-    found: dict[tuple[str, int], FabricPort] = {}
+    """Return each port once, as the first source reports it."""
+    first_reports: dict[tuple[str, int], FabricPort] = {}
     for port in ports:
-        found.setdefault((port.guid if isinstance(port.guid, str) else port.node, port.port), port)
-    return tuple(found.values())
+        first_reports.setdefault((port.guid if isinstance(port.guid, str) else port.node, port.port), port)
+    return tuple(first_reports.values())
 
 
 def _named(port: FabricPort, hosts: dict[str, str]) -> FabricPort:
-    """With the host's name beside the node's description where a list tells it."""
+    """Return the port with the host's name beside the node's description, if a list contains the host."""
     host = hosts.get(port.guid) if isinstance(port.guid, str) else None
     return (
         port

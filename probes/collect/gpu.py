@@ -1,4 +1,4 @@
-"""GPUs: NVML; where it does not answer, nvidia-smi; and of a stored source everything that its texts tell."""
+"""Collect GPUs: from NVML, else from nvidia-smi; from a stored source also from all its texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from probes.reading.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
 from probes.sources.base import Source
 
 _BUS_LISTINGS = ("lspci", "hwloc")
-"""Kinds that show every GPU on the bus, whether or not a driver answers for it."""
+"""Kinds of text that show every GPU on the bus, with or without a working driver."""
 
 
 class _Texts(Record, kw_only=True):
-    """What the texts say: those of the driver, and those that describe the bus or the machine."""
+    """GPUs in texts: those of the driver, and those that describe the bus or the machine."""
 
     of_driver: tuple[tuple[Gpu, ...], ...] = ()
     of_others: tuple[tuple[Gpu, ...], ...] = ()
@@ -26,11 +26,11 @@ class _Texts(Record, kw_only=True):
     attached: int | Unknown = NOT_RECORDED
     unread: tuple[Unread, ...] = ()
     silence: Unknown = NOT_RECORDED
-    """Why no text of the driver tells of a GPU."""
+    """Reason why no text of the driver reports a GPU."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`gpus`, empty only where nothing hints at one; `pci_gpus`, and how many the driver counts."""
+    """Return `gpus` (empty only without any hint of a GPU), `pci_gpus`, and the driver's count."""
     on_bus = nvidia_gpu_addresses(source)
     by_nvml = _by_nvml(source)
     if isinstance(by_nvml, tuple) and by_nvml and source.is_live:
@@ -48,13 +48,11 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
-    """NVML's own reason says more than that nvidia-smi is missing too, unless NVML was never recorded or is
-    itself missing.
-    """
+    """Return NVML's reason rather than a missing nvidia-smi, unless NVML was not recorded or is missing."""
     if isinstance(by_nvml, tuple) or by_nvml.reason is Reason.NOT_RECORDED:
         return by_texts
-    is_told = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
-    return by_texts if by_nvml.reason is Reason.TOOL_MISSING and is_told else by_nvml
+    is_informative = by_texts.reason not in (Reason.TOOL_MISSING, Reason.NOT_RECORDED)
+    return by_texts if by_nvml.reason is Reason.TOOL_MISSING and is_informative else by_nvml
 
 
 def _answer(
@@ -74,11 +72,12 @@ def _answer(
 
 
 def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
-    """All devices of NVML; Unknown where it fails as a whole or for every one of them."""
+    """Return all devices of NVML; Unknown if it fails as a whole or for every device."""
     count = device_count(source)
     if isinstance(count, Unknown):
         return count
-    from probes.reading.nvml.nvml_gpu import read_gpu  # noqa: PLC0415 - most machines without GPU never need it
+    # Machines without a GPU do not load this module.
+    from probes.reading.nvml.nvml_gpu import read_gpu  # noqa: PLC0415
 
     bus_ids = [bus_id(source, index) for index in range(count)]
     driver = source.nvml("nvmlSystemGetDriverVersion")
@@ -140,8 +139,9 @@ def _read(source: Source) -> _Texts:
 def _merged(
     source: Source, of_driver: tuple[tuple[Gpu, ...], ...], texts: _Texts
 ) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
-    """The GPUs that the driver shows; where it shows none and does not complain, those that the others
-    describe.
+    """Return the GPUs that the driver reports.
+
+    If it reports none without an error, those of the other texts.
     """
     if not of_driver and (not texts.of_others or texts.silence.reason is Reason.ERROR):
         return (), ()
@@ -154,13 +154,13 @@ def _merged(
 
 
 def _placed(source: Source, gpus: Iterable[Gpu]) -> Iterable[Gpu]:
-    """With what sysfs knows of their places."""
+    """Yield the GPUs with their places according to sysfs."""
     for gpu in gpus:
         node, cpus = gpu.numa_node, gpu.cpu_affinity
         if isinstance(node, Unknown) and isinstance(gpu.pci_bus_id, str):
-            of_sysfs = numa_node(source, gpu.pci_bus_id)
-            node = of_sysfs if not isinstance(of_sysfs, Unknown) or node == NOT_RECORDED else node
+            node_in_sysfs = numa_node(source, gpu.pci_bus_id)
+            node = node_in_sysfs if not isinstance(node_in_sysfs, Unknown) or node == NOT_RECORDED else node
         if isinstance(cpus, Unknown) and isinstance(gpu.pci_bus_id, str):
-            near = cpu_affinity(source, gpu.pci_bus_id)
-            cpus = near if not isinstance(near, Unknown) or cpus == NOT_RECORDED else cpus
+            cpus_in_sysfs = cpu_affinity(source, gpu.pci_bus_id)
+            cpus = cpus_in_sysfs if not isinstance(cpus_in_sysfs, Unknown) or cpus == NOT_RECORDED else cpus
         yield msgspec.structs.replace(gpu, numa_node=node, cpu_affinity=cpus)

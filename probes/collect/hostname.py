@@ -1,4 +1,4 @@
-"""The machine's own name, and what it leads to."""
+"""Collect the machine's own name and its addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOSTS = "/etc/hosts"
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`hostname` and `naming`."""
+    """Return `hostname` and `naming`."""
     hostname = read_text(source, "/proc/sys/kernel/hostname")
     if isinstance(hostname, Unknown):
         return {"hostname": hostname, "naming": Naming(addresses=hostname)}
@@ -21,8 +21,9 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
-    """/etc/hosts comes first in the usual order of resolvers; a name server may take seconds, so that only a
-    deep look asks.
+    """Return the addresses of the name.
+
+    Resolvers usually read /etc/hosts first. A name server may take seconds, so that only deep checks ask one.
     """
     text = read_text(source, _HOSTS)
     listed = () if isinstance(text, Unknown) else parse_hosts(text, hostname)
@@ -36,8 +37,8 @@ def _naming(source: Source, hostname: str, *, deep: bool) -> Naming:
         )
     argv = ("getent", "ahosts", hostname)
     answer = source.run(argv).text()
-    found = () if isinstance(answer, Unknown) else parse_ahosts(answer)
+    addresses = () if isinstance(answer, Unknown) else parse_ahosts(answer)
     if isinstance(answer, Unknown) and answer.reason is not Reason.ERROR:
         return Naming(addresses=answer, evidence=(command_ref(argv),))
-    # getent ends with an error and no word where nobody knows the name.
-    return Naming(addresses=found, evidence=(command_ref(argv),))
+    # getent ends with an error and no output if the name is unknown.
+    return Naming(addresses=addresses, evidence=(command_ref(argv),))

@@ -1,6 +1,4 @@
-"""InfiniBand, RoCE and EFA ports: from sysfs, and from every text that tells of them where texts were
-given.
-"""
+"""Collect InfiniBand, RoCE and EFA ports from sysfs, and from given texts."""
 
 from __future__ import annotations
 
@@ -35,22 +33,23 @@ COUNTERS = (
     "hw_counters/roce_slow_restart",
     "hw_counters/rx_icrc_encapsulated",
 )
-"""Those that checks look at; each read asks the card's firmware."""
+"""Counters that checks use; each read asks the card's firmware."""
 _ZEROS_AT_END = 8
-"""GID and partition tables have hundreds of slots, filled from the front: so many empty ones in a row are the
-end.
+"""Consecutive empty entries that end a table.
+
+GID and partition tables have hundreds of slots, filled from the front.
 """
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`nics`: one record per port."""
+    """Return `nics`: one record per port."""
     devices = rdma_devices(source)
     found = tuple(nic for device in items_of(devices) for nic in _ports(source, device))
     if source.is_live and not (options.deep and found):
         quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in found)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
     nics, contradictions, unread = _with_texts(source, found)
-    # Nobody can tell that there is none where the kernel could not be asked.
+    # An empty result is only valid if the kernel could be asked.
     answer = devices if isinstance(devices, Unknown) and not nics else nics
     return {"nics": answer, "contradictions": contradictions, "unread": unread}
 
@@ -117,7 +116,7 @@ def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
         rate_gbps=rate[0],
         lanes=rate[1],
         speed=rate[2],
-        # The last 64 bits of the first GID, which the kernel makes of the port's GUID.
+        # The last 64 bits of the first GID, which the kernel derives from the port's GUID.
         port_guid=guid(first.replace(":", "")[-16:]) if first else common.port_guid,
         lid=map_known(lid, whole_number),
         sm_lid=map_known(sm_lid, whole_number),
@@ -138,7 +137,7 @@ def _evidence(folder: str, address: str | Unknown) -> tuple[EvidenceRef, ...]:
 
 
 def _device_type(source: Source, folder: str) -> str | Unknown:
-    """The vendor's part name; the driver's name for devices without one (EFA)."""
+    """Return the vendor's part name; the driver's name for devices without a part name (EFA)."""
     part = read_text(source, f"{folder}/hca_type")
     if not isinstance(part, Unknown):
         return part
@@ -147,7 +146,7 @@ def _device_type(source: Source, folder: str) -> str | Unknown:
 
 
 def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
-    """Whether the device's file is in /dev, which a container's may lack."""
+    """Return whether the device's file is in /dev; a container may lack it."""
     own = source.names(f"{device.folder}/device/infiniband_verbs")
     files = source.names(_VERBS)
     if isinstance(own, Unknown):
@@ -156,14 +155,18 @@ def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
 
 
 def _is_virtual_function(source: Source, address: str | Unknown) -> bool | Unknown:
-    """Whether it has a physical function on this host; one that a hypervisor passes through has none here."""
+    """Return whether the device has a physical function on this host.
+
+    A function that a hypervisor passes through has none here.
+    """
     owner = map_known(address, lambda address: when_missing(source.link(f"{DEVICES}/{address}/physfn"), None))
     return map_known(owner, lambda owner: owner is not None)
 
 
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
-    """The network interface of a port: that of its first GID (which knows bonds), else the device's one of
-    that port.
+    """Return the network interface of a port.
+
+    The first GID names it (also for bonds); otherwise it is the device's interface of that port.
     """
     by_gid = read_text(source, f"{device.folder}/ports/{port}/gid_attrs/ndevs/0")
     if not isinstance(by_gid, Unknown) and by_gid:
@@ -182,7 +185,7 @@ def _net_folder(device: RdmaDevice) -> str:
 
 
 def _netdev_up(source: Source, device: RdmaDevice, netdev: str) -> bool | Unknown:
-    """Whether it can carry traffic; a driver that does not watch the carrier says `unknown`."""
+    """Return whether an interface can carry traffic; drivers without carrier detection report `unknown`."""
     folder = f"{_NET}/{netdev}"
     state = read_text(source, f"{folder}/operstate")
     if isinstance(state, Unknown):
@@ -197,7 +200,7 @@ def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | 
     names = source.names(f"{port}/gids")
     if isinstance(names, Unknown):
         return names
-    found: list[Gid] = []
+    entries: list[Gid] = []
     zeros = 0
     for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
         gid = read_text(source, f"{port}/gids/{index}")
@@ -205,10 +208,10 @@ def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | 
             zeros += 1
         else:
             zeros = 0
-            found.append(_gid(source, port, index, gid, layer))
+            entries.append(_gid(source, port, index, gid, layer))
         if zeros == _ZEROS_AT_END:
             break
-    return tuple(found)
+    return tuple(entries)
 
 
 def _is_gid(text: str) -> bool:
@@ -232,35 +235,35 @@ def _pkeys(source: Source, port: str) -> tuple[str, ...] | Unknown:
     names = source.names(f"{port}/pkeys")
     if isinstance(names, Unknown):
         return names
-    found: list[str] = []
+    keys: list[str] = []
     zeros = 0
     for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
         value = read_text(source, f"{port}/pkeys/{index}")
         is_zero = isinstance(value, Unknown) or value == "0x0000"
         zeros = zeros + 1 if is_zero else 0
         if not isinstance(value, Unknown) and not is_zero:
-            found.append(value)
+            keys.append(value)
         if zeros == _ZEROS_AT_END:
             break
-    return tuple(found)
+    return tuple(keys)
 
 
 def _counters(source: Source, port: str) -> tuple[Count, ...] | Unknown:
-    """The counters that there are; a port without performance management says `N/A (no PMA)` of each."""
+    """Return the existing counters; a port without performance management has `N/A (no PMA)` in each."""
     read = {path.rpartition("/")[2]: read_text(source, f"{port}/{path}") for path in COUNTERS}
     numbers = {name: map_known(text, whole_number) for name, text in read.items()}
-    found = tuple(
+    counters = tuple(
         Count(name=name, value=number) for name, number in numbers.items() if not isinstance(number, Unknown)
     )
-    if found:
-        return found
+    if counters:
+        return counters
     if any(isinstance(text, str) and text.startswith("N/A") for text in read.values()):
         return Unknown(Reason.NOT_SUPPORTED, "the port has no counters")
     return next(number for number in numbers.values() if isinstance(number, Unknown))
 
 
 def _traffic_class(source: Source, folder: str, port: int, layer: str | Unknown) -> int | Unknown:
-    """The class that the vendor's driver forces on all RoCE traffic: `Global tclass=106`."""
+    """Return the class that the vendor's driver forces on all RoCE traffic: `Global tclass=106`."""
     if layer != "Ethernet":
         return Unknown(Reason.NOT_SUPPORTED, "only RoCE has traffic classes")
     text = read_text(source, f"{folder}/tc/{port}/traffic_class")

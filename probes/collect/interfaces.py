@@ -1,6 +1,4 @@
-"""Network interfaces of the kernel with their addresses, bonds and the default route; from texts where only
-those were given.
-"""
+"""Collect network interfaces with their addresses, bonds and the default route; also from given texts."""
 
 from __future__ import annotations
 
@@ -29,18 +27,18 @@ _IP_ADDR = ("ip", "-j", "addr")
 _IFF_UP = 0x1
 _KIND = "interfaces"
 _TOPOLOGY = "nccl-topology"
-"""Names the interfaces that NCCL would use by TCP."""
+"""Kind of text that names the interfaces that NCCL would use for TCP."""
 
 
 class _Addresses(Record, kw_only=True):
     by_interface: dict[str, tuple[str, ...]] | Unknown
     when_absent: tuple[str, ...] | Unknown
-    """What an interface that is not named has: nothing, or nobody knows."""
+    """Addresses of an interface that is not listed: none, or unknown."""
     evidence: EvidenceRef
 
 
 class _Place(Record, kw_only=True):
-    """An interface and where its files are."""
+    """An interface and the folder of its files."""
 
     name: str
     folder: str
@@ -48,12 +46,14 @@ class _Place(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`interfaces`, in the order of their names; those of given texts behind."""
+    """Return `interfaces` in the order of their names; those of given texts come last."""
     places = _places(source)
-    found: tuple[Interface, ...] | Unknown = map_known(places, lambda places: _of_kernel(source, places))
+    from_kernel: tuple[Interface, ...] | Unknown = map_known(
+        places, lambda places: _of_kernel(source, places)
+    )
     if not source.given(_KIND) and not source.given(_TOPOLOGY):
-        return {"interfaces": found}
-    return _with_texts(source, found)
+        return {"interfaces": from_kernel}
+    return _with_texts(source, from_kernel)
 
 
 def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, ...]:
@@ -65,7 +65,9 @@ def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, .
 
 def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[str, object]:
     from probes.parsers.fabric.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
-    from probes.reading.merging.merge_interfaces import from_text, merge_interfaces  # noqa: PLC0415 - pastes only
+
+    # Only pasted texts need this module.
+    from probes.reading.merging.merge_interfaces import from_text, merge_interfaces  # noqa: PLC0415
 
     groups = [] if isinstance(found, Unknown) else [found]
     unread: list[Unread] = []
@@ -87,8 +89,9 @@ def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[
 
 
 def _places(source: Source) -> tuple[_Place, ...] | Unknown:
-    """The interfaces of the class folder, and members that only their bond's folder shows (as in another
-    container).
+    """Return the interfaces of the class folder, and bond members that only their bond's folder shows.
+
+    The latter may belong to another container.
     """
     names = source.names(_CLASS)
     if isinstance(names, Unknown):
@@ -105,17 +108,17 @@ def _places(source: Source) -> tuple[_Place, ...] | Unknown:
 
 
 def _below_pci(source: Source) -> tuple[_Place, ...]:
-    """The interfaces of a copy of /sys that lacks the class folder."""
+    """Return the interfaces of a copy of /sys without the class folder."""
     addresses = source.names(DEVICES)
-    found: list[_Place] = []
+    places: list[_Place] = []
     for address in items_of(addresses):
         for name in items_of(source.names(f"{DEVICES}/{address}/net")):
-            found.append(_Place(name=name, folder=f"{DEVICES}/{address}/net/{name}"))
-    return tuple(sorted(found, key=lambda place: place.name))
+            places.append(_Place(name=name, folder=f"{DEVICES}/{address}/net/{name}"))
+    return tuple(sorted(places, key=lambda place: place.name))
 
 
 def _members(source: Source, folder: str) -> tuple[str, ...] | None:
-    """The members of a bond; None for what is no bond."""
+    """Return the members of a bond; None for other interfaces."""
     text = read_text(source, f"{folder}/bonding/slaves")
     return None if isinstance(text, Unknown) else tuple(text.split())
 
@@ -145,13 +148,13 @@ def _interface(
 
 
 def _pci_bus_id(source: Source, folder: str) -> str | Unknown | None:
-    """The device behind it; None for what has none."""
+    """Return the PCI device of an interface; None if it has none."""
     if folder.startswith(DEVICES):
         return folder.removeprefix(f"{DEVICES}/").partition("/")[0]
     path = source.link(f"{folder}/device")
     if isinstance(path, Unknown):
         return when_missing(path, None)
-    # Paravirtual devices sit below their PCI device.
+    # A paravirtual device is a child of its PCI device.
     address = address_of(path)
     return address if isinstance(address, str) else address_of(path.rpartition("/")[0])
 
@@ -167,8 +170,9 @@ def _link_seen_by_bond(source: Source, place: _Place) -> bool | Unknown | None:
 
 
 def _up(source: Source, folder: str) -> bool | Unknown:
-    """Whether it can carry traffic. Drivers without carrier detection say `unknown`; then the administrator's
-    flag counts.
+    """Return whether an interface can carry traffic.
+
+    Drivers without carrier detection report `unknown`; then the administrator's flag counts.
     """
     state = read_text(source, f"{folder}/operstate")
     if isinstance(state, Unknown):
@@ -179,7 +183,10 @@ def _up(source: Source, folder: str) -> bool | Unknown:
 
 
 def _speed_gbps(source: Source, folder: str) -> float | Unknown:
-    """Mb/s in sysfs; -1, an error or all bits set where there is no link or the driver does not know."""
+    """Return the speed in Gb/s.
+
+    sysfs states Mb/s; -1, an error or all bits set mean that there is no link or the speed is unknown.
+    """
     speed = read_int(source, f"{folder}/speed")
     if isinstance(speed, Unknown):
         return speed
@@ -189,22 +196,22 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
 
 
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
-    """From `ip`; in images without it, IPv4 addresses by the routes that lead to them."""
-    told = map_known(source.run(_IP_ADDR).text(), parse_ip_addresses)
-    if not isinstance(told, Unknown):
-        return _Addresses(by_interface=told, when_absent=(), evidence=command_ref(_IP_ADDR))
+    """Return addresses from `ip`; in images without it, IPv4 addresses from the routes that lead to them."""
+    by_command = map_known(source.run(_IP_ADDR).text(), parse_ip_addresses)
+    if not isinstance(by_command, Unknown):
+        return _Addresses(by_interface=by_command, when_absent=(), evidence=command_ref(_IP_ADDR))
     trie = read_text(source, _FIB_TRIE)
     if isinstance(trie, Unknown) or isinstance(routes, Unknown):
-        return _Addresses(by_interface=told, when_absent=told, evidence=command_ref(_IP_ADDR))
+        return _Addresses(by_interface=by_command, when_absent=by_command, evidence=command_ref(_IP_ADDR))
     by_route = addresses_by_route(local_addresses(trie), parse_routes(routes))
-    return _Addresses(by_interface=by_route, when_absent=told, evidence=file_ref(_FIB_TRIE))
+    return _Addresses(by_interface=by_route, when_absent=by_command, evidence=file_ref(_FIB_TRIE))
 
 
 def _default_interface(source: Source, routes: str | Unknown) -> str | Unknown | None:
-    found = None if isinstance(routes, Unknown) else default_interface(parse_routes(routes))
-    if found is not None:
-        return found
+    interface = None if isinstance(routes, Unknown) else default_interface(parse_routes(routes))
+    if interface is not None:
+        return interface
     version_6 = read_text(source, _ROUTE_V6)
     if not isinstance(version_6, Unknown):
-        found = parse_default_ipv6(version_6)
-    return routes if found is None and isinstance(routes, Unknown) else found
+        interface = parse_default_ipv6(version_6)
+    return routes if interface is None and isinstance(routes, Unknown) else interface

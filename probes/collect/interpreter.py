@@ -1,4 +1,4 @@
-"""The interpreter that training runs in."""
+"""Collect the interpreter that training runs in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Candidate(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`training`: the interpreter that the user named, else the first candidate that has torch."""
+    """Return `training`: the interpreter that the user named, else the first candidate that has torch."""
     if options.python is not None:
         return {"training": _named(source, options, options.python)}
     silence: Unknown | None = None
@@ -55,14 +55,14 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             return {"training": structs.replace(training, refused=tuple(refused))}
         if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:
             silence = silence or torch
-    nothing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
+    missing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
     return {
         "training": TrainingPython(
             path=silence,
-            python_version=nothing,
+            python_version=missing,
             torch_version=silence,
-            torch_cuda_version=nothing,
-            nccl_version=nothing,
+            torch_cuda_version=missing,
+            nccl_version=missing,
             refused=tuple(refused) if refused or silence is None else silence,
         )
     }
@@ -178,7 +178,7 @@ def _if_there(source: Source, path: str, found_by: str) -> Iterator[_Candidate]:
 
 
 def _on_path(source: Source, name: str) -> str | Unknown | None:
-    """The first of that name on $PATH."""
+    """Return the first file of that name on $PATH."""
     folders = source.env("PATH")
     if not isinstance(folders, str):
         return folders
@@ -192,7 +192,7 @@ def _on_path(source: Source, name: str) -> str | Unknown | None:
 
 
 def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unknown:
-    """`name` as the user's shell would find it."""
+    """Return the path that the user's shell would resolve `name` to."""
     if "/" not in name:
         return _on_path(source, name) or Unknown(Reason.TOOL_MISSING, f"no {name} on $PATH")
     if name.startswith("~/"):

@@ -1,4 +1,4 @@
-"""How the kernel was started, what it is set to, and what it counts."""
+"""Collect how the kernel was started, its settings and its counters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from probes.base.evidence import file_ref
 from probes.base.record import (
+    DEEP_ONLY,
     EvidenceRef,
     Reason,
     Unknown,
@@ -31,7 +32,7 @@ from probes.parsers.kernel.kernel_files import (
 )
 from probes.reading.logind import remove_ipc
 from probes.reading.outputs import Output, outputs
-from probes.reading.processes import DEEP_ONLY, processes
+from probes.reading.processes import processes
 from probes.sources.base import Source, read_int, read_text
 
 _COMMAND_LINE = "/proc/cmdline"
@@ -50,7 +51,7 @@ _GROUPS = "/sys/kernel/iommu_groups"
 _LARGEST_UPTIME_S = 1e10
 _NO_CONTROLLER = Unknown(Reason.NOT_SUPPORTED, "no memory controller reports errors here")
 _BUILT_WITHOUT = Unknown(Reason.NOT_SUPPORTED, "the kernel is built without it")
-_TELLING = (
+_RELEVANT_NAMES = (
     "nvidia",
     "nv-",
     "nv_",
@@ -63,18 +64,19 @@ _TELLING = (
     "nccl",
     "dcgm",
 )
-"""Beginnings of the names of the driver's threads and of training's processes (leptonai/gpud, zombie and
-D-state checks; PyTorch names its threads pt_*; read 2026-08).
+"""Beginnings of the names of the driver's threads and of training processes.
+
+Sources: leptonai/gpud, zombie and D-state checks; PyTorch names its threads pt_*; read 2026-08.
 """
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`kernel`."""
+    """Return the field `kernel`."""
     all_processes = processes(source) if options.deep else DEEP_ONLY
     first_port, last_port = _pair(source, _PORTS)
     corrected, uncorrected = _memory_errors(source)
     own_command_line = read_text(source, _COMMAND_LINE)
-    found = Kernel(
+    kernel = Kernel(
         command_line=own_command_line,
         iommu=_iommu(source, own_command_line),
         numa_balancing=_numa_balancing(source),
@@ -94,29 +96,33 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         remove_ipc=remove_ipc(source),
         sysctls=_sysctls(source),
     )
-    found = msgspec.structs.replace(found, evidence=_evidence(found))
+    kernel = msgspec.structs.replace(kernel, evidence=_evidence(kernel))
     logs = outputs(source, "kernel-log")
-    return {"kernel": found if isinstance(logs, Unknown) else _with_logs(found, logs)}
+    return {"kernel": kernel if isinstance(logs, Unknown) else _with_logs(kernel, logs)}
 
 
 def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
-    """What the start wrote into a log that somebody gave, where nothing else tells."""
+    """Return the kernel with boot messages of given logs, for fields that are unknown otherwise."""
     for output in logs:
         log = parse_boot_log(output.text)
         by_words = iommu_of_command_line(log.command_line) if log.command_line else None
-        told = {
+        logged = {
             "command_line": log.command_line,
             "iommu": log.iommu or by_words,
             "clocksource": log.clocksource,
         }
-        news = {name: value for name, value in told.items() if value and not known(getattr(kernel, name))}
-        if news:
-            kernel = msgspec.structs.replace(kernel, **news, evidence=(*kernel.evidence, output.evidence))
+        new_values = {
+            name: value for name, value in logged.items() if value and not known(getattr(kernel, name))
+        }
+        if new_values:
+            kernel = msgspec.structs.replace(
+                kernel, **new_values, evidence=(*kernel.evidence, output.evidence)
+            )
     return kernel
 
 
 def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
-    """The files that answered."""
+    """Return the files that could be read."""
     answers = (
         (kernel.command_line, _COMMAND_LINE),
         (kernel.iommu, _GROUPS),
@@ -149,7 +155,10 @@ def _sysctl_path(name: str) -> str:
 
 
 def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
-    """By the domains that devices are in; without them by the command line, where that decides it."""
+    """Return the IOMMU mode from the domains of devices.
+
+    Without domains from the command line, if decisive.
+    """
     by_words = None if isinstance(command_line, Unknown) else iommu_of_command_line(command_line)
     units = source.names(_IOMMU)
     if units == ():
@@ -176,7 +185,7 @@ def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
 
 
 def _numa_balancing(source: Source) -> bool | Unknown:
-    """0 is off; 1 and 2 are ways of moving memory."""
+    """Return whether NUMA balancing is on: 0 is off, 1 and 2 are modes of moving memory."""
     number = when_missing(read_int(source, _NUMA_BALANCING), _BUILT_WITHOUT)
     return map_known(number, lambda number: number != 0)
 
@@ -212,7 +221,7 @@ def _pair(source: Source, path: str) -> tuple[int | Unknown, int | Unknown]:
 
 
 def _memory_errors(source: Source) -> tuple[int | Unknown, int | Unknown]:
-    """Of all memory controllers together."""
+    """Return the corrected and uncorrected errors of all memory controllers."""
     names = source.names(_MEMORY_CONTROLLERS)
     if isinstance(names, Unknown):
         absent = when_missing(names, _NO_CONTROLLER)
@@ -237,7 +246,9 @@ def _zombies(running: tuple[Process, ...]) -> int:
     return sum(process.state == "Z" for process in running)
 
 
-def _blocked(found: tuple[Process, ...]) -> tuple[str, ...]:
-    """Names with process ids."""
-    stuck = (process for process in found if process.state == "D" and process.name.startswith(_TELLING))
+def _blocked(running: tuple[Process, ...]) -> tuple[str, ...]:
+    """Return names with process ids."""
+    stuck = (
+        process for process in running if process.state == "D" and process.name.startswith(_RELEVANT_NAMES)
+    )
     return tuple(f"{process.name} ({process.pid})" for process in stuck)

@@ -1,4 +1,4 @@
-"""Resource limits of this process and the size of its shared memory."""
+"""Collect the resource limits of this process and the size of its shared memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHM = "/dev/shm"  # noqa: S108 - the mount itself, not a file in it
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`limits`."""
+    """Return the field `limits`."""
     text = read_text(source, _LIMITS)
     soft = {} if isinstance(text, Unknown) else parse_limits(text)
 
@@ -40,10 +40,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _shm(source: Source) -> tuple[int | Unknown, int | Unknown]:
-    found = spaces(source)
-    if isinstance(found, Unknown):
-        return found, found
-    space = found.get(_SHM)
+    spaces_by_mount = spaces(source)
+    if isinstance(spaces_by_mount, Unknown):
+        return spaces_by_mount, spaces_by_mount
+    space = spaces_by_mount.get(_SHM)
     if space is None:
         absent = Unknown(Reason.NOT_SUPPORTED, f"nothing is mounted on {_SHM}")
         return absent, absent

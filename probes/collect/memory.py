@@ -1,4 +1,4 @@
-"""Host memory and what of it the control group grants."""
+"""Collect host memory and the limit of the control group."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MEMINFO = "/proc/meminfo"
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`memory`."""
+    """Return the field `memory`."""
     text = read_text(source, _MEMINFO)
     sizes = {} if isinstance(text, Unknown) else parse_meminfo(text)
 
     def size(name: str) -> int | Unknown:
         if isinstance(text, Unknown):
             return text
-        # Every kernel states how much is free. Without that it is a part of the file.
+        # Every kernel states MemFree. A file without it is only a part of the original.
         absent = (
             Reason.UNPARSABLE
             if not sizes

@@ -1,5 +1,6 @@
-"""NUMA nodes: sysfs, and what numactl, lscpu, hwloc and an NCCL topology tell. Nodes without CPUs are memory
-of other devices.
+"""Collect NUMA nodes from sysfs, numactl, lscpu, hwloc and an NCCL topology.
+
+Nodes without CPUs are memory of other devices.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NAME = re.compile(r"node(\d{1,5})")
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`numa_nodes`, with what contradicts itself."""
-    own = _of_kernel(source)
+    own = _nodes_of_kernel(source)
     told = () if source.is_live else read_all(source, NUMA_NODES)
     if not records_of(told):
         return {"numa_nodes": own}
@@ -40,7 +41,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     }
 
 
-def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
+def _nodes_of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
     online = read_text(source, f"{_NODES}/online")
     if isinstance(online, Unknown):
         if online.reason is Reason.TOOL_MISSING:
@@ -58,10 +59,10 @@ def _of_kernel(source: Source) -> tuple[NumaNode, ...] | Unknown:
     nodes = tuple(_node(source, index) for index in indexes)
     if all(node.cpus != "" for node in nodes):
         return nodes
-    of_gpus = _gpu_nodes(source)
+    gpu_nodes = _gpu_nodes(source)
     return tuple(
         msgspec.structs.replace(
-            node, is_gpu_memory=of_gpus if isinstance(of_gpus, Unknown) else node.index in of_gpus
+            node, is_gpu_memory=gpu_nodes if isinstance(gpu_nodes, Unknown) else node.index in gpu_nodes
         )
         for node in nodes
     )
@@ -90,7 +91,7 @@ def _node(source: Source, index: int) -> NumaNode:
 
 
 def _cpus(source: Source, folder: str) -> str | Unknown:
-    """The CPUs of a node that are online."""
+    """Return the CPUs of a node that are online."""
     text = read_text(source, f"{folder}/cpulist")
     if isinstance(text, Unknown):
         mask = read_text(source, f"{folder}/cpumap")
@@ -111,17 +112,17 @@ def _row(text: str) -> tuple[int, ...] | Unknown:
 
 
 def _gpu_nodes(source: Source) -> frozenset[int] | Unknown:
-    """The nodes that the NVIDIA driver made of GPU memory."""
+    """Return the nodes that the NVIDIA driver created for GPU memory."""
     gpus = source.names(_GPUS)
     if isinstance(gpus, Unknown):
         return when_missing(gpus, frozenset())
     texts = [read_text(source, f"{_GPUS}/{gpu}/numa_status") for gpu in gpus]
-    found = [numa_status_node(text) for text in only_known(texts)]
-    return frozenset(node for node in found if node is not None)
+    nodes = [numa_status_node(text) for text in only_known(texts)]
+    return frozenset(node for node in nodes if node is not None)
 
 
 def _filled(first: NumaNode, second: NumaNode) -> NumaNode:
-    """`first` with what only `second` knows."""
+    """Return `first` with the values that only `second` knows."""
     missing = {
         name: value
         for name in first.__struct_fields__

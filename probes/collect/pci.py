@@ -1,4 +1,4 @@
-"""PCI devices: sysfs, and what lspci, hwloc, an NCCL topology and dmidecode tell of the same ones."""
+"""Collect PCI devices from sysfs, lspci, hwloc, an NCCL topology and dmidecode."""
 
 from __future__ import annotations
 
@@ -15,56 +15,41 @@ from probes.reading.readers.reader_rows import PCI_DEVICES
 from probes.reading.readers.text_reader import read_all, records_of, unread_of
 from probes.sources.base import Source
 
-_VOLATILE = frozenset(
-    {
-        "kind",
-        "name",
-        "class_code",
-        "driver",
-        "parent",
-        "downgraded",
-        "slot",
-        "aer_correctable",
-        "aer_nonfatal",
-        "aer_fatal",
-        "is_virtual_function",
-        "pcie.generation",
-        "pcie.generation_max",
-        "pcie.width_max",
-    }
-)
-"""What tools word differently, what changes, and what NCCL states of the whole path: no contradictions."""
+_VOLATILE = frozenset({
+    "kind", "name", "class_code", "driver", "parent", "downgraded", "slot", "aer_correctable",
+    "aer_nonfatal", "aer_fatal", "is_virtual_function", "pcie.generation", "pcie.generation_max",
+    "pcie.width_max",
+})  # fmt: skip
+"""Fields that tools word differently, that change, or that NCCL states for the whole path."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`pci_devices`, with what contradicts itself and what could not be read."""
+    """Return `pci_devices`, contradictions and unread lines."""
     own = pci_devices(source)
     texts = () if source.is_live else read_all(source, PCI_DEVICES)
     if not records_of(texts):
         return {"pci_devices": own, "contradictions": (), "unread": unread_of(texts)}
     merged, contradictions = _merged((*items_of(own), *records_of(texts)))
-    return {"pci_devices": _of_interest(merged), "contradictions": contradictions, "unread": unread_of(texts)}
+    return {"pci_devices": _relevant(merged), "contradictions": contradictions, "unread": unread_of(texts)}
 
 
 def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[Contradiction, ...]]:
-    """One record per address; a link line without one stands alone."""
+    """Return one record per address; a link line without an address stays separate."""
     by_address: dict[str, list[PciDevice]] = {}
     for number, device in enumerate(devices):
         by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
     merged: dict[str, PciDevice] = {}
     contradictions: list[Contradiction] = []
     for address, records in by_address.items():
-        record, found = merge(address, records, volatile=_VOLATILE)
-        kind = next((each.kind for each in records if each.kind != "other"), "other")
+        record, conflicts = merge(address, records, volatile=_VOLATILE)
+        kind = next((entry.kind for entry in records if entry.kind != "other"), "other")
         merged[address] = msgspec.structs.replace(record, kind=kind)
-        contradictions += found
+        contradictions += conflicts
     return merged, tuple(contradictions)
 
 
-def _of_interest(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Without the bridges that are above no GPU, NVSwitch or NIC, and the devices that training does not
-    use.
-    """
+def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
+    """Return the devices without bridges above no GPU, NVSwitch or NIC, and without unused devices."""
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None

@@ -1,14 +1,11 @@
-"""Power and sensors of the machine, as its management controller measures them. Starts ipmitool, in deep
-checks only.
-"""
+"""Collect power and sensors from the management controller. Starts ipmitool, in deep checks only."""
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
+from probes.base.record import DEEP_ONLY, NOT_RECORDED, EvidenceRef, Reason, Unknown
 from probes.collect.collecting import CollectOptions
 from probes.facts import Power
 from probes.reading.outputs import outputs
-from probes.reading.processes import DEEP_ONLY
 from probes.sources.base import Source
 
 _KIND = "ipmi"
@@ -16,11 +13,11 @@ _READING = ("ipmitool", "dcmi", "power", "reading")
 _SENSORS = ("ipmitool", "sdr", "elist")
 _SUPPLIES = ("dmidecode", "-t", "39")
 _TIMEOUT_S = 20.0
-"""A management controller answers a few sensors a second."""
+"""Deadline in seconds; a management controller answers a few sensors per second."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`power`."""
+    """Return the field `power`."""
     if not options.deep:
         return {"power": _all(DEEP_ONLY)}
     evidence: list[EvidenceRef] = []
@@ -43,31 +40,32 @@ def _all(unknown: Unknown) -> Power:
 
 
 def _first(source: Source, kind: str, argv: tuple[str, ...], evidence: list[EvidenceRef]) -> float | Unknown:
-    """The first text of the kind that tells."""
+    """Return the value of the first text of the kind that contains it."""
     texts = outputs(source, kind, argv, timeout_s=_TIMEOUT_S)
     if isinstance(texts, Unknown):
         return texts
-    from probes.parsers.host.ipmi import parse_capacity, parse_power  # noqa: PLC0415 - quick checks never come here
+    # Quick checks do not load this module.
+    from probes.parsers.host.ipmi import parse_capacity, parse_power  # noqa: PLC0415
 
     read = parse_power if kind == _KIND else parse_capacity
-    silence: Unknown = NOT_RECORDED
+    unknown: Unknown = NOT_RECORDED
     for output in texts:
         value = read(output.text)
         if not isinstance(value, Unknown):
             evidence.append(output.evidence)
             return value
-        silence = value if output.evidence.source == "command" else NOT_RECORDED
-    return silence
+        unknown = value if output.evidence.source == "command" else NOT_RECORDED
+    return unknown
 
 
 def _sensors(
     source: Source, evidence: list[EvidenceRef]
 ) -> tuple[tuple[str, ...] | Unknown, tuple[str, ...] | Unknown]:
-    """Power supplies that failed, and sensors beyond a critical limit."""
+    """Return the power supplies that failed, and the sensors beyond a critical limit."""
     texts = outputs(source, _KIND, _SENSORS, timeout_s=_TIMEOUT_S, even_failed=True)
     if isinstance(texts, Unknown):
         return texts, texts
-    from probes.parsers.host.ipmi import alarms, failed_supplies, has_supplies, parse_sensors  # noqa: PLC0415 - likewise
+    from probes.parsers.host.ipmi import alarms, failed_supplies, has_supplies, parse_sensors  # noqa: PLC0415
 
     sensors = tuple(sensor for output in texts for sensor in parse_sensors(output.text))
     if not sensors:

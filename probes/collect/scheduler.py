@@ -1,15 +1,12 @@
-"""The batch job around this process, by its environment, and the batch system on this machine, by its
-files.
-"""
+"""Collect the batch job from the environment, and the batch system of this machine from its files."""
 
 from __future__ import annotations
 
 from probes.base.evidence import environment_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown, first_unknown, map_known
+from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Record, Unknown, first_unknown, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import Scheduler, State
 from probes.parsers.host.version_outputs import slurm_version
-from probes.reading.processes import DEEP_ONLY
 from probes.sources.base import Source, read_text
 
 
@@ -17,7 +14,7 @@ class _Kind(Record, kw_only=True):
     kind: str
     job_id: str
     node_counts: tuple[str, ...] = ()
-    """Variables that may hold it, best first."""
+    """Variables that may hold the number of nodes, best first."""
 
 
 _KINDS = (
@@ -26,34 +23,24 @@ _KINDS = (
     _Kind(kind="lsf", job_id="LSB_JOBID"),
     _Kind(kind="flux", job_id="FLUX_JOB_ID", node_counts=("FLUX_JOB_NNODES",)),
 )
-"""Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core,
-src/shell/task.c; those of PBS as job scripts for Torque use them. Read 2026-11.
+"""Variables of each batch system.
+
+Sources: Slurm 22.05, sbatch(1); IBM's LSF reference, environment variables set for job execution; flux-core,
+src/shell/task.c; those of PBS as used by job scripts for Torque. Read 2026-11.
 """
 _SLURM_FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf")
 _WANTED = (
-    *(
-        "ProctrackType",
-        "TaskPlugin",
-        "PropagateResourceLimits",
-        "PropagateResourceLimitsExcept",
-        "SelectType",
-    ),
-    *(
-        "SelectTypeParameters",
-        "GresTypes",
-        "HealthCheckProgram",
-        "PrologFlags",
-        "LaunchParameters",
-        "TopologyPlugin",
-    ),
-)
+    "ProctrackType", "TaskPlugin", "PropagateResourceLimits", "PropagateResourceLimitsExcept",
+    "SelectType", "SelectTypeParameters", "GresTypes", "HealthCheckProgram", "PrologFlags",
+    "LaunchParameters", "TopologyPlugin",
+)  # fmt: skip
 _WANTED_OF_GROUPS = ("ConstrainDevices", "ConstrainCores", "ConstrainRAMSpace", "CgroupPlugin")
 _SLURMD = ("slurmd", "-V")
 _HOSTNAME = "/proc/sys/kernel/hostname"
 
 
 class _System(Record, kw_only=True):
-    """What the files of the batch system say."""
+    """Settings in the files of the batch system."""
 
     settings: tuple[State, ...] | Unknown
     gpus: int | Unknown | None
@@ -62,7 +49,7 @@ class _System(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`scheduler`."""
+    """Return the field `scheduler`."""
     kind, job_id, count, evidence = _job(source)
     system = _slurm(source)
     return {
@@ -81,15 +68,15 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _job(
     source: Source,
 ) -> tuple[str | Unknown | None, str | Unknown | None, int | Unknown | None, tuple[EvidenceRef, ...]]:
-    """Kind, id and number of nodes of the job."""
+    """Return kind, id and number of nodes of the job, with evidence."""
     ids = [(row, source.env(row.job_id)) for row in _KINDS]
     for row, job_id in ids:
         if isinstance(job_id, str):
             count, evidence = _node_count(source, row)
             return row.kind, job_id, count, (environment_ref(row.job_id), *evidence)
     unknown = first_unknown(*(job_id for _, job_id in ids))
-    looked = () if unknown else tuple(environment_ref(row.job_id) for row in _KINDS)
-    return unknown, unknown, unknown, looked
+    refs = () if unknown else tuple(environment_ref(row.job_id) for row in _KINDS)
+    return unknown, unknown, unknown, refs
 
 
 def _node_count(source: Source, row: _Kind) -> tuple[int | Unknown, tuple[EvidenceRef, ...]]:
@@ -101,8 +88,9 @@ def _node_count(source: Source, row: _Kind) -> tuple[int | Unknown, tuple[Eviden
 
 
 def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str | Unknown | None:
-    """Of the node's daemon, which tells it without asking the network; None where no batch system is set up
-    here.
+    """Return the version of the node's daemon; None if no batch system is set up here.
+
+    The daemon states its version without a network request.
     """
     if not has_slurm:
         return None
@@ -112,16 +100,17 @@ def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str
 
 
 def _slurm(source: Source) -> _System:
-    """Of the first slurm.conf that is there; None and nothing where there is none."""
+    """Return the settings of the first existing slurm.conf; None and nothing without one."""
     path = source.env("SLURM_CONF")
     named = (path.rpartition("/")[0],) if isinstance(path, str) and path.startswith("/") else ()
-    silence: Unknown | None = None
+    unknown: Unknown | None = None
     for folder in (*named, *_SLURM_FOLDERS):
         text = read_text(source, f"{folder}/slurm.conf")
         if isinstance(text, Unknown):
-            silence = silence or (text if text.reason is not Reason.TOOL_MISSING else None)
+            unknown = unknown or (text if text.reason is not Reason.TOOL_MISSING else None)
             continue
-        from probes.parsers.host.slurm_conf import gpus_of_node, settings_of  # noqa: PLC0415 - most machines have no Slurm
+        # Most machines have no Slurm.
+        from probes.parsers.host.slurm_conf import gpus_of_node, settings_of  # noqa: PLC0415
 
         settings = settings_of(text, _WANTED)
         evidence = [file_ref(f"{folder}/slurm.conf")]
@@ -139,4 +128,4 @@ def _slurm(source: Source) -> _System:
             is_there=True,
             evidence=tuple(evidence),
         )
-    return _System(settings=silence or (), gpus=silence, is_there=silence is not None)
+    return _System(settings=unknown or (), gpus=unknown, is_there=unknown is not None)

@@ -1,4 +1,4 @@
-"""Versions that decide what can run."""
+"""Collect versions of installed software."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FABRIC_UNITS = (
     "/etc/systemd/system/nvidia-fabricmanager.service",
 )
 _PEERMEM_MODULES = ("nvidia_peermem", "nv_peer_mem")
-"""Today's module of the driver, and Mellanox's own of before 2021."""
+"""Today's module of the driver, and Mellanox's own module before 2021."""
 _MODULES = "/sys/module"
 _NVCC = ("nvcc", "--version")
 _MPIRUN = ("mpirun", "--version")
@@ -63,11 +63,11 @@ _IS_ACTIVE = ("systemctl", "is-active", "nvidia-fabricmanager")
 
 
 _MENTIONING = ("nvidia-smi-text", "nvidia-smi-table", "nvidia-smi-error", "kernel-log")
-"""Kinds of text that tell versions beside what they are about."""
+"""Kinds of text that mention versions besides their subject."""
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`software`."""
+    """Return the field `software`."""
     module = _driver_module(source)
     evidence: list[EvidenceRef] = []
     software = Software(
@@ -91,25 +91,25 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef]) -> Software:
-    """What pasted texts mention of versions and modules, where nothing else tells."""
+    """Return the software with versions and modules that only pasted texts mention."""
     for kind in _MENTIONING:
         for output in items_of(outputs(source, kind)):
-            told = parse_mentioned(output.text)
+            mentioned = parse_mentioned(output.text)
             values = {
-                "driver_version": told.driver,
-                "driver_open_module": told.driver_open,
-                "cuda_driver_version": told.cuda,
-                "driver_library_version": told.library,
-                "kernel": told.kernel,
+                "driver_version": mentioned.driver,
+                "driver_open_module": mentioned.driver_open,
+                "cuda_driver_version": mentioned.cuda,
+                "driver_library_version": mentioned.library,
+                "kernel": mentioned.kernel,
             }
-            news = {
+            new_values = {
                 name: value
                 for name, value in values.items()
                 if value is not None and not known(getattr(software, name))
             }
-            if news:
+            if new_values:
                 evidence.append(output.evidence)
-                software = msgspec.structs.replace(software, **news)
+                software = msgspec.structs.replace(software, **new_values)
     if known(software.modules) and not known(software.peermem_loaded):
         loaded = any(name in software.modules for name in _PEERMEM_MODULES)
         if loaded or _is_whole_list(source):
@@ -118,7 +118,7 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
 
 
 def _is_whole_list(source: Source) -> bool:
-    """False where all that is known of the loaded modules is a part of a list."""
+    """Return False if only a part of the list of loaded modules is known."""
     from probes.parsers.host.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
 
     pasted = outputs(source, "lsmod")
@@ -126,7 +126,7 @@ def _is_whole_list(source: Source) -> bool:
 
 
 def _cited(value: T, ref: EvidenceRef, evidence: list[EvidenceRef]) -> T:
-    """`value`, with its origin noted where it is one."""
+    """Return `value`, and note its origin if it is known."""
     if not isinstance(value, Unknown):
         evidence.append(ref)
     return value
@@ -152,7 +152,7 @@ def _driver_module(source: Source) -> DriverModule | Unknown:
 def _driver_version(
     source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
-    """The kernel module's own word, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
+    """Return the version of the kernel module, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
     if not isinstance(module, Unknown):
         pasted = outputs(source, "driver-version")
         return _cited(
@@ -164,12 +164,12 @@ def _driver_version(
     by_smi, _ = _smi_versions(source)
     if not isinstance(by_smi, Unknown):
         return _cited(by_smi, command_ref(SMI_QUERY), evidence)
-    silent = (module, by_nvml, by_smi)
-    if all(isinstance(answer, Unknown) and answer.reason is Reason.TOOL_MISSING for answer in silent):
+    answers = (module, by_nvml, by_smi)
+    if all(isinstance(answer, Unknown) and answer.reason is Reason.TOOL_MISSING for answer in answers):
         return None
     return next(
         answer
-        for answer in silent
+        for answer in answers
         if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING
     )
 
@@ -185,11 +185,12 @@ def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | U
 
 
 def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
-    """Driver and CUDA version of `nvidia-smi -q -x`."""
+    """Return driver and CUDA version of `nvidia-smi -q -x`."""
     text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
     if isinstance(text, Unknown):
         return text, text
-    from probes.parsers.nvidia_smi.nvsmi_xml import parse_smi_xml  # noqa: PLC0415 - the XML parser takes longer to load than all else
+    # The XML parser takes longer to load than all other modules.
+    from probes.parsers.nvidia_smi.nvsmi_xml import parse_smi_xml  # noqa: PLC0415
 
     log = parse_smi_xml(text)
     return (log, log) if isinstance(log, Unknown) else (log.driver_version, log.cuda_version)
@@ -198,7 +199,7 @@ def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
 def _cuda_toolkit_version(
     source: Source, evidence: list[EvidenceRef], *, may_start: bool
 ) -> str | Unknown | None:
-    """Of $CUDA_HOME, of /usr/local/cuda, or of the nvcc on the path."""
+    """Return the version in $CUDA_HOME, in /usr/local/cuda, or of the nvcc on the path."""
     home = source.env("CUDA_HOME")
     folders = [home] if isinstance(home, str) and home.startswith("/") else []
     for folder in (*folders, "/usr/local/cuda"):
@@ -210,21 +211,21 @@ def _cuda_toolkit_version(
 
 
 def _nccl_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
-    silence: Unknown | None = None
+    unknown: Unknown | None = None
     for folder in LIBRARY_FOLDERS:
         path = f"{folder}/libnccl.so.2"
         target = source.link(path)
         if not isinstance(target, Unknown):
             return _cited(nccl_library_version(target), file_ref(path), evidence)
         if target.reason is not Reason.TOOL_MISSING:
-            silence = target
-    return silence
+            unknown = target
+    return unknown
 
 
 def _by_command(
     source: Source, argv: tuple[str, ...], read: Callable[[str], str | Unknown], evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
-    """What a `--version` says; None where the command is not installed."""
+    """Return the version that `--version` prints; None if the command is not installed."""
     text = when_missing(source.run(argv).text(), None)
     if text is None or isinstance(text, Unknown):
         return text
@@ -232,8 +233,9 @@ def _by_command(
 
 
 def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
-    """Of the node's daemon; of the client only where a configuration file lies here, as without one it asks
-    the network.
+    """Return the version of the node's daemon, or of the client if a configuration file exists here.
+
+    Without such a file the client asks the network.
     """
     version = _by_command(source, _SLURMD, slurm_version, evidence)
     if version is not None:
@@ -246,8 +248,9 @@ def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown
 
 
 def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
-    """The state of the service; None where no unit file is installed. is-active prints it whatever its exit
-    code.
+    """Return the state of the service; None if no unit file is installed.
+
+    is-active prints the state with any exit code.
     """
     links = [source.link(path) for path in _FABRIC_UNITS]
     if not only_known(links):
@@ -266,9 +269,9 @@ def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknow
 def _peermem_loaded(source: Source, evidence: list[EvidenceRef]) -> bool | Unknown:
     answers = [source.names(f"{_MODULES}/{module}") for module in _PEERMEM_MODULES]
     loaded = bool(only_known(answers))
-    silent = first_unknown(*(when_missing(answer, None) for answer in answers))
+    unknown = first_unknown(*(when_missing(answer, None) for answer in answers))
     return (
-        silent
-        if silent is not None and not loaded
+        unknown
+        if unknown is not None and not loaded
         else _cited(loaded, file_ref(f"{_MODULES}/{_PEERMEM_MODULES[0]}"), evidence)
     )

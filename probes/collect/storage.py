@@ -1,4 +1,4 @@
-"""Filesystems that a job may use: disks, network mounts, and the container's own root."""
+"""Collect filesystems that a job may use: disks, network mounts, and the container's own root."""
 
 from __future__ import annotations
 
@@ -11,55 +11,33 @@ from probes.reading.space import DF, spaces
 from probes.sources.base import Source, read_text
 
 _MOUNTS = "/proc/self/mounts"
-_KERNEL_KINDS = frozenset(
-    {
-        "autofs",
-        "binfmt_misc",
-        "bpf",
-        "cgroup",
-        "cgroup2",
-        "configfs",
-        "debugfs",
-        "devpts",
-        "devtmpfs",
-        "efivarfs",
-    }
-    | {
-        "fuse.gvfsd-fuse",
-        "fuse.lxcfs",
-        "fuse.portal",
-        "fusectl",
-        "hugetlbfs",
-        "mqueue",
-        "nsfs",
-        "proc",
-        "pstore",
-        "ramfs",
-    }
-    | {"rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs", "tracefs"}
-)
-"""Filesystems of the kernel and of the desktop (Linux 6.12, Documentation/filesystems): no place for data."""
+_KERNEL_KINDS = frozenset({
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs",
+    "efivarfs", "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fusectl", "hugetlbfs", "mqueue", "nsfs",
+    "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tmpfs",
+    "tracefs",
+})  # fmt: skip
+"""Filesystems of the kernel and of the desktop, which store no data.
+
+Source: Linux 6.12, Documentation/filesystems.
+"""
 _SYSTEM_FOLDERS = (
-    "/boot",
-    "/dev",
-    "/etc",
-    "/proc",
-    "/run",
-    "/snap",
-    "/sys",
-    "/usr",
-    "/var/lib/docker",
+    "/boot", "/dev", "/etc", "/proc", "/run", "/snap", "/sys", "/usr", "/var/lib/docker",
     "/var/lib/kubelet",
-)
+)  # fmt: skip
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`storage`, in the order of mounting."""
+    """Return `storage`, in the order of mounting."""
     text = read_text(source, _MOUNTS)
     if isinstance(text, Unknown):
         return {"storage": text}
-    found = spaces(source)
-    return {"storage": tuple(_filesystem(mount, found) for mount in parse_mounts(text) if _is_usable(mount))}
+    spaces_by_mount = spaces(source)
+    return {
+        "storage": tuple(
+            _filesystem(mount, spaces_by_mount) for mount in parse_mounts(text) if _is_usable(mount)
+        )
+    }
 
 
 def _is_usable(mount: Mount) -> bool:
@@ -68,8 +46,8 @@ def _is_usable(mount: Mount) -> bool:
     return not any(mount.path == folder or mount.path.startswith(f"{folder}/") for folder in _SYSTEM_FOLDERS)
 
 
-def _filesystem(mount: Mount, found: dict[str, Space] | Unknown) -> Filesystem:
-    space = map_known(found, lambda found: _space(mount, found))
+def _filesystem(mount: Mount, spaces_by_mount: dict[str, Space] | Unknown) -> Filesystem:
+    space = map_known(spaces_by_mount, lambda spaces_by_mount: _space(mount, spaces_by_mount))
     unknown = isinstance(space, Unknown)
     return Filesystem(
         mount=mount.path,
@@ -82,11 +60,13 @@ def _filesystem(mount: Mount, found: dict[str, Space] | Unknown) -> Filesystem:
     )
 
 
-def _space(mount: Mount, found: dict[str, Space]) -> Space | Unknown:
-    """By mount point; df names a device that is mounted in several places only once."""
-    if mount.path in found:
-        return found[mount.path]
+def _space(mount: Mount, spaces_by_mount: dict[str, Space]) -> Space | Unknown:
+    """Return the space by mount point; df lists a device that is mounted in several places only once."""
+    if mount.path in spaces_by_mount:
+        return spaces_by_mount[mount.path]
     same_device = (
-        space for space in found.values() if mount.device.startswith("/") and space.device == mount.device
+        space
+        for space in spaces_by_mount.values()
+        if mount.device.startswith("/") and space.device == mount.device
     )
     return next(same_device, Unknown(Reason.ERROR, f"df does not list {mount.path}"))

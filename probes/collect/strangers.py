@@ -1,4 +1,4 @@
-"""Files that were given and are of no known kind."""
+"""List given files of no known kind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from probes.sources.base import STRANGER, Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`unread`: one entry for each file."""
+    """Return `unread`: one entry for each file."""
     why = "nothing that rigtune knows"
     return {"unread": tuple(Unread(source=given.name, why=why) for given in source.given(STRANGER))}

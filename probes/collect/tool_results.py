@@ -1,4 +1,4 @@
-"""Measurements of other tools, where their outputs were given."""
+"""Collect measurements of other tools from their given outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from probes.sources.base import Source
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`tool_results`, Unknown where nobody gave any: rigtune does not start such tools."""
+    """Return `tool_results`; Unknown if none was given, because rigtune does not start such tools."""
     if source.is_live:
         return {"tool_results": NOT_RECORDED}
     from probes.reading.readers.reader_rows import MEASUREMENTS  # noqa: PLC0415 - likewise

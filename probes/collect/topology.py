@@ -1,6 +1,4 @@
-"""How GPUs and NICs reach each other: NVML and sysfs, and every text that tells of it for what they leave
-open.
-"""
+"""Collect how GPUs and NICs are connected: from NVML and sysfs, and from texts if these are incomplete."""
 
 from __future__ import annotations
 
@@ -19,21 +17,27 @@ from probes.reading.rdma import rdma_devices
 from probes.sources.base import Source
 
 _ANCESTORS: dict[int, LinkKind] = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""nvmlGpuTopologyLevel_t. 0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX."""
+"""Link kind by nvmlGpuTopologyLevel_t.
+
+0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX.
+"""
 
 
 _CAPABILITIES = {0: "read"}
-"""nvmlGpuP2PCapsIndex_t. Reading is what NCCL asks for; the driver grants writing along with it."""
+"""Capability by nvmlGpuP2PCapsIndex_t.
+
+NCCL requires reading; the driver grants writing along with it.
+"""
 _STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
-"""nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
+"""Status by nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
 
 
 class _Place(Record, kw_only=True):
-    """A GPU or NIC and where it sits."""
+    """A GPU or NIC and its place on the bus."""
 
     name: str
     origin: str
-    """The file that says where it sits."""
+    """File that states the place."""
     address: str | Unknown
     path: str | Unknown
     numa_node: int | Unknown | None
@@ -42,7 +46,7 @@ class _Place(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`links`: every pair of GPUs and NICs; `peer_access`: what the driver says of GPUs among each other."""
+    """Return `links` of every pair of GPUs and NICs, and `peer_access` between GPUs."""
     links, contradictions, unread = _links(source)
     access, half_read = _peer_access(source)
     return {
@@ -66,7 +70,7 @@ def _links(source: Source) -> _Answer:
     is_complete = all(not isinstance(link.kind, Unknown) for link in links)
     if source.is_live and is_complete:
         return links, (), ()
-    told, unread = _told(source)
+    told, unread = _read_texts(source)
     merged, contradictions = merge_links((links, *told))
     return merged, contradictions, unread
 
@@ -129,8 +133,9 @@ def _link(source: Source, a: _Place, b: _Place) -> Link:
 
 
 def _nvlink_count(a: _Place, b: _Place) -> int:
-    """NVLinks between two GPUs: direct ones, or all that the lesser of the two has to the switches they
-    share.
+    """Return the NVLinks between two GPUs.
+
+    Direct links, or the smaller number of links to shared switches.
     """
     if isinstance(a.nvlinks, Unknown) or isinstance(b.nvlinks, Unknown):
         return 0
@@ -156,7 +161,7 @@ def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
     return tuple(nvml_ref(f"nvmlDeviceGetNvLink*({place.gpu_index})") for place in (a, b))
 
 
-def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
+def _read_texts(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
     """Return what each text reports, and what of them could not be read. A live machine has nvidia-smi's
     matrix alone.
     """
@@ -168,17 +173,17 @@ def _told(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
 
 
 def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
-    """Without NVML: the texts; without GPUs: the NICs among themselves."""
-    told, unread = _told(source)
+    """Return the links of the texts if NVML does not answer; without GPUs the links among NICs."""
+    told, unread = _read_texts(source)
     between_nics = (
         () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
     )
     if any(told) or (told and not unread):
         merged, contradictions = merge_links((*told, between_nics))
         return merged, contradictions, unread
-    silence = driver_silence(nvidia_gpu_addresses(source), nvml)
-    if silence is not None:
-        return silence, (), unread
+    unknown = driver_silence(nvidia_gpu_addresses(source), nvml)
+    if unknown is not None:
+        return unknown, (), unread
     return (nics if isinstance(nics, Unknown) else between_nics), (), unread
 
 
@@ -195,11 +200,11 @@ def _peer_access(source: Source) -> tuple[tuple[PeerAccess, ...] | Unknown, tupl
 
 
 def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
-    """Each pair once: the driver answers the same for both directions."""
+    """Return each pair once: the driver answers the same for both directions."""
     count = device_count(source)
     if isinstance(count, Unknown):
         return count
-    found: list[PeerAccess] = []
+    access: list[PeerAccess] = []
     for a, b in combinations(range(count), 2):
         for number, capability in _CAPABILITIES.items():
             status = source.nvml("nvmlDeviceGetP2PStatus", a, b, number)
@@ -207,7 +212,7 @@ def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
                 return status
             word = _STATUS.get(status, "U") if isinstance(status, int) else "U"
             evidence = (nvml_ref(f"nvmlDeviceGetP2PStatus({a}, {b}, {number})"),)
-            found.append(
+            access.append(
                 PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=word, evidence=evidence)
             )
-    return tuple(found)
+    return tuple(access)

@@ -1,8 +1,7 @@
-"""What healthy hardware reached in measurements like rigtune's own: rows of
-`probes/data/bench_references.toml`.
+"""Results of healthy hardware in measurements like rigtune's own: rows of `bench_references.toml`.
 
-A row is used where it was measured and nowhere else; what has no row is compared with its peers and with
-itself.
+A row applies only to the hardware on which it was measured. Hardware without a row is compared with equal
+devices and with earlier runs.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ Algorithm = Literal["ring", "NVLS", ""]
 
 
 class GemmShapes(Cited, kw_only=True):
-    """From which size of each dimension on a product compares with a reference."""
+    """The smallest size of each dimension from which a product is compared with a reference."""
 
     least_dimension: int
 
 
-class OfGpus(Cited, kw_only=True):
-    """A row of some GPU models."""
+class GpuReference(Cited, kw_only=True):
+    """A row that applies to some GPU models."""
 
     gpus: tuple[str, ...]
-    """Ids of the catalogue."""
+    """Ids in the catalogue."""
     firm: bool = True
-    """False where something else than the GPUs decides too: falling short of it warns at most."""
+    """False if more than the GPUs determines the result: a lower value then causes a warning at most."""
 
 
-class GemmReference(OfGpus, kw_only=True):
+class GemmReference(GpuReference, kw_only=True):
     """Matrix products of a few large shapes."""
 
     dtypes: tuple[str, ...]
@@ -42,14 +41,14 @@ class GemmReference(OfGpus, kw_only=True):
     """Operations per second."""
 
 
-class MemoryReference(OfGpus, kw_only=True):
+class MemoryReference(GpuReference, kw_only=True):
     """Copies within GPU memory."""
 
     value: float
     """Bytes read plus bytes written, per second."""
 
 
-class AttentionReference(OfGpus, kw_only=True):
+class AttentionReference(GpuReference, kw_only=True):
     """Attention in bf16 or fp16."""
 
     phase: Literal["forward", "backward"] = msgspec.field(name="pass")
@@ -59,16 +58,16 @@ class AttentionReference(OfGpus, kw_only=True):
     """Operations per second."""
 
 
-class CollectiveReference(OfGpus, kw_only=True):
+class CollectiveReference(GpuReference, kw_only=True):
     """Collectives within one machine."""
 
     ranks: int
     bytes: int
-    """The smallest message for which it holds."""
+    """Smallest message that the row applies to."""
     algorithm: Algorithm = ""
-    """Empty where the source does not say."""
+    """Algorithm of NCCL; empty if the source does not state it."""
     nccl_first: str = ""
-    """The first NCCL that can do it so."""
+    """First NCCL version with this algorithm."""
     rates: dict[str, float]
     """Bus bandwidth in bytes per second by collective."""
 
@@ -78,18 +77,18 @@ class AcrossNodesReference(Cited, kw_only=True):
 
     collective: str
     fraction: float
-    """Of the line rate of all training ports of one machine."""
+    """Share of the line rate of all training ports of a machine."""
     bytes: int
-    """The smallest message for which it holds."""
+    """Smallest message that the row applies to."""
 
 
 class NicOnlyReference(Cited, kw_only=True):
     """All-reduce within one machine over its NICs alone."""
 
     fraction: float
-    """Of the line rate of one port."""
+    """Share of the line rate of a port."""
     bytes: int
-    """The smallest message for which it holds."""
+    """Smallest message that the row applies to."""
 
 
 class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,17 +103,17 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     nic_only: NicOnlyReference
 
     def gemm_rate(self, gpu: str, dtype: str) -> GemmReference | None:
-        """The row of a GPU id and a dtype."""
+        """Return the row of a GPU id and a dtype."""
         return next((row for row in self.gemm if gpu in row.gpus and dtype in row.dtypes), None)
 
     def memory_rate(self, gpu: str) -> MemoryReference | None:
-        """The row of a GPU id."""
+        """Return the row of a GPU id."""
         return next((row for row in self.memory if gpu in row.gpus), None)
 
     def attention_rate(
         self, gpu: str, phase: str, head_dimension: int, sequence: int
     ) -> AttentionReference | None:
-        """The row of a GPU id for one pass, head dimension and sequence length."""
+        """Return the row of a GPU id for a pass, head dimension and sequence length."""
         return next(
             (
                 row
@@ -129,10 +128,10 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def collective_rates(
         self, gpu: str, collective: str, ranks: int, message_bytes: int, nccl_version: str
     ) -> dict[Algorithm, CollectiveReference]:
-        """The rows that hold for a message, by algorithm: of each the one for the largest messages not above
-        it.
+        """Return the applicable rows by algorithm.
 
-        Where the version of NCCL is not known (empty), it is taken to be new enough.
+        For each the row of the largest messages not above this size. An empty `nccl_version` is unknown and
+        counts as new enough.
         """
         best: dict[Algorithm, CollectiveReference] = {}
         for row in self.collective:
@@ -150,7 +149,7 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return best
 
     def across(self, collective: str, message_bytes: int) -> AcrossNodesReference | None:
-        """The row of a collective across machines."""
+        """Return the row of a collective across machines."""
         return next(
             (row for row in self.across_nodes if row.collective == collective and message_bytes >= row.bytes),
             None,
@@ -159,5 +158,5 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 @functools.lru_cache(maxsize=1)
 def load_bench_references() -> BenchReferences:
-    """The rows shipped with rigtune."""
+    """Return the rows that ship with rigtune."""
     return msgspec.convert(read_rows("bench_references"), BenchReferences)

@@ -1,6 +1,6 @@
-"""Measurements beside what they compare to: published references, equals in this machine, earlier runs. Pure.
+"""Compare measurements with published references, equal devices and earlier runs. Pure.
 
-Checks make findings of it, and the report shows it.
+Checks turn the comparisons into findings, and the report shows them.
 """
 
 from __future__ import annotations
@@ -19,48 +19,49 @@ from probes.facts.measurements import Baseline, Measurement, Parameter
 from probes.judging.findings import Evidence, Status
 
 SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_workers", "queue_depth", "threads"})
-"""Parameters of which a benchmark tries several values to find the best."""
+"""Parameters that a benchmark varies to find the best value."""
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
-"""Figures that say the same as another of the benchmark."""
+"""Metrics that repeat another metric of the benchmark."""
 _ENDS = frozenset({"numa_node", "memory_node"})
 
-_SOUND = (1e-30, 1e30)
-"""Medians outside are of no clock and no counter; a share of them may not even be a number."""
+_CREDIBLE = (1e-30, 1e30)
+"""Medians outside this range come from no clock and no counter; a share of them may not even be a number."""
 
 Worse = Literal["low", "high"]
 
 
 def worse(measured: Measurement) -> Worse | None:
-    """Which side is the bad one, of rates, times and memory; None for all else, such as a noise scale or a
-    fraction.
-    """
+    """Return which side is bad for rates, times and memory; None for others, such as a noise scale."""
     if measured.unit in ("s", "byte"):
         return "high"
     return "low" if measured.unit.endswith("/s") else None
 
 
 def share_of(measured: float, compared: float, side: Worse) -> float:
-    """1.0 is as good, below is worse, for rates and for times. Both are positive."""
+    """Return 1.0 for an equal value and less for a worse value, for rates and for times.
+
+    Both are positive.
+    """
     return measured / compared if side == "low" else compared / measured
 
 
 def is_sound(measured: Measurement) -> bool:
-    """True for what can be compared: a positive number that some clock or counter gives."""
-    return bool(measured.samples) and _SOUND[0] < measured.median < _SOUND[1]
+    """Return whether a measurement can be compared: a positive number that a clock or counter can give."""
+    return bool(measured.samples) and _CREDIBLE[0] < measured.median < _CREDIBLE[1]
 
 
 class Beside(Record, kw_only=True):
-    """A measurement and the published value it compares to."""
+    """A measurement with the published value that it is compared to."""
 
     measured: Measurement
     reference: Reference
     status: Status
     uses_fallback: bool = False
-    """True where it is judged by the slower way, which the hardware can also go."""
+    """True if judged by the slower algorithm, which the hardware may also use."""
 
     @property
     def compared(self) -> Reference:
-        """What decided."""
+        """The reference that decided the status."""
         return self.reference.fallback if self.uses_fallback and self.reference.fallback else self.reference
 
     @property
@@ -69,11 +70,11 @@ class Beside(Record, kw_only=True):
 
 
 def beside_references(evidence: Evidence) -> Iterator[Beside]:
-    """Of every sweep the best case that has a reference, beside it. References are rates: more is better."""
+    """Yield the best case of every sweep that has a reference. References are rates: more is better."""
     best: dict[object, tuple[Measurement, Reference]] = {}
     for measured in evidence.measurements:
         reference = reference_of(evidence, measured) if is_sound(measured) else None
-        key = (measured.bench_id, measured.subject, measured.metric, _settled(measured.parameters))
+        key = (measured.bench_id, measured.subject, measured.metric, _sweep_key(measured.parameters))
         if reference is not None and (key not in best or measured.median > best[key][0].median):
             best[key] = (measured, reference)
     for measured, reference in best.values():
@@ -87,9 +88,9 @@ def _beside(evidence: Evidence, measured: Measurement, reference: Reference) -> 
         return Beside(measured=measured, reference=reference, status=status)
     if reference.fallback is not None:
         slower = status_of(measured.median / reference.fallback.value, limits)
-        # A ring at full speed is sound, and still not what this machine can do.
-        found = Status.WARN if slower is Status.PASS else slower
-        return Beside(measured=measured, reference=reference, status=found, uses_fallback=True)
+        # A ring at full speed is healthy, but slower than the machine can be.
+        fallback_status = Status.WARN if slower is Status.PASS else slower
+        return Beside(measured=measured, reference=reference, status=fallback_status, uses_fallback=True)
     return Beside(measured=measured, reference=reference, status=status if reference.firm else Status.WARN)
 
 
@@ -108,18 +109,18 @@ class Peers(Record, kw_only=True):
 
 
 def beside_peers(evidence: Evidence) -> Iterator[Peers]:
-    """Every case that two or more equal subjects have: GPUs of one model, ranks, hosts, pairs."""
+    """Yield every case of two or more equal subjects: GPUs of one model, ranks, hosts, pairs."""
     groups: dict[object, dict[str, Measurement]] = {}
     for measured in evidence.measurements:
         if is_sound(measured) and worse(measured) is not None and measured.metric not in _SECONDARY:
-            # The name tells unlike devices apart, of which one is not to be blamed for being another.
+            # Devices of different models are not compared with each other.
             device = measured.conditions.get("device_name", "")
             key = (
                 measured.bench_id,
                 measured.metric,
                 _kind(measured.subject),
                 device,
-                _unlike(measured.parameters),
+                _peer_key(measured.parameters),
             )
             groups.setdefault(key, {})[measured.subject] = measured
     for members in groups.values():
@@ -133,26 +134,27 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
         yield Peers(
             members=tuple(members.values()),
             usual=(ordered[middle] + ordered[~middle]) / 2,
-            slow=tuple(one.name for one in outliers(values, worse=side, least_difference=least)),
+            slow=tuple(outlier.name for outlier in outliers(values, worse=side, least_difference=least)),
             side=side,
         )
 
 
 def _kind(subject: str) -> str:
-    """What alike subjects have in common: `GPU#`, `GPU#-GPU#`, `CPU rank #`. The number of `8 ranks` counts
-    them.
+    """Return the common name of equal subjects: `GPU#`, `GPU#-GPU#`, `CPU rank #`.
+
+    A leading number counts, as in `8 ranks`, and is kept.
     """
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
 
 class Earlier(Record, kw_only=True):
-    """A measurement beside the same one of an earlier run."""
+    """A measurement with the same measurement of an earlier run."""
 
     measured: Measurement
     before: Measurement
     baseline: Baseline
     change: Change | None
-    """None where the samples do not allow a comparison."""
+    """Statistical comparison; None if the samples do not allow a comparison."""
     side: Worse
     status: Status
 
@@ -162,7 +164,7 @@ class Earlier(Record, kw_only=True):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % confidence interval of the share."""
+        """The 95 % confidence interval of the share; None without a comparison."""
         if self.change is None or not (self.change.low > 0 and math.isfinite(self.change.high)):
             return None
         low, high = self.change.low, self.change.high
@@ -170,17 +172,19 @@ class Earlier(Record, kw_only=True):
 
 
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
-    """Every measurement beside the same one, all parameters equal, of the pinned run and of the last run
-    before it.
+    """Yield every measurement with its equal (all parameters) in the pinned run and in the previous run.
 
-    Where these two are one run it counts once, as the pinned one. While others use the machine none fails.
+    If both are the same run, it counts once, as the pinned run. No measurement fails while others use the
+    machine.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
     for baseline in sorted(
         evidence.baselines, key=lambda baseline: (baseline.kind, baseline.measured.started)
     ):
         sound = filter(is_sound, baseline.measured.measurements)
-        kept.setdefault(baseline.kind, {}).update({_identity(one): (one, baseline) for one in sound})
+        kept.setdefault(baseline.kind, {}).update(
+            {_identity(earlier): (earlier, baseline) for earlier in sound}
+        )
     pinned = kept.get("pinned", {})
     for kind, before in kept.items():
         for measured in evidence.measurements:
@@ -192,13 +196,13 @@ def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
                 or measured.metric in _SECONDARY
             ):
                 continue
-            one, baseline = before[identity]
+            earlier, baseline = before[identity]
             if (
                 kind == "pinned"
                 or identity not in pinned
                 or pinned[identity][1].measured.started != baseline.measured.started
             ):
-                yield _earlier(evidence, measured, one, baseline, side)
+                yield _earlier(evidence, measured, earlier, baseline, side)
 
 
 def _earlier(
@@ -213,7 +217,7 @@ def _earlier(
         and change.is_significant
         and share < 1 - evidence.thresholds.earlier_difference_fraction.value
     ):
-        was_busy = any(one.conditions.get("host_busy") is True for one in (before, measured))
+        was_busy = any(run.conditions.get("host_busy") is True for run in (before, measured))
         fails = share < evidence.thresholds.measured_fail_fraction.value and not was_busy
         status = Status.FAIL if fails else Status.WARN
     return Earlier(
@@ -222,9 +226,9 @@ def _earlier(
 
 
 def comparisons(evidence: Evidence) -> Iterator[Comparison]:
-    """Everything that is to be shown beside the measurements."""
+    """Yield every comparison that the report shows."""
     for beside in beside_references(evidence):
-        # What is sound for the slower way is shown beside what it falls short of.
+        # A value that is healthy for the slower algorithm is shown with the reference of the faster one.
         shown = beside.reference if beside.status is Status.WARN else beside.compared
         share = beside.measured.median / shown.value
         yield _comparison(
@@ -239,12 +243,12 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
             source = f"median of {others + 1}, itself among them"
             yield _comparison(member, "peers", peers.usual, peers.share(member), status, source)
     earlier_runs = list(beside_baselines(evidence))
-    judged = {id(one) for one in judged_cases(earlier_runs)}
+    judged = {id(case) for case in judged_cases(earlier_runs)}
     for earlier in earlier_runs:
         measured, before, kind = earlier.measured, earlier.before, earlier.baseline.kind
         low, high = earlier.interval or (None, None)
         source = f"run of {earlier.baseline.measured.started}"
-        # Of many cases some are slow by chance: what no finding rests on is no failure.
+        # Some of many cases are slow by chance, so only judged cases can fail.
         status = (
             Status.WARN if earlier.status is Status.FAIL and id(earlier) not in judged else earlier.status
         )
@@ -278,33 +282,32 @@ def _comparison(  # noqa: PLR0917 - the fields of a comparison in their order
 
 
 def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
-    """Of every sweep the largest case, which shows bandwidth; of the times of collectives the smallest, which
-    shows latency.
+    """Yield the largest case of every sweep (bandwidth), and the smallest of collective times (latency).
 
-    Judging all of them would find one that is slow by chance; the best one differs from run to run. Where a
-    sweep was stopped after one case, its time says what its bandwidth says.
+    Judging all cases would report one that is slow by chance, and the best case differs from run to run. A
+    sweep that was stopped after one case has the same result for its time and its bandwidth.
     """
     sweeps: dict[object, list[Earlier]] = {}
-    for one in earlier:
-        measured = one.measured
+    for case in earlier:
+        measured = case.measured
         key = (
-            one.baseline.kind,
+            case.baseline.kind,
             measured.bench_id,
             measured.subject,
             measured.metric,
-            _settled(measured.parameters),
+            _sweep_key(measured.parameters),
         )
-        sweeps.setdefault(key, []).append(one)
+        sweeps.setdefault(key, []).append(case)
     timed: set[object] = set()
     for sweep in sorted(sweeps.values(), key=lambda sweep: sweep[0].measured.metric != "collective_time_s"):
-        ordered = sorted(sweep, key=lambda one: _size(one.measured))
+        ordered = sorted(sweep, key=lambda entry: _size(entry.measured))
         is_time = ordered[0].measured.metric == "collective_time_s"
         judged = ordered[0 if is_time else -1]
         measured = judged.measured
-        case = (judged.baseline.kind, measured.bench_id, measured.subject, _key(measured.parameters))
+        timed_case = (judged.baseline.kind, measured.bench_id, measured.subject, _key(measured.parameters))
         if is_time:
-            timed.add(case)
-        if is_time or case not in timed:
+            timed.add(timed_case)
+        if is_time or timed_case not in timed:
             yield judged
 
 
@@ -313,17 +316,19 @@ def _size(measured: Measurement) -> float:
     return math.prod(float(size) for size in sizes if isinstance(size, (int, float)))
 
 
-def _settled(parameters: dict[str, Parameter]) -> object:
-    """What identifies a sweep. Where nobody knows a GPU's NUMA node, host copies try them all, and the
-    fastest is its own.
+def _sweep_key(parameters: dict[str, Parameter]) -> object:
+    """Return the parameters that identify a sweep.
+
+    If a GPU's NUMA node is unknown, host copies try all nodes, and the fastest belongs to the GPU.
     """
     tries_nodes = "direction" in parameters and "near" not in parameters
     return _key(parameters, lambda name: name not in SWEPT and not (tries_nodes and name == "numa_node"))
 
 
-def _unlike(parameters: dict[str, Parameter]) -> object:
-    """What must be the same for subjects to compare. Between two NUMA nodes their numbers only repeat the
-    subject.
+def _peer_key(parameters: dict[str, Parameter]) -> object:
+    """Return the parameters that must be equal for subjects to be compared.
+
+    Between two NUMA nodes the node numbers only repeat the subject.
     """
     repeated = _ENDS if parameters.keys() >= _ENDS else frozenset[str]()
     return _key(parameters, lambda name: name not in repeated)

@@ -1,4 +1,4 @@
-"""What differs between machines, or between two moments of one."""
+"""Detect differences between machines, or between two moments of one machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import fold_names
 
 Change = Literal["changed", "gone", "appeared", "lost", "learnt"]
-"""`lost` and `learnt` are about our knowledge: a value that is not known any more, and one that was not known
-before.
-"""
+"""Kind of change; `lost` and `learnt` are about values that became unknown or known."""
 
 SCHEMA_VERSION = 1
 _MOST_PAIRS = 6
@@ -24,20 +22,20 @@ _PROBLEMS = (Status.FAIL, Status.WARN)
 
 
 class Difference(Record, kw_only=True):
-    """One thing that differs, on all `subjects` alike."""
+    """A difference that is the same on all `subjects`."""
 
     change: Change
     subjects: tuple[str, ...]
     """`GPU3`, `mlx5_2`, `host` ..."""
     field: str = ""
-    """Its path in the facts; empty where a whole subject came or went."""
+    """Path in the facts; empty if a whole subject was added or removed."""
     before: str = ""
     after: str = ""
     sentence: str
 
 
 class FindingChange(Record, kw_only=True):
-    """A problem that is there on one side only, or that became better or worse."""
+    """A problem on one side only, or a problem that became better or worse."""
 
     check_id: str
     subject: str
@@ -46,8 +44,8 @@ class FindingChange(Record, kw_only=True):
     summary: str
 
 
-class OddOne(Record, kw_only=True):
-    """What one of several machines has other than most."""
+class Deviation(Record, kw_only=True):
+    """A value in which a machine differs from the majority."""
 
     machine: str
     subjects: tuple[str, ...]
@@ -58,15 +56,15 @@ class OddOne(Record, kw_only=True):
 
 
 class Comparison(Record, kw_only=True):
-    """What `rigtune diff` found. With two machines `differences` and `findings`, with more `odd`."""
+    """The result of `rigtune diff`: `differences` and `findings` for two machines, `odd` for more."""
 
     schema_version: int = SCHEMA_VERSION
     machines: tuple[str, ...]
     is_one_machine: bool
-    """Whether these are moments of one machine, so that serial numbers and addresses should stay as well."""
+    """True for moments of one machine, whose serial numbers and addresses should stay the same too."""
     differences: tuple[Difference, ...] = ()
     findings: tuple[FindingChange, ...] = ()
-    odd: tuple[OddOne, ...] = ()
+    odd: tuple[Deviation, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -74,7 +72,10 @@ class Comparison(Record, kw_only=True):
 
 
 def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
-    """Whether all have one host name; or the same GPUs, or one GPU in common where a name is not known."""
+    """Return whether all have the same host name, or the same GPUs.
+
+    If a host name is unknown, one common GPU is enough.
+    """
     names = {facts.hostname for facts in all_facts}
     is_named = not any(isinstance(name, Unknown) for name in names)
     if is_named and len(names) == 1:
@@ -85,51 +86,58 @@ def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
     return bool(shared) and (not is_named or all(each == shared for each in uuids))
 
 
-def compare(one: MachineFacts, other: MachineFacts, *, everything: bool = False) -> tuple[Difference, ...]:
-    """What differs from `one` to `other`, hardware first, knowledge last.
+def compare(
+    before_facts: MachineFacts, after_facts: MachineFacts, *, everything: bool = False
+) -> tuple[Difference, ...]:
+    """Return the differences from `before_facts` to `after_facts`, hardware first, knowledge last.
 
-    Values that never stand still are left out unless `everything`, and what tells any two machines apart
-    unless `everything` or both are the same machine.
+    Volatile values are left out unless `everything`. Identities are left out for different machines unless
+    `everything`.
     """
-    by = _identity([one, other])
-    skip = _skip(everything=everything, same=is_one_machine([one, other]))
-    before, after = flat(one, by=by, skip=skip), flat(other, by=by, skip=skip)
-    labels = _labels([one, other], by)
-    grouped: dict[_Told, list[str]] = {}
+    by = _identity([before_facts, after_facts])
+    skip = _skip(everything=everything, same=is_one_machine([before_facts, after_facts]))
+    before, after = flat(before_facts, by=by, skip=skip), flat(after_facts, by=by, skip=skip)
+    labels = _labels([before_facts, after_facts], by)
+    grouped: dict[_SharedDifference, list[str]] = {}
     for key in _keys([before, after]):
         change = _change(before, after, key)
         if change is not None:
             subject = _label(key.subject, labels)
-            told = _Told(change, key.field, *_texts(before.get(key), after.get(key), change), _class(subject))
-            grouped.setdefault(told, []).append(subject)
-    return tuple(sorted((_difference(told, subjects) for told, subjects in grouped.items()), key=_rank))
+            group = _SharedDifference(
+                change, key.field, *_texts(before.get(key), after.get(key), change), _class(subject)
+            )
+            grouped.setdefault(group, []).append(subject)
+    return tuple(sorted((_difference(group, subjects) for group, subjects in grouped.items()), key=_rank))
 
 
 def compare_findings(before: Iterable[Finding], after: Iterable[Finding]) -> tuple[FindingChange, ...]:
-    """Problems that came, went, or changed between WARN and FAIL."""
+    """Return the problems that appeared, disappeared, or changed between WARN and FAIL."""
     earlier = {(row.check_id, row.subject): row for row in before if row.status in _PROBLEMS}
     later = {(row.check_id, row.subject): row for row in after if row.status in _PROBLEMS}
     changes: list[FindingChange] = []
     for key in dict.fromkeys((*earlier, *later)):
         was, now = earlier.get(key), later.get(key)
-        told = now or was
-        if told is not None and (was is None or now is None or was.status is not now.status):
+        shown = now or was
+        if shown is not None and (was is None or now is None or was.status is not now.status):
             changes.append(
                 FindingChange(
                     check_id=key[0],
                     subject=key[1],
                     before=was.status if was else None,
                     after=now.status if now else None,
-                    summary=told.summary,
+                    summary=shown.summary,
                 )
             )
     return tuple(changes)
 
 
-def odd_ones(machines: Sequence[tuple[str, MachineFacts]], *, everything: bool = False) -> tuple[OddOne, ...]:
-    """Who of three or more has another value than more than half of them.
+def odd_ones(
+    machines: Sequence[tuple[str, MachineFacts]], *, everything: bool = False
+) -> tuple[Deviation, ...]:
+    """Return the machines of three or more whose value differs from the majority's value.
 
-    A machine that does not know a value is not odd; one that lacks a subject that most have is.
+    A machine that does not know a value is not listed; a machine without a subject that most machines have is
+    listed.
     """
     by = _identity([facts for _, facts in machines])
     skip = _skip(everything=everything, same=False)
@@ -137,7 +145,7 @@ def odd_ones(machines: Sequence[tuple[str, MachineFacts]], *, everything: bool =
     labels = _labels([facts for _, facts in machines], by)
     grouped: dict[tuple[str, str, str, str], list[str]] = {}
     for key in _keys([rows for _, rows in tables]):
-        values = {name: value for name, rows in tables if (value := _told(rows, key)) is not None}
+        values = {name: value for name, rows in tables if (value := _value_in_words(rows, key)) is not None}
         common, votes = Counter(values.values()).most_common(1)[0] if values else ("", 0)
         if votes * 2 <= len(tables):
             continue
@@ -145,7 +153,7 @@ def odd_ones(machines: Sequence[tuple[str, MachineFacts]], *, everything: bool =
             if value != common:
                 grouped.setdefault((name, key.field, value, common), []).append(_label(key.subject, labels))
     return tuple(
-        OddOne(
+        Deviation(
             machine=name,
             subjects=tuple(subjects),
             field=field,
@@ -157,15 +165,15 @@ def odd_ones(machines: Sequence[tuple[str, MachineFacts]], *, everything: bool =
     )
 
 
-class _Told(NamedTuple):
-    """What is told once for all subjects of a class on which it is the same."""
+class _SharedDifference(NamedTuple):
+    """The part of a difference that all its subjects of a class share."""
 
     change: Change
     field: str
     before: str
     after: str
     is_set: bool
-    of: str
+    subject_class: str
 
 
 def _skip(*, everything: bool, same: bool) -> frozenset[str]:
@@ -175,7 +183,7 @@ def _skip(*, everything: bool, same: bool) -> frozenset[str]:
 
 
 def _class(subject: str) -> str:
-    """Subjects that are told of together: GPUs, pairs of them, ports, PCI devices."""
+    """Return the class of subjects that are reported together: GPUs, pairs, ports, PCI devices."""
     words = re.sub(r"\d+", "", subject).split(" ")
     return (
         words[0]
@@ -187,9 +195,7 @@ def _class(subject: str) -> str:
 
 
 def _identity(all_facts: Sequence[MachineFacts]) -> str:
-    """By what GPUs are matched: an address tells one slot of any machine of this kind, an index only the
-    driver's order.
-    """
+    """Return what matches GPUs: an address identifies a slot, an index only the driver's order."""
     sets: list[set[str | None]] = []
     for facts in all_facts:
         gpus = facts.gpus if isinstance(facts.gpus, tuple) else ()
@@ -200,7 +206,7 @@ def _identity(all_facts: Sequence[MachineFacts]) -> str:
 
 
 def _labels(all_facts: Sequence[MachineFacts], by: str) -> dict[str, str]:
-    """`GPU3` for the key of a GPU: the index that the first has which knows it."""
+    """Return the label of each GPU key, such as `GPU3`: the index on the first machine with that GPU."""
     labels: dict[str, str] = {}
     for facts in all_facts:
         for gpu in facts.gpus if isinstance(facts.gpus, tuple) else ():
@@ -209,18 +215,16 @@ def _labels(all_facts: Sequence[MachineFacts], by: str) -> dict[str, str]:
 
 
 def _label(subject: str, labels: dict[str, str]) -> str:
-    found = re.match(r"GPU\0\S+", subject)
-    return labels.get(found[0], "GPU") + subject[found.end() :] if found else subject
+    key_of_gpu = re.match(r"GPU\0\S+", subject)
+    return labels.get(key_of_gpu[0], "GPU") + subject[key_of_gpu.end() :] if key_of_gpu else subject
 
 
 def _keys(tables: Sequence[dict[Key, Leaf]]) -> list[Key]:
     return list(dict.fromkeys(key for rows in tables for key in rows))
 
 
-def _told(rows: dict[Key, Leaf], key: Key) -> str | None:
-    """A value in words; None where it is not known, and where the subject itself is missing but for its own
-    row.
-    """
+def _value_in_words(rows: dict[Key, Leaf], key: Key) -> str | None:
+    """Return a value in words; None if unknown, or if the subject is missing and this is not its own row."""
     value = rows.get(key)
     if value is None:
         return "not there" if not key.field and not _unread(rows, key.subject) else None
@@ -228,9 +232,7 @@ def _told(rows: dict[Key, Leaf], key: Key) -> str | None:
 
 
 def _unread(rows: dict[Key, Leaf], subject: str) -> bool:
-    """Whether a subject may be missing only since nobody could look: the list that it belongs to is
-    unknown.
-    """
+    """Return whether the list that a subject belongs to is unknown, so that its absence has no meaning."""
     lists = {"GPU\0": "gpus", "mlx": "nics", "interface ": "interfaces", "event ": "events"}
     name = next((field for start, field in lists.items() if subject.startswith(start)), "")
     if not name and re.match(r"(?:gpu|nvswitch|rdma|ethernet|nvme|bridge|other) ", subject):
@@ -255,8 +257,9 @@ def _change(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change
 
 
 def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Change | None:
-    """A subject that only one side has is told once; one that the other side could not look for is no
-    difference.
+    """Return the change of a row on one side only.
+
+    A missing subject is reported once; a subject that the other side could not look for is no difference.
     """
     rows = after if key in before else before
     if key.field and key.subject != HOST and Key(key.subject, "") not in rows:
@@ -273,7 +276,7 @@ def _one_sided(before: dict[Key, Leaf], after: dict[Key, Leaf], key: Key) -> Cha
 
 
 def _texts(was: Leaf | None, now: Leaf | None, change: Change) -> tuple[str, str, bool]:
-    """Both values in words; of two sets only what one has and the other has not."""
+    """Return both values in words, and True for sets, of which only the distinct elements are listed."""
     if change in ("gone", "appeared"):
         return "", "", False
     if isinstance(was, tuple) and isinstance(now, tuple):
@@ -292,38 +295,39 @@ def _text(value: Leaf | None) -> str:
     return value
 
 
-def _difference(told: _Told, subjects: list[str]) -> Difference:
+def _difference(shared: _SharedDifference, subjects: list[str]) -> Difference:
     return Difference(
-        change=told.change,
+        change=shared.change,
         subjects=tuple(subjects),
-        field=told.field,
-        before=told.before,
-        after=told.after,
-        sentence=_sentence(told, subjects),
+        field=shared.field,
+        before=shared.before,
+        after=shared.after,
+        sentence=_sentence(shared, subjects),
     )
 
 
-def _sentence(told: _Told, subjects: list[str]) -> str:
+def _sentence(shared: _SharedDifference, subjects: list[str]) -> str:
     names, several = _names(subjects), len(subjects) > 1
     start = "" if subjects == [HOST] else f"{names}: "
-    what = words_of(told.field)
-    match told.change:
+    label = words_of(shared.field)
+    match shared.change:
         case "gone":
             return f"{names} {'are' if several else 'is'} gone"
         case "appeared":
             return f"{names} {'are' if several else 'is'} new"
         case "lost":
-            return f"{start}{what or told.field} was {told.before}, and is not known any more ({told.after})"
+            label = label or shared.field
+            return f"{start}{label} was {shared.before}, and is not known any more ({shared.after})"
         case "learnt":
-            return f"{start}{what or told.field} is {told.after}, and was not known ({told.before})"
-    if told.is_set:
-        parts = (("no more ", told.before), ("now also ", told.after))
-        return f"{start}{what}: " + "; ".join(word + values for word, values in parts if values != "none")
-    return f"{start}{f'{what} ' if what else ''}{told.before} -> {told.after}"
+            return f"{start}{label or shared.field} is {shared.after}, and was not known ({shared.before})"
+    if shared.is_set:
+        parts = (("no more ", shared.before), ("now also ", shared.after))
+        return f"{start}{label}: " + "; ".join(word + values for word, values in parts if values != "none")
+    return f"{start}{f'{label} ' if label else ''}{shared.before} -> {shared.after}"
 
 
 def _names(subjects: list[str]) -> str:
-    """Folded names; many pairs are counted, with those that are in them."""
+    """Return folded names; many pairs are counted and their members listed."""
     if len(subjects) > _MOST_PAIRS and all(
         name.startswith("GPU") and name.count(" ") == 1 for name in subjects
     ):
@@ -333,10 +337,9 @@ def _names(subjects: list[str]) -> str:
 
 
 def _odd_sentence(subjects: list[str], field: str, value: str, common: str) -> str:
-    names = _names(subjects)
+    start = "" if subjects == [HOST] else f"{_names(subjects)}: "
     if not field:
-        return f"{names}: {value}, and {common} on the others"
-    start = "" if subjects == [HOST] else f"{names}: "
+        return f"{_names(subjects)}: {value}, and {common} on the others"
     return f"{start}{words_of(field) or field} {value}, the others {common}"
 
 

@@ -1,6 +1,4 @@
-"""What the links of a machine should carry, by its facts and the rows of
-`probes/data/tool_references.toml`.
-"""
+"""Expected rates of a machine's links, from its facts and the rows of `tool_references.toml`."""
 
 from __future__ import annotations
 
@@ -14,25 +12,26 @@ from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Status
 
 _BOARD = 5
-"""GPUs from which on a machine with NVLink has switches, so that each pair has all links."""
+"""GPUs from which a machine with NVLink has switches, so that each pair has all links."""
 _WHOLE_BOARD = 8
-"""Ranks for which the ring's reference holds: with fewer GPUs a mesh has fewer links, and switches carry
-other algorithms.
+"""Ranks that the ring's reference applies to.
+
+With fewer GPUs a mesh has fewer links, and switches use other algorithms.
 """
 
 
 class Expected(Record, kw_only=True):
-    """What a transfer should reach."""
+    """The rate that a transfer should reach."""
 
     rate: float
     """Bytes per second, one direction."""
     words: str
-    """By what it goes: `PCIe 5 x16`, `18 NVLinks`."""
+    """Link in words: `PCIe 5 x16`, `18 NVLinks`."""
     ref: EvidenceRef
 
 
 def status_of(share: float, limits: Thresholds) -> Status:
-    """What a share of a reference is worth: FAIL, WARN or PASS."""
+    """Return FAIL, WARN or PASS for a share of a reference."""
     if share < limits.measured_fail_fraction.value:
         return Status.FAIL
     return Status.WARN if share < limits.measured_warn_fraction.value else Status.PASS
@@ -49,14 +48,17 @@ def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
 
 
 def only_model(evidence: Evidence) -> GpuModel | None:
-    """The model of all GPUs; None where they are not known or not of one model."""
+    """Return the model of all GPUs; None if unknown or mixed."""
     gpus = evidence.facts.gpus
     models = [model_of(gpu, evidence.catalogue) for gpu in gpus] if known(gpus) else []
     return models[0] if models and all(model == models[0] for model in models) else None
 
 
 def host_copy_rate(gpu: Gpu | None, model: GpuModel | None) -> Expected | None:
-    """By the PCIe link that the GPU can have in this slot; the catalogue's where nothing says so."""
+    """Return the rate of the PCIe link that the GPU can have in this slot.
+
+    The link of the catalogue counts if the facts do not state it.
+    """
     if gpu is None:
         return None
     generations = _numbers(gpu.pcie.generation_max, model.pcie_generation if model else None)
@@ -73,7 +75,7 @@ def _numbers(*values: object) -> list[int]:
 
 
 def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuModel | None]) -> Expected | None:
-    """By the NVLinks between two GPUs of one model; None where there are none, or nobody knows how many."""
+    """Return the rate of the NVLinks between two GPUs of one model; None if there are none or unknown."""
     model = models[0] if models else None
     row = (
         load_references().nvlink_rate(model)
@@ -98,9 +100,9 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
 
 
 def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expected | None:
-    """The bus bandwidth of a ring over all GPUs of this machine, of messages that fill the links.
+    """Return the bus bandwidth of a ring over all GPUs of this machine for messages that saturate the links.
 
-    None across machines, with fewer GPUs than a whole board, and where the GPUs or their links are not known.
+    None across machines, with fewer GPUs than a whole board, and if the GPUs or their links are unknown.
     """
     gpus, model = evidence.facts.gpus, only_model(evidence)
     if (

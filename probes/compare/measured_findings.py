@@ -1,6 +1,4 @@
-"""What checks of rigtune's own measurements share: the words for a case, failures, and the judgement against
-references.
-"""
+"""Shared parts of the checks of rigtune's own measurements: case labels, failures, references."""
 
 from __future__ import annotations
 
@@ -16,19 +14,19 @@ from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, 
 from probes.judging.reporting import HOST, Check, fold_names, given
 
 WRONG = "wrong_result"
-"""Kind of a failure in which the hardware computed or carried wrong values."""
+"""Kind of a failure in which the hardware computed or transferred wrong values."""
 _REASONS = {"timeout": Reason.TIMEOUT, "no_interpreter": Reason.TOOL_MISSING}
 _LEFT_OUT = frozenset({"unsupported", "stopped"})
-"""Kinds of failures that say nothing about the machine: it cannot do so, or nobody waited."""
+"""Kinds of failures without meaning for the machine: not supported, or stopped by the user."""
 _MOST_SHOWN = 4
 
 
 def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[Measurement, ...]:
-    """The measurements of some benchmarks, of all metrics or of those named."""
+    """Return the measurements of some benchmarks, of all metrics or of the named metrics."""
     return tuple(
-        one
-        for one in evidence.measurements
-        if one.bench_id in bench_ids and one.samples and (not metrics or one.metric in metrics)
+        row
+        for row in evidence.measurements
+        if row.bench_id in bench_ids and row.samples and (not metrics or row.metric in metrics)
     )
 
 
@@ -52,7 +50,7 @@ def on_measured(
 
 
 def words_of(measured: Measurement) -> str:
-    """The case in a few words: `bf16 8192x8192x8192`, `all reduce 1.0 GiB`."""
+    """Return the case in a few words: `bf16 8192x8192x8192`, `all reduce 1.0 GiB`."""
     parts = []
     for name, value in measured.parameters.items():
         if name in ("m", "n", "k", "world_size", "backend", "model") or isinstance(value, bool):
@@ -73,12 +71,12 @@ def ref_of(measured: Measurement) -> EvidenceRef:
 
 
 def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref_of(one) for one in list(measured)[:_MOST_SHOWN]))
+    return tuple(dict.fromkeys(ref_of(row) for row in list(measured)[:_MOST_SHOWN]))
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """One UNKNOWN for each of these benchmarks that gave no result, or a SKIP where that is no fault of the
-    machine.
+    """Yield UNKNOWN for each of these benchmarks without a result, or SKIP if the machine is not the
+    reason.
     """
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
@@ -98,7 +96,7 @@ Parts = dict[str, list[Beside]]
 
 
 def by_subject(short: Iterable[Beside]) -> Parts:
-    """Each subject is a part of its own."""
+    """Return the short measurements of each subject as its own part."""
     parts: Parts = {}
     for beside in short:
         parts.setdefault(beside.measured.subject, []).append(beside)
@@ -106,32 +104,32 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """What a check against references is about."""
+    """The words, causes and parts of a check against references."""
 
     what: str
-    """Completes `no ... was measured`."""
+    """Text that completes `no ... was measured`."""
     good: str
     slow: str
     remedy: Remedy
-    """Where nothing in the facts explains it."""
+    """Remedy if the facts contain no cause."""
     cause: Callable[[Evidence, str], Cause | None]
-    """What in the facts explains that a part is slow."""
+    """Function that returns the cause in the facts why a part is slow."""
     belongs: Callable[[Measurement], bool]
-    """Which measurements of the benchmarks."""
+    """Function that selects measurements of the benchmarks."""
     parts: Callable[[Sequence[Beside], Sequence[Beside]], Parts] = lambda short, _well: by_subject(short)
-    """Who is to be named for what falls short, from it and from what does not."""
+    """Function that assigns short measurements to the parts to be named, given the short and good ones."""
 
 
 def judge_references(
     judge: Judge, evidence: Evidence, bench_ids: Collection[str], aspect: Aspect
 ) -> Iterator[Finding]:
-    """Hold measurements against references: one finding per part that falls short, one for all that are well.
+    """Compare measurements with references: a finding per short part, and one for all good parts.
 
-    What has no reference is told with its best numbers and judged by nobody: a SKIP. Where the GPUs that were
-    measured could not be read, which reference is theirs is UNKNOWN.
+    Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
+    the reference is unknown and the finding is UNKNOWN.
     """
     yield from failures(judge, evidence, bench_ids)
-    measured = [one for one in of(evidence, bench_ids) if aspect.belongs(one)]
+    measured = [row for row in of(evidence, bench_ids) if aspect.belongs(row)]
     if not measured:
         yield judge.skipped(HOST, f"no {aspect.what} was measured")
         return
@@ -139,14 +137,14 @@ def judge_references(
     if (
         isinstance(gpus, Unknown)
         and gpus.reason is not Reason.NOT_RECORDED
-        and any(_is_of_gpus(one) for one in measured)
+        and any(_is_of_gpus(row) for row in measured)
     ):
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
-    found = [beside for beside in beside_references(evidence) if beside.measured in measured]
-    slow = {beside.measured.subject for beside in found if beside.status is not Status.PASS}
-    short = [beside for beside in found if beside.status is not Status.PASS]
-    well = [beside for beside in found if beside.measured.subject not in slow]
+    compared = [beside for beside in beside_references(evidence) if beside.measured in measured]
+    slow = {beside.measured.subject for beside in compared if beside.status is not Status.PASS}
+    short = [beside for beside in compared if beside.status is not Status.PASS]
+    well = [beside for beside in compared if beside.measured.subject not in slow]
     for part, besides in aspect.parts(short, well).items():
         yield falls_short(judge, evidence, part, besides, aspect)
     if well:
@@ -156,12 +154,14 @@ def judge_references(
             observed=observed([beside.measured for beside in well]),
             evidence=refs_of(beside.measured for beside in well),
         )
-    judged = {(beside.measured.bench_id, beside.measured.subject) for beside in found}
-    rest = [one for one in measured if (one.bench_id, one.subject) not in judged]
-    if rest:
-        names = fold_names(list(dict.fromkeys(one.subject for one in rest)))
+    judged = {(beside.measured.bench_id, beside.measured.subject) for beside in compared}
+    unjudged = [row for row in measured if (row.bench_id, row.subject) not in judged]
+    if unjudged:
+        names = fold_names(list(dict.fromkeys(row.subject for row in unjudged)))
         yield judge.skipped(
-            names, f"there is no reference for this hardware: {observed(rest)}", evidence=refs_of(rest)
+            names,
+            f"there is no reference for this hardware: {observed(unjudged)}",
+            evidence=refs_of(unjudged),
         )
 
 
@@ -193,30 +193,30 @@ def falls_short(
 
 
 def limit_ref(evidence: Evidence, *, fails: bool) -> EvidenceRef:
-    """The limit that decided."""
+    """Return the limit that decided."""
     limits = evidence.thresholds
     return (limits.measured_fail_fraction if fails else limits.measured_warn_fraction).ref
 
 
 def observed(measured: Iterable[Measurement]) -> str:
-    """The best of each family of cases, over all parts: `bf16 701 to 735 TFLOP/s; fp32 51 TFLOP/s`."""
+    """Return the best of each family of cases over all parts: `bf16 701 to 735 TFLOP/s; fp32 51 TFLOP/s`."""
     families: dict[tuple[str, str], dict[str, float]] = {}
     units: dict[str, str] = {}
-    for one in measured:
+    for row in measured:
         fixed = " ".join(
-            str(value).replace("_", " ") for name, value in one.parameters.items() if _tells(name, value)
+            str(value).replace("_", " ") for name, value in row.parameters.items() if _is_label(name, value)
         )
-        best = families.setdefault((one.metric, fixed), {})
-        better = min if one.unit in ("s", "byte") else max
-        best[one.subject] = better(best.get(one.subject, one.median), one.median)
-        units[one.metric] = one.unit
-    told = []
+        best = families.setdefault((row.metric, fixed), {})
+        better = min if row.unit in ("s", "byte") else max
+        best[row.subject] = better(best.get(row.subject, row.median), row.median)
+        units[row.metric] = row.unit
+    sentences = []
     for (metric, fixed), best in families.items():
         low, high = quantity(min(best.values()), units[metric]), quantity(max(best.values()), units[metric])
-        told.append(f"{fixed} {low if low == high else f'{low} to {high}'}".strip())
-    more = f"; and {len(told) - _MOST_SHOWN} more" if len(told) > _MOST_SHOWN else ""
-    return "; ".join(told[:_MOST_SHOWN]) + more
+        sentences.append(f"{fixed} {low if low == high else f'{low} to {high}'}".strip())
+    more = f"; and {len(sentences) - _MOST_SHOWN} more" if len(sentences) > _MOST_SHOWN else ""
+    return "; ".join(sentences[:_MOST_SHOWN]) + more
 
 
-def _tells(name: str, value: object) -> bool:
+def _is_label(name: str, value: object) -> bool:
     return isinstance(value, str) and name not in SWEPT and name not in ("backend", "model", "data_path")

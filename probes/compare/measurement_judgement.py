@@ -1,4 +1,4 @@
-"""What measurements say beside what they compare to."""
+"""Records of comparisons and findings about measurements."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from probes.facts.measurements import Parameter
 from probes.judging.findings import Finding, Status
 
 ComparedTo = Literal["reference", "peers", "previous", "pinned"]
-"""What such hardware reaches, equal devices of this machine, the run before, the run that the user pinned."""
+"""Published reference, equal devices of this machine, previous run, or run pinned by the user."""
 
 
 class Comparison(Record, kw_only=True):
-    """One measurement beside one value."""
+    """A measurement compared with a value."""
 
     bench_id: str
     subject: str
@@ -21,24 +21,23 @@ class Comparison(Record, kw_only=True):
     parameters: dict[str, Parameter] = {}
     to: ComparedTo
     value: float
-    """What it is compared to, in the measurement's unit."""
+    """Compared value, in the measurement's unit."""
     share: float
-    """1.0 is as good, below is worse: measured over compared for rates, compared over measured for times and
-    memory.
+    """Share of the compared value: 1.0 is equal, less is worse.
+
+    Measured over compared for rates, compared over measured for times and memory.
     """
     share_low: float | None = None
     share_high: float | None = None
-    """95 % confidence interval of `share`, where both sides have samples."""
+    """Ends of the 95 % confidence interval of `share`, if both sides have samples."""
     status: Status
-    """PASS where nothing speaks against it; never UNKNOWN."""
+    """Status; PASS if nothing is wrong, never UNKNOWN."""
     source: str
-    """Where `value` comes from: a catalogue row with its source, `7 other GPUs`, `run of
-    2026-11-20T21:14:03Z`.
-    """
+    """Origin of `value`: a catalogue row with its source, `7 other GPUs`, `run of 2026-11-20T21:14:03Z`."""
 
 
 class Judgement(Record, kw_only=True):
-    """What is to be said about one `MeasurementSet`."""
+    """Findings and comparisons of a `MeasurementSet`."""
 
     findings: tuple[Finding, ...] = ()
     comparisons: tuple[Comparison, ...] = ()

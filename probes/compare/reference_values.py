@@ -1,4 +1,4 @@
-"""What a measurement should reach on this machine, where anybody knows: pure."""
+"""Reference value of a measurement on this machine, if one is known. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from probes.base.record import EvidenceRef, Record, items_of, known, only_known
 from probes.base.units import gib
 from probes.catalogue.hardware import GpuModel
-from probes.compare.bench_references import CollectiveReference, OfGpus, load_bench_references
+from probes.compare.bench_references import CollectiveReference, GpuReference, load_bench_references
 from probes.compare.expected_rates import (
     Expected,
     host_copy_rate,
@@ -28,43 +28,41 @@ class Reference(Record, kw_only=True):
     """A value that healthy hardware of this kind reached."""
 
     value: float
-    """In the measurement's unit."""
+    """Value in the measurement's unit."""
     words: str
-    """What it is, for people: `H100 SXM, bf16`, `PCIe 5 x16`."""
+    """Label for people: `H100 SXM, bf16`, `PCIe 5 x16`."""
     ref: EvidenceRef
     firm: bool = True
-    """False where falling short of it warns at most."""
+    """False if a lower value causes a warning at most."""
     fallback: Reference | None = None
-    """Of the slower way that the hardware can also go, which is no fault: a ring where the switch could
-    reduce.
-    """
+    """Reference of a slower algorithm that is no fault, such as a ring where the switch could reduce."""
 
 
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
-    """`GPU3` of the facts."""
+    """Return the GPU of the facts with a name such as `GPU3`."""
     gpus = evidence.facts.gpus
     return next((gpu for gpu in gpus if f"GPU{gpu.index}" == name), None) if known(gpus) else None
 
 
 def gpus_in(subject: str) -> tuple[str, ...]:
-    """The GPUs that a subject names: one for a device, two for a pair."""
+    """Return the GPUs that a subject names: one for a device, two for a pair."""
     return tuple(f"GPU{number}" for number in re.findall(r"GPU(\d+)", subject))
 
 
 def reference_of(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """None where nobody published such a value for this hardware, these parameters and this size."""
+    """Return the reference for this hardware, these parameters and this size; None if none is published."""
     rule = _RULES.get(measured.metric)
     return rule(evidence, measured) if rule is not None else None
 
 
 def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
-    """The model of the one GPU that was measured; whole ones only, a slice reaches a part of it."""
+    """Return the model of the one GPU that was measured; None for a MIG slice, which reaches only a part."""
     names = gpus_in(measured.subject)
     gpu = gpu_named(evidence, names[0]) if len(names) == 1 else None
     return None if gpu is None or gpu.mig_enabled is True else model_of(gpu, evidence.catalogue)
 
 
-def _of_row(row: OfGpus, value: float, words: str) -> Reference:
+def _reference_of_row(row: GpuReference, value: float, words: str) -> Reference:
     return Reference(value=value, words=words, ref=row.ref, firm=row.firm)
 
 
@@ -79,7 +77,7 @@ def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
     if any(not isinstance(size, (int, float)) or size < table.gemm_shapes.least_dimension for size in shape):
         return None
     row = table.gemm_rate(model.id, dtype)
-    return _of_row(row, row.value, f"{model.title}, {dtype}") if row is not None else None
+    return _reference_of_row(row, row.value, f"{model.title}, {dtype}") if row is not None else None
 
 
 def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -95,7 +93,9 @@ def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     row = load_bench_references().attention_rate(model.id, phase, head, length)
     return (
-        _of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}") if row is not None else None
+        _reference_of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}")
+        if row is not None
+        else None
     )
 
 
@@ -105,7 +105,7 @@ def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
         model = _model(evidence, measured)
         row = load_bench_references().memory_rate(model.id) if model is not None else None
         return (
-            _of_row(row, row.value, f"{model.title}, read and written")
+            _reference_of_row(row, row.value, f"{model.title}, read and written")
             if row is not None and model is not None
             else None
         )
@@ -113,7 +113,10 @@ def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """Of page-locked memory on the GPU's own NUMA node, one GPU at a time: the rest is slower by nature."""
+    """Return the reference of page-locked copies on the GPU's own NUMA node, one GPU at a time.
+
+    Other copies are slower by nature and have no reference.
+    """
     parameters = measured.parameters
     if (
         parameters.get("pinned") is False
@@ -125,7 +128,7 @@ def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     names = gpus_in(measured.subject)
     gpu = gpu_named(evidence, names[0]) if len(names) == 1 else None
-    return _of_link(host_copy_rate(gpu, model_of(gpu, evidence.catalogue)))
+    return _reference_of_link(host_copy_rate(gpu, model_of(gpu, evidence.catalogue)))
 
 
 def _peer_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -133,10 +136,10 @@ def _peer_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
     if len(names) != 2 or measured.parameters.get("direction") == "both":
         return None
     models = [model_of(gpu_named(evidence, name), evidence.catalogue) for name in names]
-    return _of_link(peer_copy_rate(evidence.facts, names[0], names[1], models))
+    return _reference_of_link(peer_copy_rate(evidence.facts, names[0], names[1], models))
 
 
-def _of_link(expected: Expected | None) -> Reference | None:
+def _reference_of_link(expected: Expected | None) -> Reference | None:
     return (
         None if expected is None else Reference(value=expected.rate, words=expected.words, ref=expected.ref)
     )
@@ -152,7 +155,7 @@ def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """Where each GPU has a port to itself."""
+    """Return the reference of an all-reduce over NICs alone, if each GPU has its own port."""
     row, rates = load_bench_references().nic_only, _port_rates(evidence)
     size, ranks = measured.parameters.get("bytes"), measured.parameters.get("world_size")
     if (
@@ -172,7 +175,7 @@ def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _port_rates(evidence: Evidence) -> list[float]:
-    """Gb/s of the training ports; empty where one of them is not known."""
+    """Return the rates of the training ports in Gb/s; empty if one of them is unknown."""
     ports = items_of(training_ports(evidence.facts))
     rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []
@@ -197,24 +200,29 @@ def _within_node(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     nccl = str(measured.conditions.get("nccl_version", ""))
     rows = load_bench_references().collective_rates(model.id, collective, ranks, size, nccl)
-    ways = {algorithm: _of_collective(row, model, collective, ranks) for algorithm, row in rows.items()}
-    ring, fast = ways.get("ring"), ways.get("NVLS") or ways.get("")
+    references = {
+        algorithm: _collective_reference(row, model, collective, ranks) for algorithm, row in rows.items()
+    }
+    ring, fast = references.get("ring"), references.get("NVLS") or references.get("")
     if ring is None and collective == "all_reduce" and size >= load_references().saturating.collective_bytes:
-        ring = _of_link(ring_rate(evidence, ranks, 1))
+        ring = _reference_of_link(ring_rate(evidence, ranks, 1))
     if fast is None or (ring is not None and ring.value >= fast.value):
         return ring
     return Reference(value=fast.value, words=fast.words, ref=fast.ref, firm=fast.firm, fallback=ring)
 
 
-def _of_collective(row: CollectiveReference, model: GpuModel, collective: str, ranks: int) -> Reference:
-    way = {"ring": ", around a ring", "NVLS": ", in the switch (NVLS)", "": ""}[row.algorithm]
-    words = f"{collective.replace('_', '-')} over {ranks} {model.title} from {gib(row.bytes)} up{way}"
+def _collective_reference(
+    row: CollectiveReference, model: GpuModel, collective: str, ranks: int
+) -> Reference:
+    algorithm = {"ring": ", around a ring", "NVLS": ", in the switch (NVLS)", "": ""}[row.algorithm]
+    words = f"{collective.replace('_', '-')} over {ranks} {model.title} from {gib(row.bytes)} up{algorithm}"
     return Reference(value=row.rates[collective], words=words, ref=row.ref, firm=row.firm)
 
 
 def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None:
-    """A share of the line rate of all training ports of this machine, which the others are taken to have
-    too.
+    """Return a share of the line rate of all training ports of this machine.
+
+    The other machines are assumed to have the same ports.
     """
     collective, size = (measured.parameters.get(name) for name in ("collective", "bytes"))
     if not isinstance(collective, str) or not isinstance(size, int):

@@ -1,4 +1,4 @@
-"""Rates by message size: do larger messages collapse?"""
+"""Detect rates that collapse for larger messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Point = TypeVar("Point")
 
 
 class Collapse(NamedTuple, Generic[Point]):
-    """The worst fall of a curve."""
+    """The largest drop of a curve."""
 
     peak: Point
     low: Point
     share: float
-    """Of the low point over the peak before it."""
+    """Rate of the low point over the peak before it."""
 
     @property
     def fails(self) -> bool:
@@ -24,8 +24,9 @@ class Collapse(NamedTuple, Generic[Point]):
 
 
 def collapse_of(points: Sequence[tuple[float, float, Point]]) -> Collapse[Point] | None:
-    """The larger message that falls furthest below a smaller one; None where none falls far. Points are
-    bytes, rate, and whatever the caller knows them by.
+    """Return the larger message whose rate drops furthest below that of a smaller message.
+
+    None without a drop. Points are bytes, rate, and the caller's own identification of the point.
     """
     rule = load_references().collapse
     best: tuple[float, Point] | None = None

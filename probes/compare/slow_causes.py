@@ -1,7 +1,6 @@
-"""What the facts of a machine say about why something in it is slow. Pure.
+"""Causes in a machine's facts for a slow measurement. Pure.
 
-A cause is what was read, or what was measured of a part of it: where nothing fits, there is none, and the
-finding says where to look.
+A cause was read, or measured on a part of the machine. Without a cause, the finding lists where to look.
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ from probes.judging.reporting import SMI_LINK, fold_names, smi_name
 from probes.reading.pci.paths import REDIRECTS, tree_of
 
 _FEW_PAIRS = 4
-"""With more slow pairs it is the fabric, not a pair."""
+"""Most slow pairs that a pair can explain; more slow pairs point to the fabric."""
 _COMPUTING = ("gemm", "attention", "sustained")
-"""Benchmarks under which the clocks of healthy GPUs of one model are alike."""
+"""Benchmarks in which healthy GPUs of one model have equal clocks."""
 
 
 class Cause(Record, kw_only=True):
-    """What explains a slow measurement."""
+    """The explanation of a slow measurement."""
 
     words: str
-    """After `because `: `its power limit is 400 W, below the default of 700 W`."""
+    """Text after `because `: `its power limit is 400 W, below the default of 700 W`."""
     remedy: Remedy
 
 
 def of_compute(evidence: Evidence, subject: str) -> Cause | None:
-    """Why a GPU computes slowly: its power limit, what holds its clocks down, or who else uses it."""
+    """Return why a GPU computes slowly: its power limit, its reduced clocks, or other users."""
     gpu = gpu_named(evidence, subject)
-    return next(_of_compute(evidence, gpu), None) if gpu is not None else None
+    return next(_compute_causes(evidence, gpu), None) if gpu is not None else None
 
 
-def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
+def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
     name = smi_name(gpu)
     limit, default = gpu.power_limit_w, gpu.power_limit_default_w
     if known(limit) and known(default) and round(limit) < round(default):
@@ -52,8 +51,8 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
                 needs_root=True,
             ),
         )
-    seen = held_down(evidence, f"GPU{gpu.index}")
-    active = {*seen, *items_of(gpu.throttle_reasons)}
+    reasons = held_down(evidence, f"GPU{gpu.index}")
+    active = {*reasons, *items_of(gpu.throttle_reasons)}
     for row in reversed(evidence.thresholds.throttle_reasons):
         if row.name in active:
             yield Cause(
@@ -62,7 +61,7 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
                     text=row.remedy, command=f"nvidia-smi -i {name} -q -d PERFORMANCE,TEMPERATURE,POWER"
                 ),
             )
-    yield from _of_clock(evidence, gpu)
+    yield from _clock_causes(evidence, gpu)
     clock, usual = gpu.limits.application_sm_clock_mhz, gpu.limits.application_sm_clock_default_mhz
     if known(clock) and known(usual) and clock < usual:
         yield Cause(
@@ -73,9 +72,9 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
         )
     shared = next(
         (
-            one.conditions["gpu_shared_with"]
-            for one in _of(evidence, gpu)
-            if "gpu_shared_with" in one.conditions
+            row.conditions["gpu_shared_with"]
+            for row in _measurements_on(evidence, gpu)
+            if "gpu_shared_with" in row.conditions
         ),
         "",
     )
@@ -93,18 +92,18 @@ def _of_compute(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
         )
 
 
-def _of_clock(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
-    """Under the same load a lower clock than that of the other GPUs, with what NVML named as the reason."""
+def _clock_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
+    """Yield a clock below that of the other GPUs under the same load, with NVML's reason."""
     own: dict[str, list[float]] = {}
     others: dict[str, list[float]] = {}
-    for one in evidence.measurements:
-        clock_hz = one.conditions.get("sm_clock_hz")
+    for row in evidence.measurements:
+        clock_hz = row.conditions.get("sm_clock_hz")
         if (
-            one.bench_id in _COMPUTING
+            row.bench_id in _COMPUTING
             and isinstance(clock_hz, (int, float))
-            and gpu_named(evidence, one.subject) is not None
+            and gpu_named(evidence, row.subject) is not None
         ):
-            (own if one.subject == f"GPU{gpu.index}" else others).setdefault(one.bench_id, []).append(
+            (own if row.subject == f"GPU{gpu.index}" else others).setdefault(row.bench_id, []).append(
                 clock_hz
             )
     for bench in sorted(own.keys() & others.keys()):
@@ -112,34 +111,36 @@ def _of_clock(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
         if mine < evidence.thresholds.measured_warn_fraction.value * usual:
             reasons = ", ".join(sorted(held_down(evidence, f"GPU{gpu.index}")))
             yield Cause(
-                words=f"its SM clock was {mine / 1e6:.0f} MHz under load, that of the others {usual / 1e6:.0f} MHz"
-                f"{f' ({reasons})' if reasons else ''}",
+                words=f"its SM clock was {mine / 1e6:.0f} MHz under load, "
+                f"that of the others {usual / 1e6:.0f} MHz{f' ({reasons})' if reasons else ''}",
                 remedy=Remedy(
-                    text="See what holds its clock down: power limit, power supply, heat, or clocks that somebody set.",
+                    text="See what holds its clock down: power limit, power supply, heat, or clocks that "
+                    "somebody set.",
                     command=f"nvidia-smi -i {smi_name(gpu)} -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
                 ),
             )
             return
 
 
-def _of(evidence: Evidence, gpu: Gpu) -> Iterator[Measurement]:
-    return (one for one in evidence.measurements if one.subject == f"GPU{gpu.index}")
+def _measurements_on(evidence: Evidence, gpu: Gpu) -> Iterator[Measurement]:
+    return (row for row in evidence.measurements if row.subject == f"GPU{gpu.index}")
 
 
 def held_down(evidence: Evidence, subject: str) -> frozenset[str]:
-    """The clock event reasons that were active on a GPU while it was measured, by NVML's names in lower
-    case.
+    """Return the clock event reasons that were active on a GPU during its measurements.
+
+    Reasons are NVML's names in lower case.
     """
-    told = (
-        str(one.conditions.get("throttle_reasons", ""))
-        for one in evidence.measurements
-        if one.subject == subject
+    reasons_of_runs = (
+        str(row.conditions.get("throttle_reasons", ""))
+        for row in evidence.measurements
+        if row.subject == subject
     )
-    return frozenset(reason for words in told for reason in words.split(", ") if reason)
+    return frozenset(reason for words in reasons_of_runs for reason in words.split(", ") if reason)
 
 
 def of_host_copy(evidence: Evidence, subject: str) -> Cause | None:
-    """Why copies between host and GPU are slow: a narrow PCIe link, or an IOMMU that translates."""
+    """Return why copies between host and GPU are slow: a narrow PCIe link, or an IOMMU that translates."""
     gpu = gpu_named(evidence, subject)
     if gpu is None:
         return None
@@ -156,14 +157,15 @@ def of_host_copy(evidence: Evidence, subject: str) -> Cause | None:
 
 
 def narrow_link(gpu: Gpu) -> tuple[int, int] | None:
-    """Lanes that the PCIe link has and could have, where these differ."""
+    """Return the actual and the possible number of PCIe lanes if they differ."""
     width, most = gpu.pcie.width, gpu.pcie.width_max
     return (width, most) if known(width) and known(most) and width < most else None
 
 
 def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
-    """Why GPUs reach each other slowly: NVLinks that are down, ACS, refused peer access, or an IOMMU that
-    translates.
+    """Return why copies between GPUs are slow.
+
+    NVLinks down, ACS, refused peer access, or a translating IOMMU.
     """
     names = tuple(subjects)
     gpus = [gpu for name in names if (gpu := gpu_named(evidence, name)) is not None]
@@ -172,9 +174,7 @@ def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
 
 
 def of_collective(evidence: Evidence) -> Cause | None:
-    """Why collectives within the machine are slow: NVLinks that are down, variables that forbid a way, ACS,
-    or the clocks.
-    """
+    """Return why collectives within the machine are slow: NVLinks down, variables, ACS, or the clocks."""
     facts = evidence.facts
     gpus = items_of(facts.gpus)
     cause = _of_nvlinks(gpus) or _of_variables(facts) or _of_acs(facts, _over_pcie(gpus))
@@ -189,12 +189,12 @@ def of_collective(evidence: Evidence) -> Cause | None:
 
 
 def _of_slow_pairs(evidence: Evidence) -> Cause | None:
-    """A few pairs whose copies fail their reference, while others do not: every ring passes them."""
-    copies = [one for one in beside_references(evidence) if one.measured.bench_id == "peer-copy"]
-    slow = {one.measured.subject: one for one in copies if one.status is Status.FAIL}
-    if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({one.measured.subject for one in copies}):
+    """Return a few pairs whose copies fail their reference while others do not; every ring passes them."""
+    copies = [copy for copy in beside_references(evidence) if copy.measured.bench_id == "peer-copy"]
+    slow = {copy.measured.subject: copy for copy in copies if copy.status is Status.FAIL}
+    if not slow or len(slow) > _FEW_PAIRS or len(slow) == len({copy.measured.subject for copy in copies}):
         return None
-    least = min(one.share for one in slow.values())
+    least = min(copy.share for copy in slow.values())
     return Cause(
         words=f"copies of {', '.join(slow)} reach {percent(round(least, 2))} of what their links give",
         remedy=Remedy(
@@ -204,9 +204,7 @@ def _of_slow_pairs(evidence: Evidence) -> Cause | None:
 
 
 def of_network(evidence: Evidence) -> Cause | None:
-    """Why NCCL is slow over NICs: training ports that are down or slower than the others, variables, or ACS
-    above GPUs.
-    """
+    """Return why NCCL is slow over NICs: training ports down or slow, variables, or ACS above GPUs."""
     facts = evidence.facts
     rails = training_rails(facts)
     down = tuple(port for port in rails.down if is_down(port))
@@ -252,7 +250,7 @@ def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
 
 
 def _over_pcie(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Those without NVLinks, whose copies to other GPUs pass the bridges above them."""
+    """Return the GPUs without NVLinks, whose copies to other GPUs pass the bridges above them."""
     return [
         gpu for gpu in gpus if not known(gpu.nvlinks) or all(link.active is not True for link in gpu.nvlinks)
     ]
@@ -294,7 +292,7 @@ _FORBIDDING = {
     "NCCL_NET_GDR_LEVEL": ("LOC", "0"),
     "NCCL_PROTO": ("LL", "LL128"),
 }
-"""Variables with the values that take a fast way from NCCL (NCCL user guide, environment variables)."""
+"""Variables with the values that disable a fast path of NCCL (NCCL user guide, environment variables)."""
 
 
 def _of_variables(facts: MachineFacts) -> Cause | None:
@@ -311,7 +309,7 @@ def _of_variables(facts: MachineFacts) -> Cause | None:
 
 
 def forbids_nvls(facts: MachineFacts) -> str:
-    """The variable that keeps NCCL from reducing in the switch; empty where none does."""
+    """Return the variable that prevents NCCL from reducing in the switch; empty if none does."""
     for variable in items_of(facts.environment):
         if not variable.is_effective:
             continue
@@ -323,14 +321,14 @@ def forbids_nvls(facts: MachineFacts) -> str:
 
 
 VERSIONS = ("torch_version", "cuda_version", "nccl_version", "driver_version", "device_name", "threads")
-"""Conditions of a measurement that explain why it differs from an earlier one."""
+"""Conditions of a measurement that explain a difference from an earlier run."""
 
 
 def changed_since(before: Measurement, after: Measurement) -> tuple[str, ...]:
-    """What was another version then: `torch 2.4.0 -> 2.5.1`."""
-    found = []
+    """Return the versions that changed: `torch 2.4.0 -> 2.5.1`."""
+    changes = []
     for name in VERSIONS:
         old, new = before.conditions.get(name), after.conditions.get(name)
         if old is not None and new is not None and old != new:
-            found.append(f"{name.removesuffix('_version').replace('_', ' ')} {old} -> {new}")
-    return tuple(found)
+            changes.append(f"{name.removesuffix('_version').replace('_', ' ')} {old} -> {new}")
+    return tuple(changes)

@@ -1,4 +1,4 @@
-"""Pairs of devices or hosts: who is to blame where some of them are slow. Pure."""
+"""Detect which device, host or pair causes slow pairs. Pure."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _ARROW = re.compile(r" - |\s*<?->\s*|\s*[→↔]\s*")
 
 
 def pair_of(subject: str) -> Pair | None:
-    """`GPU0-GPU3`, `rank 0-rank 3`, `GPU0->GPU3`; hosts, whose names may hold a dash, with ` - ` or an arrow
-    between them.
+    """Return the two ends of a pair such as `GPU0-GPU3`, `rank 0-rank 3` or `GPU0->GPU3`.
+
+    Host names may contain a dash, so that ` - ` or an arrow separates hosts.
     """
-    found = _ENDS.fullmatch(subject)
-    ends = [found[1], found[2]] if found else _ARROW.split(subject)
+    match = _ENDS.fullmatch(subject)
+    ends = [match[1], match[2]] if match else _ARROW.split(subject)
     return frozenset(ends) if len(ends) == 2 and len(set(ends)) == 2 else None
 
 
 def blamed(slow: Collection[Pair], measured: Collection[Pair]) -> tuple[str | Pair, ...]:
-    """The members whose pairs are all slow, and the slow pairs that none of them explains.
+    """Return the members whose pairs are all slow, and the slow pairs that no member explains.
 
-    A member needs two pairs or more: of one slow pair alone nobody can say which end is the bad one. Where
-    every member has slow pairs only, no member is the reason.
+    A member needs two pairs or more: a single slow pair does not show which end is bad. If all members have
+    only slow pairs, no member is the cause.
     """
     names = {name for pair in measured for name in pair}
     members = []
@@ -46,9 +47,9 @@ class SlowPart(NamedTuple):
 
     part: str | Pair
     value: float
-    """Its best pair's, or its own."""
+    """Rate of the pair, or of the member's best pair."""
     usual: float
-    """Of its equals."""
+    """Median rate of its equals."""
 
     @property
     def share(self) -> float:
@@ -56,26 +57,30 @@ class SlowPart(NamedTuple):
 
 
 def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple[SlowPart, ...]:
-    """Whom to blame among pairs that should be alike, members first.
+    """Return the slow members, then the slow pairs, among pairs that should be equal.
 
-    A member is known by its best pair: a good one has a fast pair with another good one, a bad one has none,
-    even where it spoils most of all pairs, as one of three does. Of two members nobody can say which is the
-    bad one.
+    A member is represented by its best pair: a good member has a fast pair with another good member, a bad
+    member has none, even if it slows most pairs, like one member of three. Of two members neither can be
+    named.
     """
     best: dict[str, float] = {}
     for pair, rate in rates.items():
         for name in pair:
             best[name] = max(rate, best.get(name, 0.0))
     bad = outliers(best, worse="low", least_difference=least_difference)
-    found = [SlowPart(one.name, one.value, quantile(list(best.values()), 0.5)) for one in bad]
-    members = {one.name for one in bad}
-    rest = {pair: rate for pair, rate in rates.items() if not pair & members}
-    by_name = {"\0".join(sorted(pair)): rate for pair, rate in rest.items()}
-    for one in outliers(by_name, worse="low", least_difference=least_difference):
-        found.append(SlowPart(frozenset(one.name.split("\0")), one.value, quantile(list(rest.values()), 0.5)))
-    return tuple(found)
+    parts = [SlowPart(outlier.name, outlier.value, quantile(list(best.values()), 0.5)) for outlier in bad]
+    members = {outlier.name for outlier in bad}
+    remaining = {pair: rate for pair, rate in rates.items() if not pair & members}
+    by_name = {"\0".join(sorted(pair)): rate for pair, rate in remaining.items()}
+    for outlier in outliers(by_name, worse="low", least_difference=least_difference):
+        parts.append(
+            SlowPart(
+                frozenset(outlier.name.split("\0")), outlier.value, quantile(list(remaining.values()), 0.5)
+            )
+        )
+    return tuple(parts)
 
 
 def words_of_part(part: str | Pair) -> str:
-    """`GPU3`, or `GPU0-GPU3`."""
+    """Return `GPU3` for a member, or `GPU0-GPU3` for a pair."""
     return part if isinstance(part, str) else "-".join(sorted(part, key=lambda name: (len(name), name)))

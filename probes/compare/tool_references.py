@@ -1,4 +1,4 @@
-"""What links achieve: rows of `probes/data/tool_references.toml`."""
+"""Rates that links achieve: rows of `tool_references.toml`."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from probes.catalogue.thresholds import Cited
 
 
 class Collapse(Cited, kw_only=True):
-    """Shares of the best rate of smaller messages below which a larger one fails or is told."""
+    """Shares of the best rate of smaller messages below which a larger message fails or is reported."""
 
     fail_fraction: float
     warn_fraction: float
     smallest_bytes: int
-    """Below it rates are latencies."""
+    """Smallest message for which a rate is a bandwidth rather than a latency."""
 
 
 class Saturating(Cited, kw_only=True):
-    """Message sizes from which on a link is full."""
+    """Message sizes that saturate a link."""
 
     collective_bytes: int
     network_bytes: int
 
 
 class NetworkReference(Cited, kw_only=True):
-    """What RDMA achieves."""
+    """Rates and latencies that RDMA achieves."""
 
     fraction: float
-    """Of the port's rate."""
+    """Share of the port's rate."""
     latency_s: float
     latency_largest_bytes: int
 
@@ -44,14 +44,14 @@ class HostReference(Cited, kw_only=True):
 
 
 class NvlinkReference(Cited, kw_only=True):
-    """One NVLink, one direction, in bytes per second."""
+    """Rate of an NVLink in one direction, in bytes per second."""
 
     architecture: str
     rate: float
 
 
 class SwitchReference(Cited, kw_only=True):
-    """NVSwitches of a board with such GPUs."""
+    """Number of NVSwitches on a board with such GPUs."""
 
     gpus: tuple[str, ...]
     gpu_count: int
@@ -69,15 +69,15 @@ class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     switches: tuple[SwitchReference, ...]
 
     def host_rate(self, generation: int) -> HostReference | None:
-        """The row of a PCIe generation."""
+        """Return the row of a PCIe generation."""
         return next((row for row in self.host if row.pcie_generation == generation), None)
 
     def nvlink_rate(self, model: GpuModel) -> NvlinkReference | None:
-        """The row of a GPU's architecture."""
+        """Return the row of a GPU's architecture."""
         return next((row for row in self.nvlink if row.architecture == model.architecture), None)
 
     def board(self, model: GpuModel, gpu_count: int) -> SwitchReference | None:
-        """The row of a board with `gpu_count` GPUs of a model."""
+        """Return the row of a board with `gpu_count` GPUs of a model."""
         return next(
             (row for row in self.switches if model.id in row.gpus and row.gpu_count == gpu_count), None
         )
@@ -85,5 +85,5 @@ class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 @functools.lru_cache(maxsize=1)
 def load_references() -> ToolReferences:
-    """The rows shipped with rigtune."""
+    """Return the rows that ship with rigtune."""
     return msgspec.convert(read_rows("tool_references"), ToolReferences)

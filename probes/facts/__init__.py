@@ -1,4 +1,4 @@
-"""What a machine is. Every leaf is a value or an `Unknown`; an empty tuple means "there are none".
+"""The facts of a machine. Every leaf is a value or an `Unknown`; an empty tuple means "there are none".
 
 Field names are the JSON contract of `rigtune probe --format json`.
 """
@@ -106,7 +106,7 @@ SCHEMA_VERSION = 1
 
 
 class MachineFacts(Record, kw_only=True):
-    """Everything that the collectors learned about one machine."""
+    """Everything that the collectors read about one machine."""
 
     schema_version: int = SCHEMA_VERSION
     hostname: str | Unknown = NOT_RECORDED
@@ -116,10 +116,11 @@ class MachineFacts(Record, kw_only=True):
     dmi: Dmi = Dmi()
     gpus: tuple[Gpu, ...] | Unknown = NOT_RECORDED
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Bus ids of the NVIDIA GPUs on the PCI bus, whether or not a driver answers for them."""
+    """Bus ids of the NVIDIA GPUs on the PCI bus, with or without a working driver."""
     attached_gpus: int | Unknown = NOT_RECORDED
-    """How many GPUs the driver says are attached; more than `gpus` where an output was cut or a GPU is
-    lost.
+    """Number of GPUs that the driver reports as attached.
+
+    It exceeds the length of `gpus` if an output was cut off or a GPU is lost.
     """
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
@@ -143,11 +144,9 @@ class MachineFacts(Record, kw_only=True):
     cloud: Cloud = Cloud()
     scheduler: Scheduler = Scheduler()
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
-    """Of the kernel log and other logs; empty where a log was read and holds none."""
+    """Events of the kernel log and other logs; empty if a log was read and contains none."""
     logs: tuple[str, ...] | Unknown = NOT_RECORDED
-    """The kinds of log that `events` come from (`probes/catalogue/kinds.py`): `kernel-log`, `nccl-log`,
-    `fabric-manager-log`.
-    """
+    """Kinds of log that `events` come from (`probes/catalogue/kinds.py`): `kernel-log`, `nccl-log` ..."""
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()

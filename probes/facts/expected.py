@@ -1,6 +1,4 @@
-"""What a person says that a machine should be, and the cluster that it is to be part of. Descriptions, not
-observations.
-"""
+"""Descriptions that a person gives: the expected machine, and the cluster around it. Not observations."""
 
 from __future__ import annotations
 
@@ -12,29 +10,29 @@ class ExpectedDevice(Record, kw_only=True):
 
     bus_id: str
     kind: str
-    """In the words of the profile: `gpu`, `ib`, `net`, `nvme`, `pci`."""
+    """Kind in the words of the profile: `gpu`, `ib`, `net`, `nvme`, `pci`."""
     name: str = ""
-    """`/dev/nvidia0`, `/sys/class/net/ib0`."""
+    """Path of the device: `/dev/nvidia0`, `/sys/class/net/ib0`."""
     slot: str = ""
     generations: tuple[int, ...] = ()
-    """PCIe generations that its link may have; empty where the profile does not tell."""
+    """PCIe generations that its link may have; empty if the profile states none."""
     width: int | None = None
     is_critical: bool = False
-    """True where the profile marks it as critical for the topology."""
+    """True if the profile marks the device as critical for the topology."""
 
 
 class ExpectedPort(Record, kw_only=True):
     """A network port that should be there."""
 
     name: str
-    """The RDMA device (`mlx5_0`), or the interface where it has none."""
+    """The RDMA device (`mlx5_0`), or the interface if there is no RDMA device."""
     netdev: str | None = None
     link_layer: str
     """`InfiniBand` or `Ethernet`."""
     rate_gbps: float | None = None
     mtu: int | None = None
     firmware_versions: tuple[str, ...] = ()
-    """Those that are right; empty where any is."""
+    """Accepted versions; empty if any version is accepted."""
 
 
 class Profile(Record, kw_only=True):
@@ -46,13 +44,13 @@ class Profile(Record, kw_only=True):
 
 
 class Cluster(Record, kw_only=True):
-    """A model of a cluster: its switch tree, and the nodes below."""
+    """A model of a cluster: its switch tree and the nodes below."""
 
     nodes: int | Unknown = NOT_RECORDED
     switches: int | Unknown = NOT_RECORDED
     tiers: int | Unknown = NOT_RECORDED
-    """Levels of switches, from the top to those that nodes hang on."""
+    """Levels of switches, from the top to the switches that nodes connect to."""
     nvlink_domains: int | Unknown = NOT_RECORDED
     nodes_per_domain: tuple[int, ...] | Unknown = NOT_RECORDED
-    """In the order of the domains in the text."""
+    """Nodes of each NVLink domain, in the order of the text."""
     evidence: tuple[EvidenceRef, ...] = ()

@@ -1,6 +1,4 @@
-"""Facts as a flat table, so that those of several machines can be laid side by side: subject and field to a
-value in words.
-"""
+"""Facts as a flat table from subject and field to a value in words, for comparing several machines."""
 
 from __future__ import annotations
 
@@ -13,92 +11,38 @@ from probes.facts import Count, Gpu, Interface, LogEvent, MachineFacts, Nic, NvL
 
 HOST = "host"
 Leaf = str | tuple[str, ...] | Unknown
-"""A value in words, a set of words, or why there is none."""
+"""A value in words, a set of words, or the reason why there is none."""
 
 
 class Key(NamedTuple):
-    """What a row is about."""
+    """The subject and field of a row."""
 
     subject: str
     """`GPU3`, `mlx5_2`, `host` ..."""
     field: str
-    """Path in the JSON below the subject; empty for the row that says that the subject exists."""
+    """Path in the JSON below the subject; empty for the row that states that the subject exists."""
 
 
 EXISTS = "there"
 
-VOLATILE = frozenset(
-    {
-        *(
-            "temperature_c",
-            "memory_temperature_c",
-            "temperature_margin_c",
-            "power_w",
-            "sm_clock_mhz",
-            "memory_clock_mhz",
-        ),
-        *(
-            "utilization_percent",
-            "memory_used_bytes",
-            "processes",
-            "throttle_reasons",
-            "performance_state",
-            "fan_percent",
-        ),
-        *(
-            "violations_us",
-            "pcie.generation",
-            "pcie_replays",
-            "ecc_corrected_volatile",
-            "corrected_aggregate",
-            "counters",
-        ),
-        *(
-            "aer_correctable",
-            "aer_nonfatal",
-            "aer_fatal",
-            "pre_fec_bit_error_rate",
-            "bit_error_rate",
-            "carrier_changes",
-        ),
-        *(
-            "available_bytes",
-            "free_bytes",
-            "memory_free_bytes",
-            "shm_free_bytes",
-            "free_blocks_1mib",
-            "uptime_s",
-        ),
-        *(
-            "load_average",
-            "zombie_processes",
-            "blocked_processes",
-            "memory_errors_corrected",
-            "system_w",
-            "crc_errors",
-        ),
-        *(
-            "replay_errors",
-            "recovery_errors",
-            "count",
-            "first_time",
-            "last_time",
-            "line",
-            "message",
-            "tool_results",
-        ),
-        *("contradictions", "unread", "failed_queries", "last_line", "first_line"),
-    }
-)
-"""What changes from moment to moment, and counters that only grow; findings tell where they matter."""
+VOLATILE = frozenset({
+    "temperature_c", "memory_temperature_c", "temperature_margin_c", "power_w", "sm_clock_mhz",
+    "memory_clock_mhz", "utilization_percent", "memory_used_bytes", "processes", "throttle_reasons",
+    "performance_state", "fan_percent", "violations_us", "pcie.generation", "pcie_replays",
+    "ecc_corrected_volatile", "corrected_aggregate", "counters", "aer_correctable", "aer_nonfatal",
+    "aer_fatal", "pre_fec_bit_error_rate", "bit_error_rate", "carrier_changes", "available_bytes",
+    "free_bytes", "memory_free_bytes", "shm_free_bytes", "free_blocks_1mib", "uptime_s", "load_average",
+    "zombie_processes", "blocked_processes", "memory_errors_corrected", "system_w", "crc_errors",
+    "replay_errors", "recovery_errors", "count", "first_time", "last_time", "line", "message",
+    "tool_results", "contradictions", "unread", "failed_queries", "last_line", "first_line",
+})  # fmt: skip
+"""Fields that change from moment to moment, and growing counters; findings report relevant changes."""
 
-IDENTITY = frozenset(
-    {
-        *("hostname", "uuid", "serial", "node_guid", "port_guid", "gids", "lid", "addresses", "cluster_uuid"),
-        *("neighbour", "job_id", "mig_devices"),
-    }
-)
-"""What differs between any two machines of one kind."""
+IDENTITY = frozenset({
+    "hostname", "uuid", "serial", "node_guid", "port_guid", "gids", "lid", "addresses", "cluster_uuid",
+    "neighbour", "job_id", "mig_devices",
+})  # fmt: skip
+"""Fields that differ between any two machines of a kind."""
 
 _LEFT_OUT = frozenset({"evidence", "source", "schema_version", "index", "name", "bus_id", "port", "a", "b"})
 _WORDS = {
@@ -163,9 +107,13 @@ _WORDS = {
     "fabric.health": "fabric health",
 }
 _ACRONYMS = frozenset({
-    *("bios", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu", "nccl", "numa", "ofed"),
-    *("pci", "rdma", "sm", "sram", "uuid", "vbios"),
+    "bios", "cpu", "cuda", "dcgm", "ecc", "gpu", "gsp", "imex", "ipc", "lid", "mig", "mpi", "mtu", "nccl",
+    "numa", "ofed", "pci", "rdma", "sm", "sram", "uuid", "vbios",
 })  # fmt: skip
+_IDENTIFYING = (
+    "a", "b", "mount", "tool", "test", "subject", "metric", "size_bytes", "node", "port", "name", "bus_id", "pid",
+)  # fmt: skip
+"""Fields that identify a record among others of its type, in the order in which they are written."""
 _RECORDS = {"NumaNode": "NUMA node", "NvLink": "NVLink"}
 _UNITS: dict[str, Callable[[float], str]] = {
     "_bytes_per_s": gb_per_s,
@@ -180,55 +128,48 @@ _UNITS: dict[str, Callable[[float], str]] = {
 
 
 def flat(facts: MachineFacts, *, by: str = "bus", skip: frozenset[str] = frozenset()) -> dict[Key, Leaf]:
-    """The table of a machine without the fields in `skip`. GPUs are told apart `by` `bus` (PCI address) or
-    `index`.
+    """Return the table of a machine without the fields in `skip`.
+
+    `by` selects what identifies a GPU: `bus` (PCI address) or `index`.
     """
-    # The driver is one for all GPUs; only where nothing tells of it as such, each GPU's own word counts.
+    # All GPUs share one driver. Its version per GPU counts only if the version of the machine is unknown.
     known_driver = not isinstance(facts.software.driver_version, Unknown)
-    own = frozenset({"driver_version"}) if known_driver else frozenset()
+    per_gpu = frozenset({"driver_version"}) if known_driver else frozenset()
     rows: dict[Key, Leaf] = {}
     for name in facts.__struct_fields__:
         value = getattr(facts, name)
         if name == "gpus" and isinstance(value, tuple):
             for gpu in value:
-                rows.update(_gpu(gpu, by, skip | own))
+                rows.update(_gpu(gpu, by, skip | per_gpu))
         elif name not in _LEFT_OUT:
             rows.update(_rows(HOST, name, value, skip))
     return rows
 
 
 def words_of(field: str) -> str:
-    """The field in words: `power limit` for `power_limit_w`; empty where the value speaks for itself."""
-    for name in (field, field.rpartition(".")[2]):
-        if name in _WORDS:
-            return _WORDS[name]
+    """Return the field in words: `power limit` for `power_limit_w`; empty if the value needs no label."""
     last = field.rpartition(".")[2]
-    unit = next(
-        (
-            suffix
-            for suffix in _UNITS
-            if (last.endswith(suffix) and suffix not in ("_c", "_s")) or last.endswith(suffix)
-        ),
-        "",
-    )
+    if field in _WORDS or last in _WORDS:
+        return _WORDS[field] if field in _WORDS else _WORDS[last]
+    unit = next((suffix for suffix in _UNITS if last.endswith(suffix)), "")
     words = last.removesuffix(unit).removesuffix("_version").removeprefix("is_").split("_")
     return " ".join(map(_capital, words))
 
 
 def _capital(word: str) -> str:
-    """`NCCL`, `CPUs`; other words as they are."""
+    """Return `NCCL` and `CPUs` for acronyms, and other words unchanged."""
     stem = word.removesuffix("s")
     return stem.upper() + word[len(stem) :] if stem in _ACRONYMS else word
 
 
 def _is_among(field: str, names: frozenset[str]) -> bool:
-    """Whether a field, by its name or by its last two, is one of `names`."""
+    """Return whether a field, by its last name or its last two, is among `names`."""
     parts = field.split(".")
     return parts[-1] in names or ".".join(parts[-2:]) in names
 
 
 def gpu_key(gpu: Gpu, by: str) -> str | None:
-    """What tells a GPU from the others; None where it is not known."""
+    """Return the identity of a GPU by `uuid`, `bus` or `index`; None if unknown."""
     value: Any = {"uuid": gpu.uuid, "bus": gpu.pci_bus_id}.get(by, gpu.index)
     return None if isinstance(value, Unknown) else str(value)
 
@@ -245,7 +186,7 @@ def _gpu(gpu: Gpu, by: str, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
 
 
 def _rows(subject: str, field: str, value: Any, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
-    """The rows of one value, whatever it is."""
+    """Yield the rows of a value of any type."""
     if _is_among(field, skip):
         return
     if isinstance(value, Record):
@@ -262,16 +203,16 @@ def _rows(subject: str, field: str, value: Any, skip: frozenset[str]) -> Iterato
 
 
 def _record(subject: str, field: str, record: Record, skip: frozenset[str]) -> Iterator[tuple[Key, Leaf]]:
-    """One of several records, under the name that tells it from the others."""
+    """Yield the rows of a record in a list, under the name that identifies the record."""
     if isinstance(record, State | Count):
         yield Key(subject, f"{field}.{record.name}"), str(record.value)
         return
-    own = _name(record)
-    inner = own if subject == HOST else f"{subject} {own}"
-    yield Key(inner, ""), EXISTS
+    name_of_record = _name(record)
+    subject_of_record = name_of_record if subject == HOST else f"{subject} {name_of_record}"
+    yield Key(subject_of_record, ""), EXISTS
     for name in record.__struct_fields__:
         if name not in _LEFT_OUT:
-            yield from _rows(inner, name, getattr(record, name), skip)
+            yield from _rows(subject_of_record, name, getattr(record, name), skip)
 
 
 def _name(record: Record) -> str:
@@ -286,24 +227,9 @@ def _name(record: Record) -> str:
             code = f" {record.code}" if record.code is not None else ""
             return f"event {record.kind}{code}" + (f" on {record.device}" if record.device else "")
     parts = [
-        str(getattr(record, name))
-        for name in (
-            "a",
-            "b",
-            "mount",
-            "tool",
-            "test",
-            "subject",
-            "metric",
-            "size_bytes",
-            "node",
-            "port",
-            "name",
-            "bus_id",
-            "pid",
-        )
-        if getattr(record, name, None) not in (None, "")
-        and not isinstance(getattr(record, name, None), Unknown)
+        str(value)
+        for name in _IDENTIFYING
+        if (value := getattr(record, name, None)) not in (None, "") and not isinstance(value, Unknown)
     ]
     if hasattr(record, "index"):
         kind = type(record).__name__

@@ -1,4 +1,4 @@
-"""Facts of one GPU. Every leaf is a value or an `Unknown`; an empty tuple means "there are none"."""
+"""Facts of a GPU. Every leaf is a value or an `Unknown`; an empty tuple means "there are none"."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value
 from probes.facts.named import Count
 
 UNNUMBERED = -1
-"""The index of a GPU in a text that does not number them as NVML does; the collector replaces it."""
+"""Index of a GPU in a text that does not number GPUs like NVML; the collector replaces it."""
 
 
 class PcieLink(Record, kw_only=True):
     """The trained and the possible PCIe link of a device."""
 
     generation: int | Unknown = NOT_RECORDED
-    """Now; an idle GPU lowers it, so it is judged under load only."""
+    """Current generation; an idle GPU lowers it, so it is judged under load only."""
     generation_max: int | Unknown = NOT_RECORDED
     width: int | Unknown = NOT_RECORDED
     width_max: int | Unknown = NOT_RECORDED
 
 
 class NvLink(Record, kw_only=True):
-    """One NVLink port of a GPU. Error counters run since the driver was loaded."""
+    """An NVLink port of a GPU. Error counters run since the driver was loaded."""
 
     index: int
-    """`UNNUMBERED` where a text speaks of several ports without their numbers ("all links are inactive")."""
+    """Port number.
+
+    `UNNUMBERED` if a text describes several ports without numbers ("all links are inactive").
+    """
     active: bool | Unknown
     bandwidth_bytes_per_s: float | Unknown = NOT_RECORDED
-    """One direction."""
+    """Bandwidth of one direction."""
     remote: str | Unknown = NOT_RECORDED
     """`switch`, or the PCI bus id of the GPU at the other end."""
     disabled: bool | Unknown = NOT_RECORDED
-    """True where the link was switched off on purpose (`X` of dcgmi), as against down."""
+    """True if the link was switched off on purpose (`X` of dcgmi), unlike a link that is down."""
     replay_errors: int | Unknown = NOT_RECORDED
     recovery_errors: int | Unknown = NOT_RECORDED
     crc_errors: int | Unknown = NOT_RECORDED
@@ -43,36 +46,39 @@ class GpuProcess(Record, kw_only=True):
     name: str | Unknown = NOT_RECORDED
     memory_bytes: int | Unknown = NOT_RECORDED
     sm_percent: int | Unknown = NOT_RECORDED
-    """Share of time with a kernel running, of `nvidia-smi pmon`."""
+    """Share of time with a running kernel, from `nvidia-smi pmon`."""
     memory_percent: int | Unknown = NOT_RECORDED
-    """Share of time with memory traffic, of `nvidia-smi pmon`."""
+    """Share of time with memory traffic, from `nvidia-smi pmon`."""
 
 
 class MigDevice(Record, kw_only=True):
-    """One MIG slice of a GPU."""
+    """A MIG slice of a GPU."""
 
     profile: str | Unknown = NOT_RECORDED
-    """`3g.40gb`, `1c.3g.40gb`."""
+    """Profile name: `3g.40gb`, `1c.3g.40gb`."""
     uuid: str | Unknown = NOT_RECORDED
     memory_bytes: int | Unknown = NOT_RECORDED
 
 
 class Fabric(Record, kw_only=True):
-    """What a GPU knows of the NVLink fabric behind its switches."""
+    """A GPU's view of the NVLink fabric behind its switches."""
 
     status: str | Unknown = NOT_RECORDED
     """`success`, or the driver's words for what went wrong."""
     clique_id: int | Unknown = NOT_RECORDED
     cluster_uuid: str | Unknown = NOT_RECORDED
     health: tuple[str, ...] | Unknown = NOT_RECORDED
-    """The raised flags of the health mask: `degraded_bandwidth`, `route_recovery`, `route_unhealthy`,
-    `access_timeout`, `incorrect_configuration`; empty where all are clear.
+    """Raised flags of the health mask; empty if all are clear.
+
+    The flags are `degraded_bandwidth`, `route_recovery`, `route_unhealthy`, `access_timeout` and
+    `incorrect_configuration`.
     """
 
 
 class GpuMemoryHealth(Record, kw_only=True):
-    """Error counts and repairs of GPU memory. `volatile` runs since the driver was loaded, `aggregate` over
-    the board's life.
+    """Error counts and repairs of GPU memory.
+
+    `volatile` counts since the driver was loaded, `aggregate` over the life of the board.
     """
 
     ecc_pending: bool | Unknown = NOT_RECORDED
@@ -82,7 +88,7 @@ class GpuMemoryHealth(Record, kw_only=True):
     sram_uncorrected_volatile: int | Unknown = NOT_RECORDED
     sram_uncorrected_aggregate: int | Unknown = NOT_RECORDED
     sram_threshold_exceeded: bool | Unknown = NOT_RECORDED
-    """The driver's own verdict that the board needs to be replaced."""
+    """True if the driver reports that the board needs to be replaced."""
     remapped_rows_corrected: int | Unknown = NOT_RECORDED
     remapped_rows_uncorrected: int | Unknown = NOT_RECORDED
     remap_banks: tuple[Count, ...] | Unknown = NOT_RECORDED
@@ -91,9 +97,9 @@ class GpuMemoryHealth(Record, kw_only=True):
     retired_pages_double_bit: int | Unknown = NOT_RECORDED
     retired_pages_pending: bool | Unknown = NOT_RECORDED
     repair_pending: bool | Unknown = NOT_RECORDED
-    """A memory channel or a TPC that is repaired at the next reset; drivers from 580 on."""
+    """True if a memory channel or a TPC is repaired at the next reset; drivers from 580 on."""
     unrepairable: bool | Unknown = NOT_RECORDED
-    """The driver's own word that memory is beyond repair; drivers from 590 on."""
+    """True if the driver reports that memory is beyond repair; drivers from 590 on."""
 
     @property
     def retired_pages(self) -> int:
@@ -102,12 +108,12 @@ class GpuMemoryHealth(Record, kw_only=True):
 
 
 class GpuLimits(Record, kw_only=True):
-    """What holds a GPU's clocks down or may do so."""
+    """Limits that reduce a GPU's clocks, or may reduce them."""
 
     temperature_margin_c: int | Unknown = NOT_RECORDED
     """T.Limit: degrees until clocks fall; Hopper and newer."""
     temperature_slowdown_c: int | Unknown = NOT_RECORDED
-    """Where clocks fall; on GPUs with a margin, the offset of the margin at which they do (-2)."""
+    """Temperature at which clocks fall; on GPUs with a margin, the margin at which they fall (-2)."""
     temperature_shutdown_c: int | Unknown = NOT_RECORDED
     temperature_max_operating_c: int | Unknown = NOT_RECORDED
     memory_temperature_c: int | Unknown = NOT_RECORDED
@@ -119,17 +125,18 @@ class GpuLimits(Record, kw_only=True):
     application_sm_clock_mhz: int | Unknown = NOT_RECORDED
     application_sm_clock_default_mhz: int | Unknown = NOT_RECORDED
     performance_state: str | Unknown = NOT_RECORDED
-    """`P0` (fastest) to `P12`."""
+    """Performance state, from `P0` (fastest) to `P12`."""
     fan_percent: int | Unknown = NOT_RECORDED
-    """Unknown (error) where the fan's sensor fails, unknown (not supported) on boards that the server
-    cools.
+    """Fan speed.
+
+    Unknown (error) if the sensor fails, unknown (not supported) on boards cooled by the server.
     """
     violations_us: tuple[Count, ...] | Unknown = NOT_RECORDED
-    """Time that clocks were held down since the driver was loaded, by NVML's reason in lower case."""
+    """Time that clocks were reduced since the driver was loaded, by NVML's reason in lower case."""
 
 
 class Gpu(Record, kw_only=True):
-    """One GPU as the driver shows it."""
+    """A GPU as the driver reports it."""
 
     index: int
     name: str | Unknown = NOT_RECORDED
@@ -138,7 +145,7 @@ class Gpu(Record, kw_only=True):
     memory_bytes: int | Unknown = NOT_RECORDED
     memory_used_bytes: int | Unknown = NOT_RECORDED
     pci_bus_id: str | Unknown = NOT_RECORDED
-    """Lower case with a four-digit domain, as in sysfs: `0000:1b:00.0`."""
+    """Address in lower case with a four-digit domain, like in sysfs: `0000:1b:00.0`."""
     pci_device_id: str | Unknown = NOT_RECORDED
     """Vendor and device in lower case hex: `10de:2330`."""
     driver_version: str | Unknown = NOT_RECORDED
@@ -150,27 +157,30 @@ class Gpu(Record, kw_only=True):
     pcie: PcieLink = PcieLink()
     pcie_replays: int | Unknown = NOT_RECORDED
     numa_node: int | Unknown | None = NOT_RECORDED
-    """None where the platform states none (-1 in sysfs)."""
+    """NUMA node; None if the platform states none (-1 in sysfs)."""
     cpu_affinity: str | Unknown = NOT_RECORDED
-    """CPU list as the kernel writes it: `0-51,104-155`."""
+    """CPU list in the kernel's notation: `0-51,104-155`."""
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     fabric_state: str | Unknown = NOT_RECORDED
-    """`completed`, `in progress`, `not started` or `not supported`."""
+    """Fabric state: `completed`, `in progress`, `not started` or `not supported`."""
     fabric: Fabric = Fabric()
     recovery_action: str | Unknown = NOT_RECORDED
-    """What the driver asks for: `none`, `gpu reset`, `node reboot`, `drain p2p`, `drain and reset` ..."""
+    """Action that the driver requests.
+
+    `none`, `gpu reset`, `node reboot`, `drain p2p`, `drain and reset` ...
+    """
     virtualization: str | Unknown = NOT_RECORDED
-    """`none`, `pass-through`, `vgpu` ..."""
+    """Virtualization mode: `none`, `pass-through`, `vgpu` ..."""
     persistence_mode: bool | Unknown = NOT_RECORDED
     compute_mode: str | Unknown = NOT_RECORDED
-    """`default`, `exclusive process` or `prohibited`."""
+    """Compute mode: `default`, `exclusive process` or `prohibited`."""
     confidential_compute: bool | Unknown = NOT_RECORDED
     mig_enabled: bool | Unknown = NOT_RECORDED
     mig_pending: bool | Unknown = NOT_RECORDED
     """The MIG mode after the next reset."""
     mig_devices: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
     mig_profiles: tuple[MigDevice, ...] | Unknown = NOT_RECORDED
-    """What MIG can make of it, in a description of the model."""
+    """MIG profiles that the model supports, from a description of the model."""
     ecc_enabled: bool | Unknown = NOT_RECORDED
     ecc_corrected_volatile: int | Unknown = NOT_RECORDED
     ecc_uncorrected_volatile: int | Unknown = NOT_RECORDED
@@ -189,7 +199,5 @@ class Gpu(Record, kw_only=True):
     utilization_percent: int | Unknown = NOT_RECORDED
     processes: tuple[GpuProcess, ...] | Unknown = NOT_RECORDED
     failed_queries: tuple[str, ...] | Unknown = NOT_RECORDED
-    """What the driver answered with an error (`Unknown Error`, `GPU is lost`) when it was asked, by
-    nvidia-smi's names.
-    """
+    """Queries, by nvidia-smi's names, that the driver answered with an error such as `GPU is lost`."""
     evidence: tuple[EvidenceRef, ...] = ()

@@ -8,7 +8,7 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknow
 
 
 class Cpu(Record, kw_only=True):
-    """The processors of the machine, and what of them this process may use."""
+    """The processors of the machine, and the part that this process may use."""
 
     model: str | Unknown = NOT_RECORDED
     architecture: str | Unknown = NOT_RECORDED
@@ -19,23 +19,23 @@ class Cpu(Record, kw_only=True):
     """CPUs in this process's affinity mask or cgroup."""
     governor: str | Unknown = NOT_RECORDED
     flags: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Only those that matter for training: avx2, avx512f, avx512_bf16, amx_bf16, sve ..."""
+    """Flags that matter for training: avx2, avx512f, avx512_bf16, amx_bf16, sve ..."""
     threads_per_core: int | Unknown = NOT_RECORDED
     virtualization_flag: bool | Unknown = NOT_RECORDED
-    """True where the processor says that a hypervisor stands below."""
+    """True if the processor reports a hypervisor."""
     max_mhz: float | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class NumaNode(Record, kw_only=True):
-    """One NUMA node."""
+    """A NUMA node."""
 
     index: int
     cpus: str | Unknown = NOT_RECORDED
     memory_bytes: int | Unknown = NOT_RECORDED
     memory_free_bytes: int | Unknown = NOT_RECORDED
     distances: tuple[int, ...] | Unknown = NOT_RECORDED
-    """To each node in the order of the nodes, 10 to itself, as the firmware states them."""
+    """Distance to each node in their order, 10 to itself, as stated by the firmware."""
     is_gpu_memory: bool | Unknown = NOT_RECORDED
     """True for memory of a GPU that the kernel shows as a NUMA node."""
 
@@ -46,7 +46,7 @@ class Memory(Record, kw_only=True):
     total_bytes: int | Unknown = NOT_RECORDED
     available_bytes: int | Unknown = NOT_RECORDED
     limit_bytes: int | Unknown | None = NOT_RECORDED
-    """The cgroup's limit; None where there is none."""
+    """Limit of the cgroup; None if there is none."""
     swap_total_bytes: int | Unknown = NOT_RECORDED
     hugepages_total: int | Unknown = NOT_RECORDED
     hugepage_bytes: int | Unknown = NOT_RECORDED
@@ -65,7 +65,7 @@ Limit = int | Literal["unlimited"] | Unknown
 
 
 class Limits(Record, kw_only=True):
-    """Soft limits of the process that rigtune runs in, and the shared memory it sees."""
+    """Soft limits of the process that rigtune runs in, and its shared memory."""
 
     memlock_bytes: Limit = NOT_RECORDED
     nofile: Limit = NOT_RECORDED
@@ -86,7 +86,7 @@ class Filesystem(Record, kw_only=True):
     total_bytes: int | Unknown = NOT_RECORDED
     free_bytes: int | Unknown = NOT_RECORDED
     read_only: bool | Unknown = NOT_RECORDED
-    """As it is mounted; the kernel remounts a damaged filesystem so."""
+    """True if mounted read-only; the kernel remounts a damaged filesystem read-only."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
@@ -99,7 +99,7 @@ class Filesystem(Record, kw_only=True):
 
 
 class Dmi(Record, kw_only=True):
-    """What the firmware says the machine is."""
+    """The firmware's description of the machine."""
 
     system_vendor: str | Unknown = NOT_RECORDED
     product_name: str | Unknown = NOT_RECORDED
@@ -120,26 +120,26 @@ class Sysctl(Record, kw_only=True):
 
 
 class Kernel(Record, kw_only=True):
-    """How the kernel was started and what it counts."""
+    """Settings and counters of the kernel."""
 
     command_line: str | Unknown = NOT_RECORDED
     iommu: str | Unknown = NOT_RECORDED
-    """`off`, `passthrough` or `translated`."""
+    """Mode of the IOMMU: `off`, `passthrough` or `translated`."""
     numa_balancing: bool | Unknown = NOT_RECORDED
     transparent_hugepages: str | Unknown = NOT_RECORDED
-    """`always`, `madvise` or `never`."""
+    """Mode: `always`, `madvise` or `never`."""
     clocksource: str | Unknown = NOT_RECORDED
     uptime_s: float | Unknown = NOT_RECORDED
     free_blocks_1mib: int | Unknown = NOT_RECORDED
     """Free blocks of 1 MiB and more in the zone Normal (orders 8 and up with pages of 4 KiB)."""
     memory_errors_corrected: int | Unknown = NOT_RECORDED
     memory_errors_uncorrected: int | Unknown = NOT_RECORDED
-    """Of the memory controllers (EDAC) since boot."""
+    """Errors of the memory controllers (EDAC) since boot."""
     zombie_processes: int | Unknown = NOT_RECORDED
     blocked_processes: tuple[str, ...] | Unknown = NOT_RECORDED
     """Names of processes in uninterruptible sleep that belong to the GPU driver or to training."""
     load_average: float | Unknown = NOT_RECORDED
-    """Of one minute."""
+    """Average over one minute."""
     local_port_first: int | Unknown = NOT_RECORDED
     local_port_last: int | Unknown = NOT_RECORDED
     somaxconn: int | Unknown = NOT_RECORDED
@@ -168,19 +168,19 @@ class Kernel(Record, kw_only=True):
 
 
 class Clock(Record, kw_only=True):
-    """Is the time of day kept?"""
+    """The daemon that keeps the time of day."""
 
     daemon: str | Unknown | None = NOT_RECORDED
-    """`chronyd`, `ntpd`, `systemd-timesyncd` ...; None where none runs."""
+    """Name: `chronyd`, `ntpd`, `systemd-timesyncd` ...; None if none runs."""
     synchronized: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Naming(Record, kw_only=True):
-    """What the host's own name leads to."""
+    """The addresses behind the host's own name."""
 
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """What the name resolves to here; loopback addresses break rendezvous."""
+    """Addresses that the name resolves to here; loopback addresses break rendezvous."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

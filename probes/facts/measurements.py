@@ -1,4 +1,4 @@
-"""What was measured: samples with the conditions under which they were taken. Statistics are derived."""
+"""Measurements: samples with the conditions under which they were taken. Statistics are derived."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ SCHEMA_VERSION = 1
 
 Parameter = str | int | float | bool
 BUSY_SHARE = 0.1
-"""Of all CPUs. What others take beyond it is as much as what a warning (less than 90 % of the reference) is
-about.
+"""Share of all CPUs that other processes may use.
+
+A larger share costs as much as the deficit that a warning reports (less than 90 % of the reference).
 """
 
 
 class Measurement(Record, kw_only=True):
-    """The samples of one benchmark on one subject."""
+    """The samples of a benchmark on one subject."""
 
     bench_id: str
-    """`gemm`, `memory-copy`, `collectives`, `train-step` ..."""
+    """Id of the benchmark: `gemm`, `memory-copy`, `collectives`, `train-step` ..."""
     subject: str
-    """What was measured: `GPU0`, `CPU`, `2 ranks`."""
+    """The measured device or group: `GPU0`, `CPU`, `2 ranks`."""
     metric: str
-    """What the number is: `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes`
-    ...
+    """Quantity and unit.
+
+    `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes` ...
     """
     unit: str
-    """`flop/s`, `byte/s`, `s`, `byte`."""
+    """Unit: `flop/s`, `byte/s`, `s`, `byte`."""
     samples: tuple[float, ...]
     parameters: dict[str, Parameter] = {}
-    """What identifies the case: dtype, shape, bytes, world_size, micro_batch ..."""
+    """Parameters that identify the case: dtype, shape, bytes, world_size, micro_batch ..."""
     conditions: dict[str, Parameter] = {}
-    """What surrounds it: device name, torch and library versions, threads, load average, clocks,
-    temperature.
-    """
+    """Conditions of the run: device name, library versions, threads, load average, clocks, temperature."""
 
     series: dict[str, tuple[float, ...]] = {}
-    """What was seen over time beside the samples, one value per sample: `sm_clock_hz`, `temperature_c` ..."""
+    """Values over time, one per sample: `sm_clock_hz`, `temperature_c` ..."""
 
     @property
     def median(self) -> float:
         return self.quantile(0.5)
 
     def quantile(self, fraction: float) -> float:
-        """Linear interpolation between order statistics; `fraction` from 0 to 1."""
+        """Return a quantile by linear interpolation between order statistics; `fraction` is from 0 to 1."""
         return quantile(self.samples, fraction)
 
     def matches(self, **parameters: Parameter) -> bool:
-        """True when every given parameter has the given value."""
+        """Return whether every given parameter has the given value."""
         return all(self.parameters.get(name) == value for name, value in parameters.items())
 
 
@@ -59,8 +59,10 @@ class BenchFailure(Record, kw_only=True):
     bench_id: str
     subject: str
     kind: str
-    """`no_interpreter`, `busy`, `timeout`, `stopped`, `crashed`, `out_of_memory`, `wrong_result`,
-    `incomplete`, `unsupported`.
+    """Kind of the failure.
+
+    Kinds are `no_interpreter`, `busy`, `timeout`, `stopped`, `crashed`, `out_of_memory`, `wrong_result`,
+    `incomplete` and `unsupported`.
     """
     message: str
     log_tail: str = ""
@@ -77,7 +79,7 @@ class MeasurementSet(Record, kw_only=True):
     """UTC time, ISO 8601."""
     interpreter: str = ""
     machine: str = ""
-    """What tells this machine from others: baselines are kept by it."""
+    """Identity of the machine, under which baselines are stored."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
 

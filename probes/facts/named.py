@@ -1,4 +1,4 @@
-"""Small pairs, where a table would be a dict: JSON Schema and msgspec want no dict beside an Unknown."""
+"""Named values, used instead of dicts: JSON Schema and msgspec allow no dict in a union with Unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Count(Record, kw_only=True):
 
 
 class State(Record, kw_only=True):
-    """A thing and its state in the tool's words."""
+    """A thing and its state in the words of the tool."""
 
     name: str
     value: str
@@ -30,7 +30,7 @@ def states(values: dict[str, str]) -> tuple[State, ...]:
 
 
 def count_of(values: Iterable[Count], name: str) -> int | None:
-    """The counter of that name; None where it was not read."""
+    """Return the counter of that name; None if it was not read."""
     return next((count.value for count in values if count.name == name), None)
 
 

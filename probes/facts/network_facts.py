@@ -8,28 +8,28 @@ from probes.facts.named import Count, State
 
 
 class Gid(Record, kw_only=True):
-    """One entry of a port's GID table that is not zero."""
+    """An entry of a port's GID table that is not zero."""
 
     index: int
     gid: str
     kind: str | Unknown = NOT_RECORDED
-    """`IB`, `RoCE v1` or `RoCE v2`."""
+    """Type of the GID: `IB`, `RoCE v1` or `RoCE v2`."""
     address: str | None = None
-    """The IPv4 address that it maps, if it does."""
+    """The IPv4 address that the GID maps, if any."""
     netdev: str | Unknown | None = NOT_RECORDED
 
 
 class Nic(Record, kw_only=True):
-    """One port of an RDMA device (InfiniBand, RoCE, EFA)."""
+    """A port of an RDMA device (InfiniBand, RoCE, EFA)."""
 
     name: str
     port: int = 1
     link_layer: str | Unknown = NOT_RECORDED
-    """`InfiniBand` or `Ethernet`."""
+    """Link layer: `InfiniBand` or `Ethernet`."""
     state: str | Unknown = NOT_RECORDED
     """Logical state in upper case: `ACTIVE`, `INIT`, `ARMED`, `DOWN`."""
     physical_state: str | Unknown = NOT_RECORDED
-    """`LinkUp`, `Polling`, `Disabled` ..."""
+    """Physical state: `LinkUp`, `Polling`, `Disabled` ..."""
     rate_gbps: float | Unknown = NOT_RECORDED
     lanes: int | Unknown = NOT_RECORDED
     """Link width: 4 of `4X NDR`."""
@@ -38,13 +38,13 @@ class Nic(Record, kw_only=True):
     device_type: str | Unknown = NOT_RECORDED
     firmware_version: str | Unknown = NOT_RECORDED
     board_id: str | Unknown = NOT_RECORDED
-    """The vendor's parameter set (PSID): cards of one kind have one."""
+    """The vendor's parameter set (PSID), equal for cards of one kind."""
     node_guid: str | Unknown = NOT_RECORDED
     """Lower case hex digits in groups of four: `946d:ae03:0012:3456`."""
     port_guid: str | Unknown = NOT_RECORDED
     lid: int | Unknown = NOT_RECORDED
     sm_lid: int | Unknown = NOT_RECORDED
-    """0 where no subnet manager has been seen."""
+    """LID of the subnet manager; 0 if the port has no subnet manager."""
     mtu: int | Unknown = NOT_RECORDED
     """The active RDMA MTU in bytes."""
     mtu_max: int | Unknown = NOT_RECORDED
@@ -52,26 +52,24 @@ class Nic(Record, kw_only=True):
     pkeys: tuple[str, ...] | Unknown = NOT_RECORDED
     """Partition keys that are not zero: `0xffff`."""
     counters: tuple[Count, ...] | Unknown = NOT_RECORDED
-    """Port and hardware counters by their sysfs names: `symbol_error`, `link_downed`, `local_ack_timeout_err`
-    ...
-    """
+    """Port and hardware counters by their sysfs names: `symbol_error`, `link_downed` ..."""
     traffic_class: int | Unknown = NOT_RECORDED
-    """RoCE traffic class that the device forces; 0 where it forces none."""
+    """RoCE traffic class that the device forces; 0 if it forces none."""
     pre_fec_bit_error_rate: float | Unknown = NOT_RECORDED
     bit_error_rate: float | Unknown = NOT_RECORDED
-    """After error correction."""
+    """Bit error rate after error correction."""
     fec: str | Unknown = NOT_RECORDED
-    """Error correction in the tool's words: `RS-FEC - (544,514) + PLR`."""
+    """Error correction in the words of the tool: `RS-FEC - (544,514) + PLR`."""
     advice: str | Unknown | None = NOT_RECORDED
-    """What the card's own diagnosis recommends (mlxlink); None where it sees no issue."""
+    """Advice of the card's own diagnosis (mlxlink); None if there is no issue."""
     pci_bus_id: str | Unknown = NOT_RECORDED
     numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
     netdev: str | Unknown | None = NOT_RECORDED
     netdev_up: bool | Unknown | None = NOT_RECORDED
-    """None where there is no network interface."""
+    """True if the network interface is up; None if there is no interface."""
     has_verbs_device: bool | Unknown = NOT_RECORDED
-    """/dev/infiniband/uverbs* of the device exists here."""
+    """True if /dev/infiniband/uverbs* of the device exists here."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -84,36 +82,36 @@ class Interface(Record, kw_only=True):
     speed_gbps: float | Unknown = NOT_RECORDED
     mtu: int | Unknown = NOT_RECORDED
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """With the prefix length: `10.0.0.5/24`."""
+    """Addresses with the prefix length: `10.0.0.5/24`."""
     is_virtual: bool | Unknown = NOT_RECORDED
     is_default_route: bool | Unknown = NOT_RECORDED
     bond: str | Unknown | None = NOT_RECORDED
-    """The bond that it belongs to; None outside of one."""
+    """The bond that the interface belongs to; None outside of a bond."""
     bond_members: tuple[str, ...] | Unknown | None = NOT_RECORDED
-    """None where it is no bond."""
+    """Members of the bond; None if the interface is no bond."""
     carrier_changes: int | Unknown = NOT_RECORDED
-    """Ups and downs since boot."""
+    """Link changes since boot, up and down."""
     duplex: str | Unknown = NOT_RECORDED
     link_seen_by_bond: bool | Unknown | None = NOT_RECORDED
-    """What the bonding driver thinks of a member's link (MII status); None outside of a bond."""
+    """State of a member's link according to the bonding driver (MII status); None outside of a bond."""
     mtu_configured: int | Unknown | None = NOT_RECORDED
-    """By the host's network configuration; None where that states none."""
+    """MTU in the host's network configuration; None if the configuration states none."""
     bond_configured: str | Unknown | None = NOT_RECORDED
     configured_name: str | Unknown = NOT_RECORDED
     """The name that the network configuration gives to this hardware address."""
     pci_bus_id: str | Unknown | None = NOT_RECORDED
     neighbour: str | Unknown | None = NOT_RECORDED
-    """Switch and port at the other end, as LLDP tells: `leaf1 Ethernet3`."""
+    """Switch and port at the other end according to LLDP: `leaf1 Ethernet3`."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class FabricPort(Record, kw_only=True):
-    """One cabled port of the InfiniBand fabric as a discovery tool sees it."""
+    """A cabled port of the InfiniBand fabric, as reported by a discovery tool."""
 
     node: str
     """Description of the node: `leaf-01`, `node17 mlx5_0`."""
     node_kind: str
-    """`switch` or `host`."""
+    """Kind of the node: `switch` or `host`."""
     port: int
     peer: str | None = None
     """Description of the node at the other end; None for a link without partner."""
@@ -121,14 +119,14 @@ class FabricPort(Record, kw_only=True):
     width: int | Unknown = NOT_RECORDED
     speed: str | Unknown = NOT_RECORDED
     could_be: str | None = None
-    """Width or speed that both ends could have and do not, in the tool's words."""
+    """Width or speed that both ends support and do not use, in the words of the tool."""
     guid: str | Unknown = NOT_RECORDED
-    """Of the node."""
+    """GUID of the node."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class FabricSwitch(Record, kw_only=True):
-    """A switch of the InfiniBand fabric, as `ibswinfo` tells."""
+    """A switch of the InfiniBand fabric, as reported by `ibswinfo`."""
 
     name: str | Unknown = NOT_RECORDED
     part_number: str | Unknown = NOT_RECORDED

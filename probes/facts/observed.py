@@ -1,6 +1,4 @@
-"""What was observed rather than what is there: events of the kernel log, other tools' diagnoses and
-measurements, and how well the sources could be read and agree.
-"""
+"""Observations: log events, diagnoses and measurements of other tools, unread and contradictory inputs."""
 
 from __future__ import annotations
 
@@ -47,25 +45,25 @@ _INVENTORY: frozenset[EventKind] = frozenset(
 
 
 class LogEvent(Record, kw_only=True):
-    """One kind of event on one device in a log. Equal ones are counted, not repeated."""
+    """A kind of event on one device in a log. Equal events are counted, not repeated."""
 
     kind: EventKind
     code: int | None = None
     """Xid or SXid number."""
     sub_code: int | None = None
-    """Of an NVLink 5 Xid (144 to 150): which fault of its unit."""
+    """Fault within the unit of an NVLink 5 Xid (144 to 150)."""
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, or RDMA device."""
     message: str
-    """The first line of its kind, without time stamp and prefix."""
+    """First line of its kind, without time stamp and prefix."""
     fatal: bool | Unknown = NOT_RECORDED
-    """The log's own word, where it has one."""
+    """Severity according to the log, if stated."""
     count: int = 1
     first_time: str = ""
-    """As the log prints it."""
+    """Time in the notation of the log."""
     last_time: str = ""
     line: int = 0
-    """Line of the first one, from 1."""
+    """Number of the first line, from 1."""
     last_line: int = 0
     settled: bool = False
     """True where the log goes on with a boot, a new load of the driver, the GPU's word that it needs no
@@ -80,7 +78,7 @@ class LogEvent(Record, kw_only=True):
 
 
 class Diagnosis(Record, kw_only=True):
-    """One result of another tool's own test (`dcgmi diag`)."""
+    """A result of another tool's own test (`dcgmi diag`)."""
 
     tool: str
     test: str
@@ -93,7 +91,7 @@ class Diagnosis(Record, kw_only=True):
 
 
 class ToolResult(Record, kw_only=True):
-    """One number that another benchmark printed (nvbandwidth, nccl-tests, perftest, bandwidthTest ...)."""
+    """A number that another benchmark printed (nvbandwidth, nccl-tests, perftest, bandwidthTest ...)."""
 
     tool: str
     test: str
@@ -105,25 +103,25 @@ class ToolResult(Record, kw_only=True):
     unit: Literal["B/s", "s", ""] = "B/s"
     size_bytes: int | None = None
     wrong_values: int | None = None
-    """How many results the tool's own check found wrong."""
+    """Number of results that the tool's own check rejected."""
     ranks: int | None = None
-    """GPUs that took part in a collective; None where the tool does not tell."""
+    """GPUs that took part in a collective; None if the tool does not report them."""
     nodes: int | None = None
     """Machines that took part."""
     message: str = ""
-    """What the tool complained of, where it did."""
+    """Complaint of the tool, if any."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Reading(Record, kw_only=True):
-    """What one source says."""
+    """The value that one source reports."""
 
     value: str
     evidence: EvidenceRef
 
 
 class Contradiction(Record, kw_only=True):
-    """Two sources that say different things of one field that cannot change in between."""
+    """Two sources that report different values of a field that cannot change in between."""
 
     subject: str
     field: str
@@ -132,11 +130,11 @@ class Contradiction(Record, kw_only=True):
 
 
 class Unread(Record, kw_only=True):
-    """A part of an input that could not be read. The rest was used."""
+    """A part of an input that could not be read. The remainder was used."""
 
     source: str
     """File name or command line."""
     line: int = 0
-    """From 1; 0 where it is about the whole."""
+    """Line number from 1; 0 for the whole input."""
     text: str = ""
     why: str

@@ -1,4 +1,4 @@
-"""Facts of the PCI bus: devices, their place in the tree, and what stands between two of them."""
+"""Facts of the PCI bus: devices, their place in the tree, and the bridges between two devices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ PciKind = Literal["gpu", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "othe
 
 
 class PciDevice(Record, kw_only=True):
-    """One device of interest for training, or a bridge above one."""
+    """A device that matters for training, or a bridge above such a device."""
 
     bus_id: str
-    """Lower case with a four-digit domain: `0000:1b:00.0`; empty where a pasted part does not name its
-    device.
+    """Address in lower case with a four-digit domain: `0000:1b:00.0`.
+
+    Empty if a pasted part does not name it.
     """
     kind: PciKind
     device_id: str | Unknown = NOT_RECORDED
@@ -24,63 +25,66 @@ class PciDevice(Record, kw_only=True):
     """Four hex digits: `0302`."""
     name: str | Unknown = NOT_RECORDED
     driver: str | Unknown | None = NOT_RECORDED
-    """The kernel driver; None where none is bound."""
+    """The kernel driver; None if none is bound."""
     parent: str | Unknown | None = NOT_RECORDED
-    """Bus id of the bridge above; None for a root port and all else that hangs on the host bridge itself."""
+    """Bus id of the bridge above; None for devices directly on the host bridge, such as root ports."""
     numa_node: int | Unknown | None = NOT_RECORDED
     pcie: PcieLink = PcieLink()
     downgraded: tuple[str, ...] | Unknown = NOT_RECORDED
-    """What lspci marks as below the device's capability: `speed`, `width`."""
+    """Properties that lspci marks as below the device's capability: `speed`, `width`."""
     max_payload_bytes: int | Unknown = NOT_RECORDED
     max_payload_supported_bytes: int | Unknown = NOT_RECORDED
     max_read_request_bytes: int | Unknown = NOT_RECORDED
     acs: tuple[str, ...] | Unknown | None = NOT_RECORDED
-    """The controls of Access Control Services that are on: `source_validation`, `request_redirect`,
-    `completion_redirect`, `upstream_forwarding` ...; None where the device has no such capability. Redirects
-    send peer-to-peer through the host.
+    """Active controls of Access Control Services; None if the device has no such capability.
+
+    Controls are `source_validation`, `request_redirect`, `completion_redirect`, `upstream_forwarding` and
+    others. Redirects send peer-to-peer traffic through the host.
     """
     aer_correctable: int | Unknown = NOT_RECORDED
     aer_nonfatal: int | Unknown = NOT_RECORDED
     aer_fatal: int | Unknown = NOT_RECORDED
     responds: bool | Unknown = NOT_RECORDED
-    """False where its configuration reads as all ones (lspci: `rev ff`): it has fallen off the bus."""
+    """False if the configuration reads as all ones (lspci: `rev ff`): the device has fallen off the bus."""
     iommu_group_type: str | Unknown | None = NOT_RECORDED
-    """`identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
+    """Type of the group: `identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
     slot: str | Unknown = NOT_RECORDED
-    """The slot's name in the machine's own words, of dmidecode."""
+    """Name of the slot in the machine's own words, from dmidecode."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 LinkKind = Literal["NVLINK", "PIX", "PXB", "PHB", "NODE", "SYS"]
-"""NVLINK, or the PCIe distance: one switch, several switches, host bridge, one NUMA node, across NUMA
-nodes.
+"""NVLINK, or the PCIe distance.
+
+Distances are one switch (PIX), several switches (PXB), host bridge (PHB), one NUMA node (NODE) and across
+NUMA nodes (SYS).
 """
 
 
 class Link(Record, kw_only=True):
-    """How two devices (GPU0, mlx5_0) reach each other."""
+    """The connection of two devices (GPU0, mlx5_0)."""
 
     a: str
     b: str
     kind: LinkKind | Unknown
     nvlink_count: int | None = None
     sees_nvlink: bool = False
-    """True where the source would have told of an NVLink between the two, as a listing of the PCI bus would
-    not.
-    """
+    """True if the source would report an NVLink between the two; a listing of the PCI bus would not."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class PeerAccess(Record, kw_only=True):
-    """Whether one GPU may read or write another's memory, as the driver says."""
+    """The driver's answer whether a GPU may access the memory of another GPU."""
 
     a: str
     b: str
     capability: str
-    """`read`, `write`, `nvlink`, `atomics` or `pcie`."""
+    """Capability: `read`, `write`, `nvlink`, `atomics` or `pcie`."""
     status: str
-    """`OK`, or the driver's code: `CNS` chipset not supported, `GNS` GPU not supported, `TNS` topology, `DR`
-    disabled ...
+    """`OK`, or the driver's code.
+
+    Codes are `CNS` (chipset not supported), `GNS` (GPU not supported), `TNS` (topology), `DR` (disabled) and
+    others.
     """
     evidence: tuple[EvidenceRef, ...] = ()

@@ -1,5 +1,6 @@
-"""Facts of the software: driver, libraries, services, the training interpreter, container, cloud, batch
-system.
+"""Facts of the software.
+
+Driver, libraries, services, training interpreter, container, cloud, batch system.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from probes.facts.named import State
 
 
 class Library(Record, kw_only=True):
-    """A shared library that the loader finds."""
+    """A shared library that the loader selects."""
 
     path: str
     version: str | Unknown = NOT_RECORDED
     found_by: str = ""
-    """`LD_PRELOAD`, `LD_LIBRARY_PATH` or `system`."""
+    """Origin: `LD_PRELOAD`, `LD_LIBRARY_PATH` or `system`."""
 
 
 class Software(Record, kw_only=True):
-    """Versions that decide what can run. None means "looked for and not installed"."""
+    """Versions of installed software; None means "looked for and not installed"."""
 
     operating_system: str | Unknown = NOT_RECORDED
     kernel: str | Unknown = NOT_RECORDED
@@ -32,11 +33,11 @@ class Software(Record, kw_only=True):
     mpi_version: str | Unknown | None = NOT_RECORDED
     slurm_version: str | Unknown | None = NOT_RECORDED
     fabric_manager: str | Unknown | None = NOT_RECORDED
-    """`active`, `inactive` ...; None where the service is not installed."""
+    """State of the service: `active`, `inactive` ...; None if not installed."""
     peermem_loaded: bool | Unknown = NOT_RECORDED
-    """The nvidia_peermem module."""
+    """True if the nvidia_peermem module is loaded."""
     driver_library_version: str | Unknown | None = NOT_RECORDED
-    """Of the library in user space; it must equal the module's."""
+    """Version of the library in user space, which must equal the version of the module."""
     fabric_manager_version: str | Unknown | None = NOT_RECORDED
     gdrcopy_version: str | Unknown | None = NOT_RECORDED
     ofed_version: str | Unknown | None = NOT_RECORDED
@@ -44,33 +45,31 @@ class Software(Record, kw_only=True):
     libfabric_version: str | Unknown | None = NOT_RECORDED
     container_toolkit_version: str | Unknown | None = NOT_RECORDED
     modules: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Loaded kernel modules, with underscores: those of NVIDIA, RDMA, EFA and their helpers."""
+    """Loaded kernel modules of NVIDIA, RDMA, EFA and their helpers, with underscores."""
     services: tuple[State, ...] | Unknown = NOT_RECORDED
-    """State by unit for the services that matter: `active`, `inactive`, `failed`; absent units are left
-    out.
-    """
+    """State of each unit that matters: `active`, `inactive`, `failed`; absent units are left out."""
     imex: str | Unknown | None = NOT_RECORDED
-    """State of the IMEX domain: `UP`, `DOWN`, `DEGRADED`; None where IMEX is not installed."""
+    """State of the IMEX domain: `UP`, `DOWN`, `DEGRADED`; None if IMEX is not installed."""
     imex_channels: int | Unknown = NOT_RECORDED
-    """Channel devices that this process sees."""
+    """Channel devices that are visible to this process."""
     nccl_plugins: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Network and tuner plugins that NCCL would find, by path."""
+    """Paths of the network and tuner plugins that NCCL would load."""
     nccl_libraries: tuple[Library, ...] | Unknown = NOT_RECORDED
-    """Every libnccl that the loader would find by itself, in the order in which it looks."""
+    """Every libnccl on the loader's search path, in search order."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class TrainingPython(Record, kw_only=True):
-    """The interpreter that training runs in, read from its files without starting it."""
+    """The interpreter of the training, read from its files without a start."""
 
     path: str | Unknown | None = NOT_RECORDED
-    """None where no candidate has torch."""
+    """Path of the interpreter; None if no candidate has torch."""
     found_by: str = ""
-    """`--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `./.venv`, `rigtune's own` or `PATH`."""
+    """Origin: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `./.venv`, `rigtune's own` or `PATH`."""
     python_version: str | Unknown = NOT_RECORDED
     torch_version: str | Unknown | None = NOT_RECORDED
     torch_cuda_version: str | Unknown | None = NOT_RECORDED
-    """CUDA that torch was built for; None for a build without."""
+    """CUDA version that torch was built for; None for a build without CUDA."""
     nccl_version: str | Unknown | None = NOT_RECORDED
     """The NCCL that torch brings."""
     refused: tuple[str, ...] | Unknown = NOT_RECORDED
@@ -81,14 +80,14 @@ class TrainingPython(Record, kw_only=True):
 
 
 class Container(Record, kw_only=True):
-    """What this process runs in. `runtime` is None on a host."""
+    """The container or virtual machine around this process. `runtime` is None on a host."""
 
     runtime: str | Unknown | None = NOT_RECORDED
-    """`docker`, `podman`, `kubernetes`, `enroot`, `lxc`, `wsl` ..."""
+    """Runtime: `docker`, `podman`, `kubernetes`, `enroot`, `lxc`, `wsl` ..."""
     virtualization: str | Unknown | None = NOT_RECORDED
-    """Hypervisor, None on bare metal."""
+    """Hypervisor; None on bare metal."""
     capabilities: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Effective ones, in lower case without `cap_`: `ipc_lock`, `sys_nice` ..."""
+    """Effective capabilities, in lower case without `cap_`: `ipc_lock`, `sys_nice` ..."""
     seccomp: bool | Unknown = NOT_RECORDED
     rdma_devices: tuple[str, ...] | Unknown = NOT_RECORDED
     """Names in /dev/infiniband."""
@@ -115,21 +114,19 @@ class Scheduler(Record, kw_only=True):
     node_count: int | Unknown | None = NOT_RECORDED
     version: str | Unknown | None = NOT_RECORDED
     settings: tuple[State, ...] | Unknown = NOT_RECORDED
-    """Settings of the batch system that decide about GPUs, CPUs and limits: `ProctrackType`,
-    `PropagateResourceLimits` ...
-    """
+    """Settings of the batch system that affect GPUs, CPUs and limits, such as `ProctrackType`."""
     gpus_of_node: int | Unknown | None = NOT_RECORDED
-    """GPUs that the scheduler believes this node to have."""
+    """Number of GPUs that the scheduler assumes for this node."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class EnvironmentVariable(Record, kw_only=True):
-    """A variable that steers training, and who sets it."""
+    """A variable that affects training, and its origin."""
 
     name: str
     value: str
     origin: str
-    """`environment`, or the configuration file that sets it: `/etc/nccl.conf`."""
+    """Origin: `environment`, or the configuration file: `/etc/nccl.conf`."""
     is_effective: bool = True
-    """False where another origin of higher rank sets it too."""
+    """False if another origin of higher rank sets the variable too."""
     evidence: tuple[EvidenceRef, ...] = ()

@@ -1,4 +1,4 @@
-"""Look up an environment variable among the facts."""
+"""Read an environment variable from the facts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from probes.facts import MachineFacts
 
 
 def value_of(facts: MachineFacts, name: str) -> str | None:
-    """The value that holds; None where nobody sets the variable, or the environment is not known."""
+    """Return the effective value; None if the variable is not set or the environment is unknown."""
     rows = items_of(facts.environment)
     return next((row.value for row in rows if row.name == name and row.is_effective), None)

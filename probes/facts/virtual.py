@@ -1,4 +1,4 @@
-"""Whether the machine is a virtual one, by all that says so."""
+"""Detect whether the machine is virtual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,5 @@ from probes.facts import MachineFacts
 
 
 def is_virtual(facts: MachineFacts) -> bool:
-    """True where the hypervisor is named or the processor has its bit set; False also where nobody could
-    tell.
-    """
+    """Return True if a hypervisor is named or the processor reports one; False also if both are unknown."""
     return isinstance(facts.container.virtualization, str) or facts.cpu.virtualization_flag is True

@@ -46,7 +46,7 @@ class LogRedactor:
     """
 
     def __init__(self, salt: bytes) -> None:
-        self._names = TextRedactor(salt, believing=True)
+        self._names = TextRedactor(salt, trusts_labels=True)
         self._learnt: set[tuple[str, str]] = set()
         self._redacted: dict[tuple[str, str], str] = {}
         """What was redacted with the names that are known now, by title or whole and by text."""

@@ -1,4 +1,4 @@
-"""The CPU and memory limits of the control groups that this process is in, versions 1 and 2 (cgroups(7))."""
+"""Read the CPU and memory limits of this process's control groups, versions 1 and 2 (cgroups(7))."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from probes.sources.base import Source, read_int, read_text
 _CGROUP = "/proc/self/cgroup"
 _MOUNTINFO = "/proc/self/mountinfo"
 _NO_LIMIT_BYTES = 1 << 60
-"""Version 1 writes the largest number of whole pages for "no limit"."""
+"""Bound for "no limit": version 1 writes the largest number of whole pages instead."""
 
 
 class Limit(Record, kw_only=True):
-    """The tightest limit on the way up to the root and the file that sets it."""
+    """The tightest limit on the path up to the root, and the file that sets it."""
 
     value: float | Unknown | None
-    """None where nothing limits."""
+    """Value of the limit; None if nothing limits."""
     file: str = ""
 
 
 def memory_limit(source: Source) -> Limit:
-    """The most memory that the group may use, in bytes."""
-    return _tightest(source, "memory", _memory_of)
+    """Return the most memory that the group may use, in bytes."""
+    return _tightest(source, "memory", _read_memory_limit)
 
 
 def cpu_quota(source: Source) -> Limit:
-    """The CPU time that the group may use, in CPUs: 2.5 for 250 ms in every 100 ms."""
-    return _tightest(source, "cpu", _cpus_of)
+    """Return the CPU time that the group may use, in CPUs: 2.5 for 250 ms in every 100 ms."""
+    return _tightest(source, "cpu", _read_cpu_quota)
 
 
 def _tightest(source: Source, controller: str, read: Callable[[Source, str], Limit]) -> Limit:
@@ -51,7 +51,7 @@ def _tightest(source: Source, controller: str, read: Callable[[Source, str], Lim
 
 
 def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
-    """The group's own folder and all above it, in every hierarchy that can hold the controller."""
+    """Return the group's own folder and all above it, in every hierarchy that may hold the controller."""
     memberships, mounts = read_text(source, _CGROUP), read_text(source, _MOUNTINFO)
     if isinstance(memberships, Unknown):
         # A kernel without control groups limits nothing.
@@ -62,12 +62,12 @@ def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
     for group in parse_cgroup(memberships):
         if group.controllers and controller not in group.controllers:
             continue
-        wanted = "cgroup" if group.controllers else "cgroup2"
+        kind = "cgroup" if group.controllers else "cgroup2"
         mount = next(
             (
                 m
                 for m in parse_mountinfo(mounts)
-                if m.kind == wanted and (wanted == "cgroup2" or controller in m.options)
+                if m.kind == kind and (kind == "cgroup2" or controller in m.options)
             ),
             None,
         )
@@ -77,7 +77,7 @@ def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
 
 
 def _upwards(mount: MountRoot, path: str) -> Iterator[str]:
-    """The folders of `path` and its parents below the mount, which may show only a part of the hierarchy."""
+    """Yield the folders of `path` and its parents below the mount, which may show only a part of the tree."""
     group, root = PurePosixPath(path), PurePosixPath(mount.root)
     inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
     if ".." in inside.parts:
@@ -89,7 +89,7 @@ def _upwards(mount: MountRoot, path: str) -> Iterator[str]:
         yield str(folder)
 
 
-def _memory_of(source: Source, folder: str) -> Limit:
+def _read_memory_limit(source: Source, folder: str) -> Limit:
     for name in ("memory.max", "memory.limit_in_bytes"):
         file = f"{folder}/{name}"
         text = read_text(source, file)
@@ -105,7 +105,7 @@ def _memory_of(source: Source, folder: str) -> Limit:
     return Limit(value=None)
 
 
-def _cpus_of(source: Source, folder: str) -> Limit:
+def _read_cpu_quota(source: Source, folder: str) -> Limit:
     file = f"{folder}/cpu.max"
     text = read_text(source, file)
     if not isinstance(text, Unknown):

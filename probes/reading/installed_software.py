@@ -1,4 +1,4 @@
-"""Modules, services, helpers and plugins of the software around training, for `collect/software.py`."""
+"""Read modules, services, helpers and plugins of the software around training, for `collect/software.py`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from probes.reading.service_states import FABRIC_MANAGER, SHOW, Packages, imex, 
 from probes.sources.base import Source, read_text
 
 _MODULES = ("/proc/modules", "/sys/module")
-_TELLING = (
+_RELEVANT_MODULES = (
     "nvidia",
     "nv_peer_mem",
     "gdrdrv",
@@ -37,7 +37,7 @@ _TELLING = (
     "knem",
 )
 _OFED = "/sys/module/mlx_compat/version"
-"""Only the vendor's modules have it; those of the kernel need no such shim."""
+"""File that only the vendor's modules have; the kernel's modules need no such shim."""
 _OFED_VERSION = "/sys/module/mlx5_core/version"
 _GDRCOPY = "/sys/module/gdrdrv/version"
 _EFA_PACKAGES = "/opt/amazon/efa_installed_packages"
@@ -53,14 +53,14 @@ _BY_PACKAGE = {
 
 class _Version(Record, kw_only=True):
     value: str | Unknown | None
-    """None where nothing of it is installed."""
+    """Version; None if nothing is installed."""
     ref: EvidenceRef | None = None
 
 
 def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dict[str, object]:
-    """Fields of `Software` by name."""
+    """Return fields of `Software` by name."""
     by_package, cache = packages(source, deep=deep), loader_cache(source)
-    found = {
+    by_library = {
         "dcgm_version": _library(source, cache, "libdcgm.so.4", "libdcgm.so.3", "libdcgm.so.2"),
         "container_toolkit_version": _library(source, cache, "libnvidia-container.so.1"),
         "libfabric_version": _libfabric(source, cache),
@@ -68,7 +68,7 @@ def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dic
         "ofed_version": _ofed(source),
         "driver_library_version": _library(source, cache, "libnvidia-ml.so.1"),
     }
-    versions = {name: _best(name, version, by_package, evidence) for name, version in found.items()}
+    versions = {name: _best(name, version, by_package, evidence) for name, version in by_library.items()}
     libraries, plugins = nccl_files(source, cache)
     states = services(source, deep=deep)
     if not isinstance(states, Unknown):
@@ -88,7 +88,7 @@ def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dic
 def _best(
     name: str, version: _Version, by_package: Packages | Unknown, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
-    """What the file says; where it says nothing, what the package manager knows."""
+    """Return the version in the file, else the version that the package manager reports."""
     if isinstance(version.value, str):
         evidence += [version.ref] if version.ref else []
         return version.value
@@ -110,7 +110,7 @@ def _module(source: Source, path: str) -> _Version | None:
 
 
 def _libfabric(source: Source, cache: bytes | Unknown) -> _Version:
-    """The library's file name only tells the version of its interface."""
+    """Return the version of libfabric; the library's file name states only the version of its interface."""
     text = read_text(source, _EFA_PACKAGES)
     if not isinstance(text, Unknown):
         return _Version(value=parse_efa_packages(text), ref=file_ref(_EFA_PACKAGES))
@@ -129,33 +129,34 @@ def _ofed(source: Source) -> _Version:
 
 
 def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | Unknown:
-    """Those that are loaded, and built-in ones with parameters; of a pasted lsmod only the former."""
-    found: set[str] = set()
+    """Return loaded modules, and built-in ones with parameters; of a pasted lsmod only the former."""
+    modules: set[str] = set()
     failure: Unknown | None = None
     loaded = read_text(source, _MODULES[0])
     if isinstance(loaded, Unknown):
         failure = loaded
     else:
-        found.update(parse_lsmod(loaded))
+        modules.update(parse_lsmod(loaded))
         evidence.append(file_ref(_MODULES[0]))
     names = source.names(_MODULES[1])
     if not isinstance(names, Unknown):
-        found.update(names)
+        modules.update(names)
     pasted = outputs(source, "lsmod")
     for output in items_of(pasted):
-        found.update(parse_lsmod(output.text))
+        modules.update(parse_lsmod(output.text))
         evidence.append(output.evidence)
     if failure is not None and isinstance(names, Unknown) and isinstance(pasted, Unknown):
         return failure
-    return tuple(sorted(name for name in found if name.startswith(_TELLING)))
+    return tuple(sorted(name for name in modules if name.startswith(_RELEVANT_MODULES)))
 
 
 def _fabric_manager_version(
     source: Source, evidence: list[EvidenceRef], *, deep: bool
 ) -> str | Unknown | None:
-    """Only its command and its log tell; None where it is not installed."""
+    """Return the version, which only the command and the log state; None if not installed."""
     for output in items_of(outputs(source, "fabric-manager-log")):
-        from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415 - only pastes have it
+        # Only pasted texts need this module.
+        from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415
 
         if (logged := parse_version(output.text)) is not None:
             evidence.append(output.evidence)

@@ -1,4 +1,4 @@
-"""Shared libraries by the names of their files, as the loader finds them; none is opened."""
+"""Read shared libraries by the names of their files, like the loader; no library is opened."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ LIBRARY_FOLDERS = (
     "/usr/local/nccl/lib",
     "/opt/nccl/build/lib",
 )
-"""Where the packages of NVIDIA, the distributions and the cloud images put their libraries."""
+"""Folders of the libraries in packages of NVIDIA, distributions and cloud images."""
 _CACHE = "/etc/ld.so.cache"
 _MOST_FOLDERS = 24
 
 
 def loader_cache(source: Source) -> bytes | Unknown:
-    """/etc/ld.so.cache; empty where the system has none, as with musl."""
+    """Return /etc/ld.so.cache; empty if the system has none, as with musl."""
     return when_missing(source.read(_CACHE), b"")
 
 
 def version_of(source: Source, cache: bytes | Unknown, *sonames: str) -> tuple[str | Unknown | None, str]:
-    """The version of the first of the libraries that is installed, with its path; None where none is.
+    """Return version and path of the first installed library; None if none is installed.
 
-    The loader's cache tells where; without one the usual folders are looked at.
+    The loader's cache states the path; without a cache the usual folders are read.
     """
-    silence = cache if isinstance(cache, Unknown) else None
+    unknown = cache if isinstance(cache, Unknown) else None
     for soname in sonames:
         cached = () if isinstance(cache, Unknown) else parse_ld_cache(cache, soname)
         for path in cached if cache else [f"{folder}/{soname}" for folder in LIBRARY_FOLDERS]:
@@ -40,16 +40,14 @@ def version_of(source: Source, cache: bytes | Unknown, *sonames: str) -> tuple[s
             if not isinstance(target, Unknown):
                 return library_version(target), path
             if target.reason is not Reason.TOOL_MISSING:
-                silence = silence or target
-    return silence, ""
+                unknown = unknown or target
+    return unknown, ""
 
 
 def nccl_files(
     source: Source, cache: bytes | Unknown
 ) -> tuple[tuple[Library, ...] | Unknown, tuple[str, ...] | Unknown]:
-    """Every libnccl.so.2 that the loader would find by itself, and the plugins that NCCL would, in the order
-    of finding.
-    """
+    """Return every libnccl.so.2 on the loader's search path and NCCL's plugins, in search order."""
     if isinstance(cache, Unknown):
         return cache, cache
     libraries: dict[str, Library] = {}
@@ -68,7 +66,7 @@ def nccl_files(
 
 
 def _candidates(source: Source, cache: bytes) -> Iterator[tuple[str, str]]:
-    """Paths of NCCL's files and how the loader comes to them."""
+    """Yield paths of NCCL's files and the reason why the loader uses them."""
     preloaded = source.env("LD_PRELOAD")
     for path in preloaded.replace(":", " ").split() if isinstance(preloaded, str) else ():
         if path.startswith("/"):

@@ -1,4 +1,4 @@
-"""Whether systemd-logind removes the shared memory of users who log out (logind.conf(5), RemoveIPC)."""
+"""Read whether systemd-logind removes shared memory of users who log out (logind.conf(5), RemoveIPC)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from probes.parsers.kernel.kernel_files import parse_commented, parse_settings, 
 from probes.sources.base import Source, read_text
 
 _FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/lib/systemd")
-"""By rank: the first main file counts, and a drop-in hides those of its name in later folders."""
+"""Folders by rank.
+
+The first main file counts, and a drop-in hides files of the same name in later folders.
+"""
 _SESSIONS = "/run/systemd/sessions"
 
 
 def remove_ipc(source: Source) -> bool | Unknown:
-    """The effective setting. Where no file sets it, the default that the main file shows as a comment."""
+    """Return the effective setting, or else the default that the main file shows as a comment."""
     main: str | Unknown = Unknown(Reason.TOOL_MISSING)
     for folder in _FOLDERS:
         main = read_text(source, f"{folder}/logind.conf")
@@ -35,7 +38,7 @@ def remove_ipc(source: Source) -> bool | Unknown:
 
 
 def _drop_ins(source: Source) -> tuple[str, ...]:
-    """In the order in which they are applied: by name, whatever the folder."""
+    """Return the drop-ins in the order in which they are applied: by name, in any folder."""
     by_name: dict[str, str] = {}
     for folder in _FOLDERS:
         for name in items_of(source.names(f"{folder}/logind.conf.d")):

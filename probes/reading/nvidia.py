@@ -1,6 +1,4 @@
-"""What several collectors ask about NVIDIA GPUs: NVML's devices and NVLinks, and nvidia-smi where NVML does
-not answer.
-"""
+"""Read NVML's devices and NVLinks for several collectors, and explain why no driver answers."""
 
 from __future__ import annotations
 
@@ -16,22 +14,22 @@ SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
 SMI_NVLINK = ("nvidia-smi", "nvlink", "-s")
 SMI_TIMEOUT_S = 30.0
-"""Without persistence mode nvidia-smi first wakes every GPU, which takes seconds each."""
+"""Deadline in seconds; without persistence mode nvidia-smi first wakes every GPU for seconds."""
 
 _MAX_DEVICES = 256
-"""More than PCIe puts into any machine: a damaged recording."""
+"""Limit beyond any PCIe machine: a larger number means a damaged recording."""
 _MAX_NVLINKS = 36
 """NVML_NVLINK_MAX_LINKS of nvml.h 13."""
 _SPEED_FIELD = 90
-"""NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: megabytes per second of one active link, one direction."""
+"""NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: megabytes per second of an active link, one direction."""
 _REMOTE_GPU, _REMOTE_SWITCH = 0, 2
 """nvmlIntNvLinkDeviceType_t."""
 _BRIDGE_CLASS = "0x0680"
-"""An NVSwitch is a PCI bridge of another kind (class 0680h)."""
+"""PCI class of an NVSwitch: a bridge of another kind (class 0680h)."""
 
 
 def device_count(source: Source) -> int | Unknown:
-    """How many GPUs NVML shows to this process."""
+    """Return the number of GPUs that NVML shows to this process."""
     count = source.nvml("nvmlDeviceGetCount")
     if isinstance(count, Unknown):
         return count
@@ -41,7 +39,7 @@ def device_count(source: Source) -> int | Unknown:
 
 
 def bus_id(source: Source, index: int) -> str | Unknown:
-    """The PCI address of a GPU as sysfs writes it."""
+    """Return the PCI address of a GPU in the notation of sysfs."""
     info = source.nvml("nvmlDeviceGetPciInfo", index)
     if isinstance(info, Unknown):
         return info
@@ -54,7 +52,7 @@ def bus_id(source: Source, index: int) -> str | Unknown:
 
 
 def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
-    """The NVLink ports of a GPU: none where the GPU has no NVLink, Unknown where NVML does not tell (MIG)."""
+    """Return the NVLink ports of a GPU: none without NVLink, Unknown if NVML hides them (MIG)."""
     links: list[NvLink] = []
     speed = _link_speed(source, index)
     for port in range(_MAX_NVLINKS):
@@ -82,7 +80,7 @@ def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tup
 
 
 def _is_end(state: Unknown) -> bool:
-    """NVML answers `not supported` or `invalid argument` for a port that the GPU does not have."""
+    """Return whether NVML reports a port beyond the last: `not supported` or `invalid argument`."""
     return state.reason is Reason.NOT_SUPPORTED or "invalid argument" in state.detail.lower()
 
 
@@ -102,7 +100,7 @@ def _link_speed(source: Source, index: int) -> float | Unknown:
 
 
 def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unknown]) -> str | Unknown:
-    """`switch`, or the address of the GPU at the other end."""
+    """Return `switch`, or the address of the GPU at the other end."""
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_SWITCH:
         return "switch"
     info = source.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port)
@@ -127,10 +125,10 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 
 
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
-    """Why there are no GPU facts when no tool answers; None where the PCI bus has no NVIDIA GPU at all.
+    """Return why there are no GPU facts; None if the PCI bus has no NVIDIA GPU at all.
 
-    A driver that hangs or refuses is there, whatever the bus shows: a virtual machine or container may hide
-    it.
+    A driver that hangs or refuses exists even if the bus shows no GPU: a virtual machine or container may
+    hide it.
     """
     if isinstance(addresses, Unknown):
         return reason if reason.reason is not NOT_RECORDED.reason else addresses

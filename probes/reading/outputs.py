@@ -1,4 +1,4 @@
-"""Every text of one kind that a source has: what the command says here, and what a person gave."""
+"""Read every text of one kind: the output of a command, and the texts that a person gave."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from probes.sources.base import Source
 
 
 class Output(Record, kw_only=True):
-    """One text and where it comes from."""
+    """A text and its origin."""
 
     text: str
     evidence: EvidenceRef
-    """`command`, or `paste` with the file's name."""
+    """Origin: `command`, or `paste` with the file's name."""
 
     def line(self, number: int) -> EvidenceRef:
-        """Reference to one line of it, counted from 1."""
+        """Return the reference to a line of the text, counted from 1."""
         return EvidenceRef(source=self.evidence.source, key=self.evidence.key, detail=f"line {number}")
 
 
 def outputs(
     source: Source, kind: str, *argvs: tuple[str, ...], timeout_s: float = 10.0, even_failed: bool = False
 ) -> tuple[Output, ...] | Unknown:
-    """The texts of `kind` (a row of `probes/catalogue/kinds.py`) and the output of each command of `argvs`;
-    Unknown without any.
+    """Return the texts of `kind` and the output of each command of `argvs`; Unknown without any.
 
-    With `even_failed`, what a command wrote before it failed counts too.
+    `kind` is a row of `probes/catalogue/kinds.py`. With `even_failed`, the output of a failed command counts
+    too.
     """
     texts = [
         Output(text=given.text, evidence=EvidenceRef(source="paste", key=given.name))

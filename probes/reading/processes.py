@@ -1,4 +1,4 @@
-"""The processes of the machine. Walking them costs 20 µs each, so only deep checks do."""
+"""Read the processes of the machine. Each takes 20 µs, so only deep checks read them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from probes.base.record import Reason, Unknown, only_known
 from probes.parsers.kernel.kernel_files import Process, parse_process
 from probes.sources.base import Source, read_text
 
-DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
 _MOST = 20_000
 
 
 def processes(source: Source) -> tuple[Process, ...] | Unknown:
-    """All that are there; those that end meanwhile are left out."""
+    """Return all processes; those that end meanwhile are left out."""
     names = source.names("/proc")
     if isinstance(names, Unknown):
         return names
@@ -21,6 +20,6 @@ def processes(source: Source) -> tuple[Process, ...] | Unknown:
     if len(numbers) > _MOST:
         return Unknown(Reason.ERROR, f"more than {_MOST} processes")
     texts = (read_text(source, f"/proc/{number}/stat") for number in numbers)
-    found = (parse_process(text) for text in only_known(texts))
-    read = tuple(process for process in found if process is not None)
-    return read or Unknown(Reason.NOT_RECORDED, "no process could be read")
+    parsed = (parse_process(text) for text in only_known(texts))
+    complete = tuple(process for process in parsed if process is not None)
+    return complete or Unknown(Reason.NOT_RECORDED, "no process could be read")

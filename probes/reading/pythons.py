@@ -1,4 +1,4 @@
-"""What a Python interpreter has installed, read from its files without starting it."""
+"""Read the packages of a Python interpreter from its files, without a start."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.versi
 
 
 class Python(Record, kw_only=True):
-    """An interpreter: its version and the folders that it imports packages from, first one first."""
+    """An interpreter: its version and the folders that it imports packages from, in search order."""
 
     version: str | Unknown
     packages: tuple[str, ...]
     was_asked: bool = False
-    """It was started once, as its files tell nothing."""
+    """True if the interpreter was started once, because its files state nothing."""
 
 
 class Torch(Record, kw_only=True):
@@ -33,21 +33,21 @@ class Torch(Record, kw_only=True):
     """None for a build without CUDA."""
     nccl: str | Unknown | None
     folder: str
-    """Where its packages lie."""
+    """Folder of its packages."""
 
 
 def exists(source: Source, path: str) -> bool | Unknown:
-    """Whether an interpreter is there."""
+    """Return whether an interpreter exists."""
     return map_known(when_missing(source.link(path), None), lambda target: target is not None)
 
 
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
-    """The interpreter at `path`, as it is seen from the working directory.
+    """Return the interpreter at `path`, as seen from the working directory.
 
-    A virtual environment is known by its pyvenv.cfg, one or two levels above the file that is named (PEP
-    405); links are followed only after that, as Python does. A shim of pyenv is followed by pyenv's own
-    rules. Another file without a lib/pythonX.Y beside it is a wrapper: it is started once where `may_ask`
-    allows it, and else Unknown.
+    A virtual environment has a pyvenv.cfg one or two levels above the named file (PEP 405); like in Python,
+    links are followed only after that. A shim of pyenv is resolved by pyenv's own rules. Another file without
+    a lib/pythonX.Y beside it is a wrapper: it is started once if `may_ask` allows it, and is Unknown
+    otherwise.
     """
     path = _behind_shim(source, path, directory) or path
     folder = posixpath.dirname(posixpath.normpath(path))
@@ -58,21 +58,21 @@ def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> 
     real = source.link(path)
     if isinstance(real, Unknown):
         return real
-    found = _installation(source, posixpath.dirname(posixpath.dirname(real)), posixpath.basename(real))
-    if found is not None:
-        return found
+    installation = _installation(source, posixpath.dirname(posixpath.dirname(real)), posixpath.basename(real))
+    if installation is not None:
+        return installation
     if not may_ask:
         return Unknown(Reason.NOT_SUPPORTED, f"{path} is a wrapper, and it is not to be started here")
     return _asked(source, path)
 
 
 def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
-    """The first torch that `python` would import; None where it has none."""
-    silence: Unknown | None = None
+    """Return the first torch that `python` would import; None if it has none."""
+    unknown: Unknown | None = None
     for folder in python.packages:
         text = read_text(source, f"{folder}/torch/version.py")
         if isinstance(text, Unknown):
-            silence = silence if text.reason is Reason.TOOL_MISSING else silence or text
+            unknown = unknown if text.reason is Reason.TOOL_MISSING else unknown or text
             continue
         values = python_assignments(text)
         version = values.get("__version__")
@@ -84,11 +84,11 @@ def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
         return Torch(
             version=version, cuda=cuda, nccl=None if cuda is None else _nccl(source, python), folder=folder
         )
-    return silence
+    return unknown
 
 
 def _nccl(source: Source, python: Python) -> str | Unknown:
-    """NVIDIA's wheel of NCCL; builds that carry NCCL inside libtorch have none."""
+    """Return the version of NVIDIA's wheel of NCCL; builds with NCCL inside libtorch have no wheel."""
     for folder in python.packages:
         for name in items_of(source.names(folder)):
             if (match := _NCCL.fullmatch(name)) is not None:
@@ -97,11 +97,10 @@ def _nccl(source: Source, python: Python) -> str | Unknown:
 
 
 def _behind_shim(source: Source, path: str, directory: str) -> str | None:
-    """The interpreter that a pyenv shim leads to: by $PYENV_VERSION, a .python-version on the way up, or the
-    global one.
+    """Return the interpreter that a pyenv shim selects.
 
-    pyenv(1), "Choosing the Python version". It saves the tenth of a second that the shim's shell scripts
-    take.
+    The version comes from $PYENV_VERSION, a .python-version in a parent folder, or the global setting
+    (pyenv(1), "Choosing the Python version"). This saves the tenth of a second of the shim's shell scripts.
     """
     root, marker, name = path.rpartition("/shims/")
     if not marker:
@@ -171,17 +170,17 @@ def _asked(source: Source, path: str) -> Python | Unknown:
 
 
 def _libraries(source: Source, prefix: str) -> list[str]:
-    """The versions X.Y of the lib/pythonX.Y folders below `prefix`, newest first."""
-    found: set[str] = set()
+    """Return the versions X.Y of the lib/pythonX.Y folders below `prefix`, newest first."""
+    versions: set[str] = set()
     for folder in ("lib", "lib64"):
         names = source.names(posixpath.join(prefix, folder))
         if not isinstance(names, Unknown):
-            found.update(match[1] for name in names if (match := _LIB.fullmatch(name)) is not None)
-    return sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
+            versions.update(match[1] for name in names if (match := _LIB.fullmatch(name)) is not None)
+    return sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
 
 
 def _prefix_packages(prefix: str, version: str) -> tuple[str, ...]:
-    """The package folders of an installation; Debian's own Python has three."""
+    """Return the package folders of an installation; Debian's own Python has three."""
     library = posixpath.join(prefix, "lib")
     packages = (f"{library}/python{version}/site-packages", f"{prefix}/lib64/python{version}/site-packages")
     if prefix in ("/usr", ""):
@@ -192,6 +191,6 @@ def _prefix_packages(prefix: str, version: str) -> tuple[str, ...]:
 
 
 def _user_packages(source: Source, version: str) -> tuple[str, ...]:
-    """Where `pip install --user` puts packages (PEP 370)."""
+    """Return the folder of packages from `pip install --user` (PEP 370)."""
     home = source.env("HOME")
     return (f"{home}/.local/lib/python{version}/site-packages",) if isinstance(home, str) and home else ()

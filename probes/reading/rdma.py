@@ -1,4 +1,4 @@
-"""Which RDMA devices there are and where they sit; the network and the topology collectors both ask."""
+"""Read the RDMA devices and their places, for the network and the topology collectors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class RdmaDevice(Record, kw_only=True):
 
     name: str
     folder: str
-    """Where its own files are."""
+    """Folder of the device's own files."""
     path: str | Unknown
     """Canonical path of the hardware below /sys/devices."""
     pci_bus_id: str | Unknown
 
 
 def rdma_devices(source: Source) -> tuple[RdmaDevice, ...] | Unknown:
-    """The devices in the order of their names; none where the kernel has no such class."""
+    """Return the devices in the order of their names; none if the kernel has no such class."""
     names = source.names(CLASS)
     if isinstance(names, Unknown):
         if names.reason is Reason.TOOL_MISSING:
@@ -35,15 +35,13 @@ def rdma_devices(source: Source) -> tuple[RdmaDevice, ...] | Unknown:
 
 
 def _below_pci(source: Source) -> tuple[RdmaDevice, ...]:
-    """The devices of a copy of /sys that lacks the class folder, as tools make that copy /sys/bus/pci
-    only.
-    """
+    """Return the devices of a copy of /sys without the class folder; some tools copy only /sys/bus/pci."""
     addresses = source.names(DEVICES)
-    found: list[RdmaDevice] = []
+    devices: list[RdmaDevice] = []
     for address in items_of(addresses):
         for name in items_of(source.names(f"{DEVICES}/{address}/infiniband")):
             folder = f"{DEVICES}/{address}/infiniband/{name}"
-            found.append(
+            devices.append(
                 RdmaDevice(name=name, folder=folder, path=device_path(source, address), pci_bus_id=address)
             )
-    return tuple(sorted(found, key=lambda device: device.name))
+    return tuple(sorted(devices, key=lambda device: device.name))

@@ -1,8 +1,9 @@
-"""Services and packages that only commands tell of; asked in deep checks."""
+"""Read services and packages that only commands report, in deep checks."""
 
 from __future__ import annotations
 
 from probes.base.record import (
+    DEEP_ONLY,
     NOT_RECORDED,
     Reason,
     Record,
@@ -14,52 +15,28 @@ from probes.base.record import (
 )
 from probes.facts import State
 from probes.parsers.host.package_lists import parse_imex, parse_packages, parse_units
-from probes.reading.processes import DEEP_ONLY
 from probes.sources.base import Source
 
 UNITS = (
-    *(
-        "nvidia-persistenced",
-        "nvidia-fabricmanager",
-        "nvidia-imex",
-        "nvidia-dcgm",
-        "dcgm-exporter",
-        "openibd",
-        "slurmd",
-        "munge",
-    ),
-    *("containerd", "docker", "irqbalance", "nvidia-cdi-refresh"),
-)
+    "nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-dcgm", "dcgm-exporter",
+    "openibd", "slurmd", "munge", "containerd", "docker", "irqbalance", "nvidia-cdi-refresh",
+)  # fmt: skip
 SHOW = ("systemctl", "show", "-p", "Id,LoadState,ActiveState", *(f"{unit}.service" for unit in UNITS))
 _SYSTEMD = "/run/systemd/system"
 IMEX = ("nvidia-imex-ctl", "-N")
 _IMEX_FILES = ("/usr/bin/nvidia-imex-ctl",)
 _PACKAGES = (
-    *(
-        "datacenter-gpu-manager",
-        "datacenter-gpu-manager-4-core",
-        "nvidia-container-toolkit",
-        "libfabric1",
-        "libfabric-aws",
-    ),
-    *(
-        "libfabric",
-        "libgdrapi",
-        "gdrcopy",
-        "mlnx-ofed-kernel-dkms",
-        "mlnx-ofa_kernel",
-        "doca-ofed",
-        "libnccl2",
-        "nvidia-imex",
-    ),
-)
+    "datacenter-gpu-manager", "datacenter-gpu-manager-4-core", "nvidia-container-toolkit", "libfabric1",
+    "libfabric-aws", "libfabric", "libgdrapi", "gdrcopy", "mlnx-ofed-kernel-dkms", "mlnx-ofa_kernel",
+    "doca-ofed", "libnccl2", "nvidia-imex",
+)  # fmt: skip
 FABRIC_MANAGER = ("nv-fabricmanager", "--version")
 DPKG = ("dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *_PACKAGES)
 RPM = ("rpm", "-q", "--qf", "%{NAME} %{VERSION}\\n", *_PACKAGES)
 
 
 def services(source: Source, *, deep: bool) -> tuple[State, ...] | Unknown:
-    """States of the services that are installed."""
+    """Return the states of the installed services."""
     if not deep:
         return DEEP_ONLY
     running = source.names(_SYSTEMD)
@@ -72,14 +49,14 @@ def services(source: Source, *, deep: bool) -> tuple[State, ...] | Unknown:
 
 
 class Packages(Record, kw_only=True):
-    """What a package manager says."""
+    """The versions that a package manager reports."""
 
     versions: dict[str, str]
     argv: tuple[str, ...]
 
 
 def packages(source: Source, *, deep: bool) -> Packages | Unknown:
-    """Versions of the packages of interest that are installed; both managers name on stderr what is not."""
+    """Return the versions of relevant installed packages; both managers list missing ones on stderr."""
     if not deep:
         return DEEP_ONLY
     failure: Unknown = NOT_RECORDED
@@ -92,7 +69,7 @@ def packages(source: Source, *, deep: bool) -> Packages | Unknown:
 
 
 def imex(source: Source, *, deep: bool) -> str | Unknown | None:
-    """The state of the IMEX domain; None where IMEX is not installed."""
+    """Return the state of the IMEX domain; None if IMEX is not installed."""
     links = [source.link(path) for path in _IMEX_FILES]
     if not only_known(links):
         return first_unknown(*(when_missing(link, None) for link in links))

@@ -1,4 +1,4 @@
-"""How full the filesystems are; the storage and the limits collectors both ask."""
+"""Read how full the filesystems are, for the storage and the limits collectors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _DF_LOCAL = ("df", "-Pkl")
 
 
 def spaces(source: Source) -> dict[str, Space] | Unknown:
-    """The filesystems by their mount points.
+    """Return the filesystems by their mount points.
 
-    df stops at a network filesystem whose server is gone; then only the local ones are asked. It ends with an
-    error when it may not look at one of many, so its exit code says nothing.
+    df blocks at a network filesystem whose server is gone; then only local filesystems are read. Its exit
+    code is ignored, because it reports an error if a single filesystem is not readable.
     """
     failure = Unknown(Reason.UNPARSABLE, "no filesystem in the output of df")
     for argv in (DF, _DF_LOCAL):
         result = source.run(argv)
-        found = parse_df(result.stdout.decode("utf-8", "replace"))
-        if found:
-            return {space.path: space for space in found}
+        filesystems = parse_df(result.stdout.decode("utf-8", "replace"))
+        if filesystems:
+            return {space.path: space for space in filesystems}
         failure = result.failure or failure
         if failure.reason is not Reason.TIMEOUT:
             break

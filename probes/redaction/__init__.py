@@ -1,10 +1,10 @@
-"""A recording without what names the machine, its people and their secrets, so that it can be shown to
-others.
+"""Redact a recording so that it can be shared without identities and secrets.
 
-The same value has the same placeholder everywhere in the recording, and placeholders keep the form of what
-they stand for (a MAC address is a MAC address, addresses of one subnet stay in one), so that the recording
-gives the same verdict. What names products, versions, places on the PCI bus and counters stays. Rules cannot
-know every name: a person should look.
+Everything that identifies the machine, its users and their secrets is replaced. A value has the same
+placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a MAC
+address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same verdict.
+Names of products, versions, PCI addresses and counters are kept. Rules cannot know every name: a person
+should review the result.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["KINDS", "Manifest", "ManifestRow", "Redactor", "redact"]
 T = TypeVar("T")
 
 _PASSES = 2
-"""A name that is learnt late may tell of others (the domain of a host, the names in it)."""
-_ASK_ABOUT_HOSTS = {"getent", "host", "ping", "ssh", "scontrol", "nslookup", "dig"}
-_COMMAND_TITLES = {
+"""Passes over the texts that learn names; a late name may reveal others (a host reveals its domain)."""
+_HOST_COMMANDS = {"getent", "host", "ping", "ssh", "scontrol", "nslookup", "dig"}
+_COMMAND_KEYS = {
     ("hostname",): "hostname",
     ("hostname", "-f"): "hostname",
     ("uname", "-n"): "hostname",
@@ -46,17 +46,17 @@ _COMMAND_TITLES = {
 
 
 class ManifestRow(Record, kw_only=True):
-    """What was replaced of one kind."""
+    """Number of replaced values of one kind."""
 
     kind: str
     title: str
     values: int
-    """Different ones."""
+    """Distinct values."""
     places: int
 
 
 class Manifest(Record, kw_only=True):
-    """What was replaced, and what was kept because the user wanted it."""
+    """The kinds that were replaced, and the kinds that were kept on request."""
 
     rows: tuple[ManifestRow, ...]
     kept: tuple[str, ...] = ()
@@ -65,14 +65,15 @@ class Manifest(Record, kw_only=True):
 def redact(
     recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()
 ) -> tuple[Recording, Manifest]:
-    """`recording` redacted, and what was replaced. `keep` names kinds that stay; ValueError for an unknown
-    one.
+    """Return `recording` with placeholders, and the manifest; ValueError for an unknown kind in `keep`.
+
+    `salt` keys the placeholders. `keep` lists kinds that are not replaced.
     """
     return Redactor(recording, salt=salt, keep=keep).redacted()
 
 
 class Redactor:
-    """Redacts one recording, and then any text in the same words."""
+    """Redacts one recording, and then any text with the same placeholders."""
 
     def __init__(self, recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()) -> None:
         if keep - set(KINDS):
@@ -85,27 +86,28 @@ class Redactor:
                 self._text.learn(text, key)
 
     def text(self, text: str, key: str = "") -> str:
-        """Any text with the placeholders of the recording."""
+        """Return any text with the placeholders of the recording."""
         return self._text.text(text, key)
 
     def redacted(self) -> tuple[Recording, Manifest]:
-        """The recording and the manifest."""
+        """Return the redacted recording and its manifest."""
         book = self._text.book
         book.forget_counts()
-        old = self._recording
-        new = msgspec.structs.replace(
-            old,
-            title=self.text(old.title),
-            commands=tuple(self._command(answer) for answer in old.commands),
-            files={self.text(path): self._content(content, path) for path, content in old.files.items()},
+        original = self._recording
+        redacted = msgspec.structs.replace(
+            original,
+            title=self.text(original.title),
+            commands=tuple(self._command(answer) for answer in original.commands),
+            files={self.text(path): self._content(content, path) for path, content in original.files.items()},
             directories={
-                self.text(path): self._names(path, names) for path, names in old.directories.items()
+                self.text(path): self._names(path, names) for path, names in original.directories.items()
             },
-            links={self.text(path): self._value(target, "") for path, target in old.links.items()},
-            nvml=tuple(self._call(answer) for answer in old.nvml),
-            env={name: self._value(value, name) for name, value in old.env.items()},
+            links={self.text(path): self._value(target, "") for path, target in original.links.items()},
+            nvml=tuple(self._call(answer) for answer in original.nvml),
+            env={name: self._value(value, name) for name, value in original.env.items()},
             given={
-                kind: tuple(self._given(given, kind) for given in rows) for kind, rows in old.given.items()
+                kind: tuple(self._given(given, kind) for given in rows)
+                for kind, rows in original.given.items()
             },
             checksum="",
         )
@@ -114,14 +116,14 @@ class Redactor:
             for kind, title in KINDS.items()
             if book.places[kind]
         )
-        return new, Manifest(rows=rows, kept=tuple(kind for kind in KINDS if kind in self._keep))
+        return redacted, Manifest(rows=rows, kept=tuple(kind for kind in KINDS if kind in self._keep))
 
     def _command(self, answer: CommandAnswer) -> CommandAnswer:
         words = [self.text(word, key) for word, key in _words(answer.argv)]
         return CommandAnswer(
             argv=tuple(words),
             exit_code=answer.exit_code,
-            stdout=self._content(answer.stdout, _COMMAND_TITLES.get(answer.argv, "")),
+            stdout=self._content(answer.stdout, _COMMAND_KEYS.get(answer.argv, "")),
             stderr=self._content(answer.stderr, ""),
             failure=self._value(answer.failure, ""),
         )
@@ -151,7 +153,7 @@ class Redactor:
         return Given(name=self.text(given.name), text=self.text(given.text, kind))
 
     def _value(self, value: T, key: str) -> T:
-        """A value of plain JSON, or an Unknown, with the strings in it redacted under the names they have."""
+        """Return plain JSON or an Unknown with its strings redacted under the names of their fields."""
         changed: Any = value
         match value:
             case str():
@@ -166,7 +168,7 @@ class Redactor:
         return changed  # type: ignore[no-any-return]
 
     def _bytes(self, value: list[int]) -> list[int] | None:
-        """16 numbers that are a UUID."""
+        """Return the 16 bytes of a UUID with its placeholder."""
         digits = bytes(value).hex()
         spelt = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         return list(bytes.fromhex(self.text(spelt).replace("-", "")))
@@ -177,7 +179,7 @@ def _are_bytes(value: list[Any]) -> bool:
 
 
 def _texts(recording: Recording) -> Iterator[tuple[str, str]]:
-    """What each text of a recording is, and the text, for learning."""
+    """Yield the key and the text of everything in a recording that names can be learnt from."""
     for path, content in recording.files.items():
         yield "", path
         yield path, _readable(content)
@@ -185,7 +187,7 @@ def _texts(recording: Recording) -> Iterator[tuple[str, str]]:
         yield from _strings(value, name)
     for answer in recording.commands:
         yield from ((key, word) for word, key in _words(answer.argv))
-        yield _COMMAND_TITLES.get(answer.argv, ""), _readable(answer.stdout)
+        yield _COMMAND_KEYS.get(answer.argv, ""), _readable(answer.stdout)
         yield "", _readable(answer.stderr)
     for kind, rows in recording.given.items():
         yield from ((kind, given.text) for given in rows)
@@ -222,14 +224,16 @@ def _readable(content: Content) -> str:
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Each word of a command line with the option before it: `--token abc`."""
-    before = ""
-    for at, word in enumerate(argv):
-        if at and at == len(argv) - 1 and argv[0] in _ASK_ABOUT_HOSTS and not word.startswith("-"):
+    """Yield each word of a command line and the name of the option before it."""
+    previous = ""
+    for position, word in enumerate(argv):
+        if position and position == len(argv) - 1 and argv[0] in _HOST_COMMANDS and not word.startswith("-"):
             yield word, "hostname"
             continue
         yield (
             word,
-            before.lstrip("-").replace("-", "_") if before.startswith("--") and "=" not in before else "",
+            previous.lstrip("-").replace("-", "_")
+            if previous.startswith("--") and "=" not in previous
+            else "",
         )
-        before = word
+        previous = word

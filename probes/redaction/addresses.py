@@ -1,10 +1,9 @@
-"""IP addresses, prefix-preserving: two addresses that share their first n bits share exactly n bits
-afterwards too.
+"""Replace IP addresses so that two addresses that share their first n bits still share exactly n bits.
 
-The method is that of Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address Anonymization, ICNP
-2002): bit i is flipped or not by a keyed hash of the bits before it. The bits that make an address private,
-shared or public are kept, and addresses that name no machine (loopback, unspecified, netmasks, multicast)
-stay as they are.
+The method is Crypto-PAn (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address Anonymization, ICNP 2002): a
+keyed hash of the bits before bit i decides whether bit i is flipped. The bits that make an address private,
+shared or public are kept. Addresses that identify no machine (loopback, unspecified, netmasks, multicast) are
+kept.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ _REVERSED = re.compile(rf"(?<![\w.])({_QUAD})(?=\.in-addr\.arpa\b)", re.IGNORECA
 _RANGE = re.compile(rf"(?<![\w.])({_QUAD})-({_QUAD})(?![\w.])")
 _DASHED = re.compile(rf"(?<![0-9A-Za-z-])ip-({_V4}(?:-{_V4}){{3}})(?![0-9A-Za-z])", re.IGNORECASE)
 _VERSION_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:version|versions|ver|rev|revision|release|firmware|fw|cudnn|ofed|driver|bios)[\"')\]]{0,2}[ \t]*"
+    r"(?<![A-Za-z])(?:version|versions|ver|rev|revision|release|firmware|fw|cudnn|ofed|driver|"
+    r"bios)[\"')\]]{0,2}[ \t]*"
     r"[:=|]?[ \t]*[\"'(]?v?$",
     re.IGNORECASE,
 )
@@ -44,17 +44,15 @@ _CLASSES_V4 = tuple(
     )
 )
 _PUBLIC_OCTETS = [octet for octet in range(1, 224) if octet not in (10, 127)]
+# Octets with private parts cannot be targets; 240 to 243 (reserved, RFC 1112) take their places.
 _PUBLIC_TARGETS = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
-    240,
-    241,
-    242,
-    243,
+    *range(240, 244)
 ]
 _LOW_64 = (1 << 64) - 1
 
 
 def address_spans(text: str, book: Book) -> Iterator[Span]:
-    """IPv4 and IPv6 addresses, whatever stands around them; numbers of versions with four parts are left."""
+    """Yield the IPv4 and IPv6 addresses in a text; version numbers with four parts are left out."""
     for match in _IPV4.finditer(text):
         before = text[max(match.start() - 24, 0) : match.start()]
         if not (_VERSION_BEFORE.search(before) or before.endswith("-")):
@@ -73,7 +71,7 @@ def address_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def map_v4(text: str, book: Book) -> str:
-    """The pseudonym of an IPv4 address; `text` itself where it names no machine."""
+    """Return the placeholder of an IPv4 address, or `text` if the address identifies no machine."""
     address = ipaddress.IPv4Address(text)
     if any(address in network for network in _KEPT_V4):
         return text
@@ -84,8 +82,9 @@ def map_v4(text: str, book: Book) -> str:
 
 
 def map_v6(text: str, book: Book) -> str:
-    """The pseudonym of an IPv6 address or GID in the same spelling; `text` itself where it is none or names
-    no machine.
+    """Return the placeholder of an IPv6 address or GID in the same spelling.
+
+    Returns `text` if it is not an address or identifies no machine.
     """
     try:
         address = ipaddress.IPv6Address(text)
@@ -107,11 +106,11 @@ def map_v6(text: str, book: Book) -> str:
     if mapped == value:
         return text
     book.values["ip"].add(str(address))
-    return _spelt_like(text, ipaddress.IPv6Address(mapped))
+    return _spell_like(text, ipaddress.IPv6Address(mapped))
 
 
 def map_interface_id(identifier: int, book: Book) -> int:
-    """The lower half of an address: made of a MAC address, a GUID, or small because a person chose it."""
+    """Return the placeholder of the lower 64 bits: a MAC address, a GUID or a small chosen number."""
     if identifier < 1 << 16:
         return identifier
     digits = f"{identifier:016x}"
@@ -123,7 +122,7 @@ def map_interface_id(identifier: int, book: Book) -> int:
 
 
 def _with_length(text: str, length: str | None, book: Book) -> str:
-    """An address with its prefix length; a network's own address stays one."""
+    """Return the placeholder of an address and its prefix length; networks stay networks."""
     mapped = map_v4(text, book)
     if length is None:
         return mapped
@@ -136,17 +135,15 @@ def _with_length(text: str, length: str | None, book: Book) -> str:
 
 def _flip(value: int, width: int, keep: int, book: Book) -> int:
     result = value >> (width - keep) if keep else 0
-    for done in range(keep, width):
-        bit = value >> (width - done - 1) & 1
-        flip = book.bits(f"ip{width}", f"{done}:{value >> (width - done)}") & 1
+    for position in range(keep, width):
+        bit = value >> (width - position - 1) & 1
+        flip = book.bits(f"ip{width}", f"{position}:{value >> (width - position)}") & 1
         result = result << 1 | bit ^ flip
     return result
 
 
 def _map_public(value: int, book: Book) -> int:
-    """The first octet is exchanged for another public one, so that no class is entered or left; the rest as
-    ever.
-    """
+    """Return a public address whose first octet is replaced by another public octet."""
     octet = value >> 24
     if octet >= 240:
         return value
@@ -154,12 +151,12 @@ def _map_public(value: int, book: Book) -> int:
     return targets[_PUBLIC_OCTETS.index(octet)] << 24 | _flip(value, 32, 8, book) & 0xFFFFFF
 
 
-def _spelt_like(text: str, address: ipaddress.IPv6Address) -> str:
+def _spell_like(text: str, address: ipaddress.IPv6Address) -> str:
     groups = text.split(":")
     if len(groups) == 8 and all(len(group) == 4 for group in groups):
-        spelt = address.exploded
+        spelling = address.exploded
     elif "." in text:
-        spelt = f"::ffff:{ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)}"
+        spelling = f"::ffff:{ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)}"
     else:
-        spelt = str(address)
-    return spelt.upper() if text != text.lower() else spelt
+        spelling = str(address)
+    return spelling.upper() if text != text.lower() else spelling

@@ -1,6 +1,4 @@
-"""Identities of hardware by their shape: UUIDs, GUIDs, MAC addresses, and serial numbers by what stands
-before them.
-"""
+"""Replace hardware ids: UUIDs, GUIDs, MAC addresses and serial numbers."""
 
 from __future__ import annotations
 
@@ -27,13 +25,16 @@ _GUID_QUADS = re.compile(
 )
 _HEX_64 = re.compile(rf"(?:{_EDGE}|(?<=\b0x))[0-9a-f]{{16}}{_END}", re.IGNORECASE)
 _HASH_ATTRIBUTE = re.compile(
-    r"\b(?:node_?|port_?|sys_?image_?|system_?image_?)?(?:guid|host_hash)[\"']?[ \t]*[=:][ \t]*[\"']?(?:0x)?([0-9a-f]{9,20})\b",
+    r"\b(?:node_?|port_?|sys_?image_?|system_?image_?)?(?:guid|"
+    r"host_hash)[\"']?[ \t]*[=:][ \t]*[\"']?(?:0x)?([0-9a-f]{9,20})\b",
     re.IGNORECASE,
 )
 _LONG_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?([0-9a-f]{32,})(?![0-9A-Za-z])", re.IGNORECASE)
 _SERIAL = re.compile(
-    r"(?:\[SN\][ \t]*)?(?<![A-Za-z0-9])(?:(?:board|chassis|product|system|disk|cable|device|module|gpu|ctrl|eeprom)?[_ -]?"
-    r"serial(?:[_ -]?(?:number|num|no|nr))?|service[_ ]tag|asset[_ -]?tag|S/N|SN)\b[\"'\]]*[ \t]*[:=|>][ \t]*[\"']?"
+    r"(?:\[SN\][ \t]*)?(?<![A-Za-z0-9])(?:(?:board|chassis|product|system|disk|cable|device|module|gpu|ctrl|"
+    r"eeprom)?[_ -]?"
+    r"serial(?:[_ -]?(?:number|num|no|nr))?|service[_ ]tag|asset[_ -]?tag|S/N|SN)\b[\"'\]]*[ \t]*[:=|"
+    r">][ \t]*[\"']?"
     r"([A-Z0-9][A-Z0-9._/+:-]{3,63})",
     re.IGNORECASE,
 )
@@ -41,14 +42,15 @@ _INFO_ATTRIBUTE = re.compile(
     r"name=\"[^\"\n]{0,40}(?:Serial|AssetTag)[^\"\n]{0,20}\"\s+value=\"([^\"\n]{4,80})\""
 )
 _NO_SERIAL = re.compile(
-    r"(?:not|none|n/a|unknown|to|default|system|chassis|0+|[x.]+|empty|no|asset|serial|number|undefined|unspecified|null|true|"
+    r"(?:not|none|n/a|unknown|to|default|system|chassis|0+|[x.]+|empty|no|asset|serial|number|undefined|"
+    r"unspecified|null|true|"
     r"false|0x0+|8250)\b",
     re.IGNORECASE,
 )
 
 
 def hardware_spans(text: str, book: Book) -> Iterator[Span]:
-    """UUIDs, GUIDs, MAC addresses and serial numbers."""
+    """Yield the UUIDs, GUIDs, MAC addresses and serial numbers in a text."""
     yield from _uuid_spans(text, book)
     yield from _mac_spans(text, book)
     yield from _guid_spans(text, book)
@@ -63,7 +65,7 @@ def hardware_spans(text: str, book: Book) -> Iterator[Span]:
 
 def _uuid_spans(text: str, book: Book) -> Iterator[Span]:
     for match in _UUID.finditer(text):
-        yield from _changed(match, "uuid", _spelt(match[0], uuid_placeholder(_hex(match[0]), book)))
+        yield from _changed(match, "uuid", _respell(match[0], uuid_placeholder(_hex(match[0]), book)))
     for match in _SHORT_UUID.finditer(text):
         yield Span(*match.span(1), "uuid", _same_shape("uuid", match[1], book))
 
@@ -74,24 +76,24 @@ def _mac_spans(text: str, book: Book) -> Iterator[Span]:
             continue  # a date and a time
         yield from _changed(match, *_pairs(match[0], match[1], book))
     for match in _CISCO.finditer(text):
-        yield Span(*match.span(), "mac", _spelt(match[0], mac_placeholder(_hex(match[0]), book)))
+        yield Span(*match.span(), "mac", _respell(match[0], mac_placeholder(_hex(match[0]), book)))
     for match in _NAMED_MAC.finditer(text):
         yield Span(*match.span(1), "mac", mac_placeholder(match[1].lower(), book))
 
 
 def _guid_spans(text: str, book: Book) -> Iterator[Span]:
     for match in _GUID_QUADS.finditer(text):
-        yield from _changed(match, "guid", _spelt(match[0], guid_placeholder(_hex(match[0]), book)))
+        yield from _changed(match, "guid", _respell(match[0], guid_placeholder(_hex(match[0]), book)))
     for match in _HASH_ATTRIBUTE.finditer(text):
         if int(match[1], 16):
             yield Span(*match.span(1), "guid", guid_placeholder(match[1].lower(), book))
     for match in _HEX_64.finditer(text):
         if _may_be_guid(match[0], text, match.start(), book):
-            yield Span(*match.span(), "guid", _spelt(match[0], guid_placeholder(match[0].lower(), book)))
+            yield Span(*match.span(), "guid", _respell(match[0], guid_placeholder(match[0].lower(), book)))
 
 
 def is_serial(value: str) -> bool:
-    """Whether a value that is called a serial number is one, and no word for its absence."""
+    """Return whether a value labelled as a serial number is one, rather than a word such as `none`."""
     return (
         len(value) >= 4
         and not _NO_SERIAL.match(value)
@@ -100,12 +102,12 @@ def is_serial(value: str) -> bool:
 
 
 def serial_placeholder(value: str, book: Book) -> str:
-    """Digits for digits, of the same length; a word for others."""
+    """Return digits of the same length for a decimal serial number, and a word for any other."""
     return _same_shape("serial", value, book)
 
 
 def guid_placeholder(digits: str, book: Book) -> str:
-    """16 hex digits for the hex digits of a GUID (lower case). Zero stays: it means that there is none."""
+    """Return 16 hex digits for the lower-case hex digits of a GUID; zero (no GUID) is kept."""
     if not int(digits, 16):
         return digits
     canonical = digits.zfill(16)
@@ -113,8 +115,9 @@ def guid_placeholder(digits: str, book: Book) -> str:
 
 
 def mac_placeholder(digits: str, book: Book) -> str:
-    """12 hex digits for those of a MAC address (lower case): of the locally administered space. Broadcast and
-    zero stay.
+    """Return 12 hex digits of a locally administered address for those of a MAC address (lower case).
+
+    Broadcast, multicast and zero addresses are kept.
     """
     if set(digits) in ({"0"}, {"f"}) or digits.startswith(("01005e", "3333")):
         return digits
@@ -122,7 +125,7 @@ def mac_placeholder(digits: str, book: Book) -> str:
 
 
 def uuid_placeholder(digits: str, book: Book) -> str:
-    """32 hex digits for those of a UUID (lower case); all zeros and all ones stay."""
+    """Return 32 hex digits for the lower-case digits of a UUID; all zeros and all ones are kept."""
     if len(set(digits)) == 1:
         return digits
     return book.placeholder("uuid", digits, lambda value: "0" * 20 + book.digits("uuid", value, 12))
@@ -134,23 +137,26 @@ def _changed(match: re.Match[str], kind: str, replacement: str) -> Iterator[Span
 
 
 def _pairs(text: str, separator: str, book: Book) -> tuple[str, str]:
-    """Pairs of hex digits: a MAC address (6), a GUID (8), the link address of IP over InfiniBand (20), a
-    fingerprint.
+    """Return kind and placeholder of pairs of hex digits.
+
+    6 pairs are a MAC address, 8 a GUID, 20 the link address of IP over InfiniBand; other lengths are
+    fingerprints.
     """
     digits = _hex(text)
     if len(digits) == 12:
-        return "mac", _spelt(text, mac_placeholder(digits, book))
+        return "mac", _respell(text, mac_placeholder(digits, book))
     if len(digits) == 16:
-        return "guid", _spelt(text, guid_placeholder(digits, book))
+        return "guid", _respell(text, guid_placeholder(digits, book))
     if len(digits) == 40 and separator == ":":
         # Flags and queue pair, subnet prefix, GUID (RFC 4391, section 9.1.1).
-        return "guid", _spelt(text, digits[:24] + guid_placeholder(digits[24:], book))
-    return "secret", _spelt(text, book.digits("secret", digits, len(digits)))
+        return "guid", _respell(text, digits[:24] + guid_placeholder(digits[24:], book))
+    return "secret", _respell(text, book.digits("secret", digits, len(digits)))
 
 
 def _may_be_guid(digits: str, text: str, start: int, book: Book) -> bool:
-    """64 bits that begin like a maker's number. Memory addresses begin with zeros or ones, and counters are
-    decimal.
+    """Return whether 64 bits may be a GUID, which begins with a maker's number.
+
+    Memory addresses begin with zeros or ones, and counters are decimal.
     """
     lower = digits.lower()
     if lower in book.values["guid"]:
@@ -166,9 +172,9 @@ def _may_be_guid(digits: str, text: str, start: int, book: Book) -> bool:
 def _long_hex(digits: str, book: Book) -> tuple[str, str]:
     lower = digits.lower()
     if len(lower) == 32 and (lower in book.values["uuid"]):
-        return "uuid", _spelt(digits, uuid_placeholder(lower, book))
+        return "uuid", _respell(digits, uuid_placeholder(lower, book))
     book.values["secret"].add(lower)
-    return "secret", _spelt(digits, book.digits("secret", lower, len(lower)))
+    return "secret", _respell(digits, book.digits("secret", lower, len(lower)))
 
 
 def _same_shape(kind: str, value: str, book: Book) -> str:
@@ -176,7 +182,7 @@ def _same_shape(kind: str, value: str, book: Book) -> str:
         if value.isdecimal():
             return book.digits(kind, text, len(value), "0123456789")
         if kind == "uuid":
-            return _spelt(value, book.digits(kind, text, len(_hex(value))))
+            return _respell(value, book.digits(kind, text, len(_hex(value))))
         return "SN" + book.digits(kind, text, 10).upper()
 
     return book.placeholder(kind, value.lower(), make)
@@ -186,7 +192,7 @@ def _hex(text: str) -> str:
     return re.sub(r"[^0-9a-f]", "", text.lower())
 
 
-def _spelt(like: str, digits: str) -> str:
-    """`digits` with the separators and the case of `like`."""
+def _respell(like: str, digits: str) -> str:
+    """Return `digits` with the separators and the case of `like`."""
     source = iter(digits.upper() if like != like.lower() else digits)
     return "".join(next(source) if character.isalnum() else character for character in like)

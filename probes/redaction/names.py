@@ -1,6 +1,4 @@
-"""Names of hosts, domains, users and jobs: learnt where a text says that something is one, then replaced
-wherever it stands.
-"""
+"""Learn names of hosts, domains, users and jobs from texts that label them, and replace them everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +16,8 @@ _HOST_CONTEXTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         # syslog (RFC 3164), the journal's ISO form, and the kernel's own words
-        rf"^{_MONTH}[ \t]+\d{{1,2}}[ \t]+(?:\d{{4}}[ \t]+)?\d\d:\d\d:\d\d(?:\.\d+)?[ \t]+({_HOST})[ \t]+[\w./()\[\]-]+:",
+        rf"^{_MONTH}[ \t]+\d{{1,2}}[ \t]+(?:\d{{4}}[ \t]+)?\d\d:\d\d:\d\d(?:\.\d+)?"
+        rf"[ \t]+({_HOST})[ \t]+[\w./()\[\]-]+:",
         rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.:+Z-]{{0,16}}[ \t]+({_HOST})[ \t]+[\w./()\[\]-]+:",
         r"\bLinux[ \t]+(" + _HOST + r")[ \t]+\d+\.\d+",
         rf"Hostname set to <({_HOST})>",
@@ -41,7 +40,8 @@ _HOST_CONTEXTS = tuple(
         rf"^[\[(]?{_USER}@({_HOST})[: \t][^\n]{{0,200}}?[$#]",
         rf"^({_HOST}):[~/][^\s]{{0,60}}[#$][ \t]",
         # settings and attributes
-        r"(?i)(?<![A-Za-z0-9])(?:hostname|host_name|nodename|node_name|fqdn|master_addr|slurmd_nodename|static hostname|"
+        r"(?i)(?<![A-Za-z0-9])(?:hostname|host_name|nodename|node_name|fqdn|master_addr|slurmd_nodename|"
+        r"static hostname|"
         r"chassis hostname)"
         rf"[\"'\]]{{0,2}}[ \t]*(?:[:=]|[ \t]is[ \t])[ \t]*[\"']?({_HOST})",
         rf"^[0-9A-Fa-f.:]{{3,45}}[ \t]+(?:STREAM|DGRAM|RAW)[ \t]+({_HOST})",
@@ -79,75 +79,61 @@ _HOSTLIST_CONTEXT = re.compile(
     r"(?:srun|slurmstepd|slurmd|slurmctld): error: $|\bNode failure on $"
 )
 _LIST_OF_NAMES = re.compile(
-    r"(?i)\b(?:\w*nodelist|nodelist|hostlist|nodename)[\"'\]]{0,2}[ \t]*[:=][ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9_.,\[\]-]{1,4000})"
+    r"(?i)\b(?:\w*nodelist|nodelist|hostlist|"
+    r"nodename)[\"'\]]{0,2}[ \t]*[:=][ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9_.,\[\]-]{1,4000})"
 )
 _FQDN = re.compile(
-    r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,6}(?:com|net|org|edu|gov|local|internal|lan|corp|intranet|"
+    r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,6}(?:com|net|org|edu|gov|local|internal|lan|"
+    r"corp|intranet|"
     r"(?:ac|co|gov|edu)\.[a-z]{2})(?![\w-]|\.\w)|"
-    r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){2,6}(?:de|fr|uk|nl|se|fi|dk|es|pt|pl|cz|ch|jp|cn|kr|tw|hk|sg|au|nz|br|"
+    r"(?<![\w@.-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){2,6}(?:de|fr|uk|nl|se|fi|dk|es|pt|pl|cz|ch|jp|"
+    r"cn|kr|tw|hk|sg|au|nz|br|"
     r"eu|gr|hu)(?![\w-]|\.\w)",
     re.IGNORECASE,
 )
-"""Top-level domains that are no endings of files; those of countries behind two names or more."""
+"""Top-level domains that are not also file extensions; country domains only after two or more labels."""
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])")
 _UNITS = {"service", "slice", "socket", "timer", "mount", "scope", "target", "path", "device", "swap"}
 _SEARCH = re.compile(r"^(?:search|domain)[ \t]+(\S[^\n#;]{0,1000})", re.MULTILINE)
 
 _PUBLIC_DOMAINS = re.compile(
-    r"(?:(?:www|docs|developer|download|wiki|bugs|bugzilla|help|lists|registry)\.)?(?:nvidia|mellanox|amd|intel|redhat|ubuntu|"
-    r"kernel|debian|github|pytorch|python|pypi|w3|open-mpi|openmpi|schedmd|freedesktop|isc|gnu|centos|rockylinux|canonical|"
-    r"supermicro|dell|microsoft|google|amazon|launchpad|vmware|qemu|linux-foundation|openfabrics|apache|example)\.(?:com|org|net)"
+    r"(?:(?:www|docs|developer|download|wiki|bugs|bugzilla|help|lists|registry)\.)?(?:nvidia|mellanox|amd|"
+    r"intel|redhat|ubuntu|"
+    r"kernel|debian|github|pytorch|python|pypi|w3|open-mpi|openmpi|schedmd|freedesktop|isc|gnu|centos|"
+    r"rockylinux|canonical|"
+    r"supermicro|dell|microsoft|google|amazon|launchpad|vmware|qemu|linux-foundation|openfabrics|apache|"
+    r"example)\.(?:com|org|net)"
 )
-"""Of the makers of hard- and software: names of products and properties (`nvidia.com/gpu`), nobody's
-machine.
+"""Domains of hardware and software makers; they name products and properties, such as `nvidia.com/gpu`."""
+_COMMON_ACCOUNTS = """
+root user users ubuntu debian centos fedora rocky admin administrator nobody daemon bin sys ec2-user
+azureuser opc cloud-user slurm munge nvidia guest shared common public default none null unknown all
+test work home data linuxbrew postgres www-data systemd messagebus sshd lost+found true false no yes
+not name id process space mode wheel sudo docker adm video render kvm notice info warn warning err
+error debug crit alert emerg session exception on in for with the at of to and or is was has can
+from this that which group other self current
 """
-_NOBODY_IN_PARTICULAR = """root user users ubuntu debian centos fedora rocky admin administrator nobody daemon bin sys ec2-user
-azureuser opc cloud-user slurm munge nvidia guest shared common public default none null unknown all test work home data linuxbrew
-postgres www-data systemd messagebus sshd lost+found true false no yes not name id process space mode wheel sudo docker adm video
-render kvm notice info warn warning err error debug crit alert emerg session exception on in for with the at of to and or is was
-has can from this that which group other self current"""
-_EVERYBODY = frozenset(_NOBODY_IN_PARTICULAR.split())
+_COMMON_USERS = frozenset(_COMMON_ACCOUNTS.split())
 """Accounts that come with a system, and words that follow the word user."""
-_LOCAL = {
-    "localhost",
-    "localhost.localdomain",
-    "localdomain",
-    "ip6-localhost",
-    "ip6-loopback",
-    "none",
-    "cluster.local",
-    "linux",
-}
-_LOCAL |= {
-    "kernel",
-    "unknown",
-    "null",
-    "version",
-    "info",
-    "warn",
-    "warning",
-    "error",
-    "debug",
-    "notice",
-    "fatal",
-    "trace",
-    "host",
-    "localhost4",
-    "localhost6",
-    "ip6-allnodes",
-    "ip6-allrouters",
-    "ip6-localnet",
-    "fe00",
-}
+_LOCAL = frozenset({
+    "localhost", "localhost.localdomain", "localdomain", "localhost4", "localhost6", "ip6-localhost",
+    "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "ip6-localnet", "fe00", "cluster.local", "none",
+    "linux", "kernel", "unknown", "null", "version", "info", "warn", "warning", "error", "debug",
+    "notice", "fatal", "trace", "host",
+})  # fmt: skip
 _COMMON = re.compile(
-    r"(?:gpu|nic|cpu|eth|ib|mlx\d?_?|nvme|sd[a-z]|bond|rail|host|node|rank|numa|dgx|hgx|gb|[abhlv]|t|rtx|pod|rack|socket|slot|port)"
-    r"[-_]?\d{0,3}s?|nvidia|mellanox|intel|linux|server|system|device|master|worker|main|train|trainer|training|python|torch|login|"
-    r"kernel|local|test|cluster|compute|machine|default|memory|network|driver|switch|docker|container|batch|bash|interactive|storage|gateway|scratch|backup|"
-    r"manager|controller|time|proxy|mail|head|service|monitoring|metadata|registry|loghost|router|firewall|bridge|console|power|"
+    r"(?:gpu|nic|cpu|eth|ib|mlx\d?_?|nvme|sd[a-z]|bond|rail|host|node|rank|numa|dgx|hgx|gb|[abhlv]|t|rtx|"
+    r"pod|rack|socket|slot|port)"
+    r"[-_]?\d{0,3}s?|nvidia|mellanox|intel|linux|server|system|device|master|worker|main|train|trainer|"
+    r"training|python|torch|login|"
+    r"kernel|local|test|cluster|compute|machine|default|memory|network|driver|switch|docker|container|batch|"
+    r"bash|interactive|storage|gateway|scratch|backup|"
+    r"manager|controller|time|proxy|mail|head|service|monitoring|metadata|registry|loghost|router|firewall|"
+    r"bridge|console|power|"
     r"(?:en|wl|ib|eth|bond|br|veth|docker|virbr)[a-z]?\d\w*|\d+",
     re.IGNORECASE,
 )
-"""Names that are also words of reports. They are replaced only where a text says that they are names."""
+"""Names that are also words of reports: replaced only where a text labels them as names."""
 
 
 def is_common(name: str) -> bool:
@@ -157,23 +143,22 @@ def is_common(name: str) -> bool:
 class Names:
     """The names that were learnt so far."""
 
-    def __init__(self, book: Book, *, believing: bool = False) -> None:
+    def __init__(self, book: Book, *, trusts_labels: bool = False) -> None:
         self._book = book
-        self._believing = believing
-        """Whether what is called a host is one for certain."""
+        self._trusts_labels = trusts_labels
+        """True if every word labelled as a host is certainly one."""
         self._known: dict[str, str] = {}
-        """Kind by name, in lower case."""
+        """Kind of each name; names are in lower case."""
         self._pattern: re.Pattern[str] | None = None
         self._stems: set[tuple[str, int]] = set()
 
     @property
     def count(self) -> int:
-        """How many names, and lists of them, are known."""
+        """The number of known names and of known numbered families of hosts."""
         return len(self._known) + len(self._stems)
 
     def learn(self, kind: str, name: str, *, certain: bool = False) -> None:
-        """From now on `name` is replaced wherever it stands, unless it is a common word. A host brings its
-        domain along.
+        """Replace `name` from now on unless it is a common word; a host also adds its domain.
 
         With `certain`, common words with a number (`gpu07`, `n1`) are replaced too.
         """
@@ -187,35 +172,35 @@ class Names:
                 value = first
             if stem := re.fullmatch(r"(.*?[^\d])(\d+)", value):
                 self._stems.add((stem[1], len(stem[2])))
-        if not value or value in _LOCAL or (kind == "user" and value in _EVERYBODY):
+        if not value or value in _LOCAL or (kind == "user" and value in _COMMON_USERS):
             return
         if kind == "domain" and _PUBLIC_DOMAINS.fullmatch(value):
             return
         if kind == "job" and not re.search(r"[\d_-]", value):
             return
-        is_told = certain or (self._believing and kind == "hostname")
+        is_certain = certain or (self._trusts_labels and kind == "hostname")
         is_numbered = value[:1].isalpha() and any(character.isdigit() for character in value)
-        if ((is_told and is_numbered) or not is_common(value)) and value not in self._known:
+        if ((is_certain and is_numbered) or not is_common(value)) and value not in self._known:
             self._known[value] = kind
             self._pattern = None
 
     def learn_value(self, kind: str, value: str) -> None:
-        """A secret or serial number that is too particular to be anything else."""
+        """Learn a secret or serial number if it is specific enough not to match ordinary text."""
         digits = sum(character.isdigit() for character in value)
-        particular = (
+        is_specific = (
             len(value) >= 8 if digits == len(value) else (len(value) >= 6 and digits) or len(value) >= 10
         )
-        if particular and "\n" not in value and value.lower() not in self._known and not is_common(value):
+        if is_specific and "\n" not in value and value.lower() not in self._known and not is_common(value):
             self._known[value.lower()] = kind
             self._pattern = None
 
     def learn_hosts(self, text: str) -> None:
-        """What is surely a host, or a list of them: `gpu[07-09]`."""
+        """Learn a host, or each host of a list such as `gpu[07-09]`, as certain."""
         for name in _expand(text):
             self.learn("hostname", name, certain=True)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Names in contexts that call them names (they are learnt on the way), then known ones anywhere."""
+        """Yield labelled names, which are learnt on the way, then known names anywhere."""
         yield from self._contexts(text)
         if not self._known:
             return
@@ -228,7 +213,7 @@ class Names:
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
-        """What stands for `name`; of a full host name both parts."""
+        """Return the placeholder of `name`; both parts of a full host name are replaced."""
         from probes.redaction.hardware_ids import serial_placeholder  # noqa: PLC0415 - a circle otherwise
 
         lower = name.lower()
@@ -249,20 +234,20 @@ class Names:
                 return serial_placeholder(name, self._book)
             case "secret":
                 return self._book.word("secret", lower, "redacted")
-        if kind == "user" and lower in _EVERYBODY:
+        if kind == "user" and lower in _COMMON_USERS:
             return name
         return self._book.word(kind, lower, kind)
 
     def host_table(self, text: str) -> Iterator[Span]:
-        """/etc/hosts: the names behind each address."""
+        """Yield the names after each address in /etc/hosts."""
         for line in re.finditer(r"^[ \t]*([0-9A-Fa-f.:]+)[ \t]+([^\n#]+)", text, re.MULTILINE):
             for word in re.finditer(r"\S+", line[2]):
                 self.learn("hostname", word[0])
-                at = line.start(2) + word.start()
-                yield Span(at, at + len(word[0]), "hostname", self.replacement("hostname", word[0]))
+                start = line.start(2) + word.start()
+                yield Span(start, start + len(word[0]), "hostname", self.replacement("hostname", word[0]))
 
     def guid_table(self, text: str) -> Iterator[Span]:
-        """A list of hosts and GUIDs."""
+        """Yield the hosts in a list of hosts and GUIDs."""
         for line in re.finditer(
             rf"^[ \t]*({_HOST})(?=[ \t,:]+(?:0x)?[0-9A-Fa-f]{{16}}\b)", text, re.MULTILINE
         ):
@@ -270,7 +255,7 @@ class Names:
             yield Span(*line.span(1), "hostname", self.replacement("hostname", line[1]))
 
     def hostlist(self, text: str) -> str:
-        """`node[01-03],login1` as a list of placeholders, one by one."""
+        """Return `node[01-03],login1` as a comma-separated list of placeholders."""
         return ",".join(self._host(name) for name in _expand(text))
 
     def _host(self, name: str) -> str:
@@ -306,12 +291,12 @@ class Names:
                 yield Span(*match.span(), "hostname", self.hostlist(match[0]))
 
     def _search_list(self, text: str) -> Iterator[Span]:
-        """The domains of /etc/resolv.conf."""
+        """Yield the search domains of /etc/resolv.conf."""
         for match in _SEARCH.finditer(text) if "nameserver" in text else ():
             for word in re.finditer(r"\S+", match[1]):
                 self.learn("domain", word[0])
-                at = match.start(1) + word.start()
-                yield Span(at, at + len(word[0]), "domain", self.replacement("domain", word[0]))
+                start = match.start(1) + word.start()
+                yield Span(start, start + len(word[0]), "domain", self.replacement("domain", word[0]))
 
     def _full_names(self, text: str) -> Iterator[Span]:
         for match in _FQDN.finditer(text) if "." in text else ():
@@ -320,14 +305,13 @@ class Names:
                 continue
             kind = "hostname" if lower.count(".") > 1 else "domain"
             if kind == "domain" or self._known.get(lower.partition(".")[2]) == "domain":
-                self.learn(
-                    kind, lower
-                )  # a host elsewhere may have a first name that is a common word: time, ntp, www
+                # Hosts of other domains are not learnt: a first name may be a common word (time, ntp).
+                self.learn(kind, lower)
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
 
 def _is_no_host(value: str) -> bool:
-    """Addresses, numbers, and words for the machine itself."""
+    """Return whether a word is an address, a number or a name for the machine itself."""
     return value in _LOCAL or re.fullmatch(r"[\d.:-]*|0x[0-9a-f]+|\(.*", value) is not None
 
 
@@ -335,19 +319,19 @@ _MOST_HOSTS = 65536
 
 
 def _expand(text: str) -> list[str]:
-    """The names of a Slurm host list; a list that is too long keeps its first names."""
+    """Return the names in a Slurm host list; a list that is too long keeps its first names."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        found = re.fullmatch(r"([^\[]*)\[([\d,-]+)\]([^\[]*)", part)
-        if found is None:
+        bracketed = re.fullmatch(r"([^\[]*)\[([\d,-]+)\]([^\[]*)", part)
+        if bracketed is None:
             names.append(part)
             continue
-        for piece in found[2].split(","):
+        for piece in bracketed[2].split(","):
             first, _, last = piece.partition("-")
             if not first.isdecimal() or len(first) > 9 or (last and (not last.isdecimal() or len(last) > 9)):
                 continue
             for number in range(int(first), int(last or first) + 1):
-                names.append(f"{found[1]}{number:0{len(first)}d}{found[3]}")
+                names.append(f"{bracketed[1]}{number:0{len(first)}d}{bracketed[3]}")
                 if len(names) >= _MOST_HOSTS:
                     return names
     return names

@@ -1,6 +1,4 @@
-"""What stands for a value that was taken out: the same for the same value, of a form that parsers still
-read.
-"""
+"""Assign placeholders: one per value, in a form that parsers still accept."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ KINDS: dict[str, str] = {
     "ip": "IP addresses (subnets stay subnets)",
     "cloud": "ids of cloud instances and accounts",
 }
-"""Kinds of what is replaced, in words, in the order in which they are told."""
+"""Title of each kind of replaced value, in the order of the manifest."""
 
 
 class Book:
     """Placeholders by kind and value, and how often each kind was replaced.
 
-    A placeholder is a keyed hash of the value (HMAC-SHA256), so it cannot be turned back by trying likely
-    values without the salt. Two values of a kind never share one.
+    A placeholder is a keyed hash (HMAC-SHA256) of the value: without the salt, trying likely values reveals
+    nothing. Two values of a kind never share a placeholder.
     """
 
     def __init__(self, salt: bytes) -> None:
@@ -38,12 +36,12 @@ class Book:
         self._given: dict[tuple[str, str], str] = {}
         self._used: set[tuple[str, str]] = set()
         self.values: dict[str, set[str]] = {kind: set() for kind in KINDS}
-        """Values seen, by kind, in their canonical spelling."""
+        """Values that occurred, by kind, in their canonical spelling."""
         self.places: Counter[str] = Counter()
         self.replacements: dict[str, set[str]] = {kind: set() for kind in KINDS}
 
     def count(self, kind: str, replacement: str) -> None:
-        """One place where a value was replaced."""
+        """Count one replaced occurrence."""
         if kind in self.replacements:
             self.places[kind] += 1
             self.replacements[kind].add(replacement.lower())
@@ -54,38 +52,40 @@ class Book:
             replacements.clear()
 
     def digits(self, kind: str, value: str, count: int, alphabet: str = "0123456789abcdef") -> str:
-        """`count` characters that depend on the salt, the kind and the value."""
+        """Return `count` characters that depend on the salt, the kind and the value."""
         number = int.from_bytes(
             b"".join(self._hash(kind, value, part) for part in range(count // 32 + 1)), "big"
         )
         characters = []
         for _ in range(count):
-            number, rest = divmod(number, len(alphabet))
-            characters.append(alphabet[rest])
+            number, remainder = divmod(number, len(alphabet))
+            characters.append(alphabet[remainder])
         return "".join(characters)
 
     def bits(self, kind: str, value: str) -> int:
-        """256 bits that depend on the salt, the kind and the value."""
+        """Return 256 bits that depend on the salt, the kind and the value."""
         return int.from_bytes(self._hash(kind, value, 0), "big")
 
     def placeholder(self, kind: str, value: str, make: Callable[[str], str]) -> str:
-        """The placeholder of the canonical `value`: `make(value)`, or of the value with a suffix where that
-        is taken.
+        """Return the placeholder of the canonical `value`.
+
+        It is `make(value)`, or `make` of the value with a suffix if that placeholder belongs to another
+        value.
         """
         self.values[kind].add(value)
         known = self._given.get((kind, value))
         if known is not None:
             return known
-        attempt, made = 0, make(value)
-        while (kind, made) in self._used and attempt < 100:  # a short number has few placeholders
+        attempt, candidate = 0, make(value)
+        while (kind, candidate) in self._used and attempt < 100:  # a short number has few placeholders
             attempt += 1
-            made = make(f"{value}\0{attempt}")
-        self._given[kind, value] = made
-        self._used.add((kind, made))
-        return made
+            candidate = make(f"{value}\0{attempt}")
+        self._given[kind, value] = candidate
+        self._used.add((kind, candidate))
+        return candidate
 
     def word(self, kind: str, value: str, prefix: str) -> str:
-        """`host-3fa9c1`."""
+        """Return a placeholder such as `host-3fa9c1d2`."""
         return self.placeholder(kind, value, lambda text: f"{prefix}-{self.digits(kind, text, 8)}")
 
     def _hash(self, kind: str, value: str, part: int) -> bytes:

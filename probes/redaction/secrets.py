@@ -1,6 +1,4 @@
-"""Passwords, tokens and keys, by the shape that their makers gave them and by the names that they are given
-to.
-"""
+"""Replace passwords, tokens and keys, detected by their shape or by the name of the setting."""
 
 from __future__ import annotations
 
@@ -12,16 +10,20 @@ from probes.redaction.spans import Span
 
 _B = r"(?<![A-Za-z0-9])"
 _TOKENS = re.compile(
-    rf"{_B}(?:hf_[A-Za-z0-9]{{16,}}|gh[pousr]_[A-Za-z0-9]{{16,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|(?:AKIA|ASIA|AROA|AIDA)"
-    r"[A-Z0-9]{12,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|npm_[A-Za-z0-9]{20,}|"
-    r"pypi-[\w-]{20,}|dckr_pat_[\w-]{16,}|dop_v1_\w{20,}|r8_\w{20,}|ya29\.[\w-]{16,}|SG\.[\w-]{12,}\.[\w-]{12,}|"
+    rf"{_B}(?:hf_[A-Za-z0-9]{{16,}}|gh[pousr]_[A-Za-z0-9]{{16,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|"
+    rf"(?:AKIA|ASIA|AROA|AIDA)"
+    r"[A-Z0-9]{12,}|sk-[A-Za-z0-9_-]{16,}|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|"
+    r"npm_[A-Za-z0-9]{20,}|"
+    r"pypi-[\w-]{20,}|dckr_pat_[\w-]{16,}|dop_v1_\w{20,}|r8_\w{20,}|ya29\.[\w-]{16,}|"
+    r"SG\.[\w-]{12,}\.[\w-]{12,}|"
     r"eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}|wandb_v1_\w{16,})",
     re.IGNORECASE,
 )
-"""The prefixes that the issuers document for their tokens, so that scanners like this one find them."""
+"""Token prefixes that the issuers document, so that scanners can detect them."""
 _BEARER = re.compile(
     r"\b(?:Bearer|Basic)[ \t]+(?=[A-Za-z+/._~-]{0,4096}[0-9=])([A-Za-z0-9+/=._~-]{8,4096})|"
-    r"\bAuthorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}(?:Bearer|Basic|Token)[ \t]+([A-Za-z0-9+/=._~-]{1,4096})",
+    r"\bAuthorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}(?:Bearer|Basic|"
+    r"Token)[ \t]+([A-Za-z0-9+/=._~-]{1,4096})",
     re.IGNORECASE,
 )
 _URL_USER = re.compile(
@@ -34,114 +36,70 @@ _SSH_KEY = re.compile(r"(?<![A-Za-z0-9+/])(AAAA[0-9A-Za-z+/]{24,}={0,2})")
 _FINGERPRINT = re.compile(r"\bSHA256:([A-Za-z0-9+/]{43})")
 _PRODUCT_KEY = re.compile(r"(?<![A-Za-z0-9-])[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3,5}(?![A-Za-z0-9-])")
 _ASSIGNMENT = re.compile(
-    r"(?<![A-Za-z0-9_.-])(-{0,2}[A-Za-z_][A-Za-z0-9_.-]{1,80})(?:[\\\"'\]]{0,4}[ \t]{0,8}[:=]{1,2}>?[ \t]{0,8}|>)"
+    r"(?<![A-Za-z0-9_.-])(-{0,2}[A-Za-z_][A-Za-z0-9_.-]{1,80})"
+    r"(?:[\\\"'\]]{0,4}[ \t]{0,8}[:=]{1,2}>?[ \t]{0,8}|>)"
     r"(?=\\{0,3}\"([^\"\\\n]{1,1024})|'([^'\n]{1,1024})'|([^\s\"'`,;<>]{1,1024}))"
 )
 _OPTION = re.compile(r"(?<![A-Za-z0-9-])(--?[A-Za-z][A-Za-z0-9_-]{1,60})[ \t]+(?!-)([^\s\"']{4,4096})")
 _NAME_AND_VALUE = re.compile(
-    r"\bname[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([A-Za-z_][A-Za-z0-9_.-]{1,80})[\\\"']{0,4}[\s,-]{0,80}"
+    r"\bname[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([A-Za-z_][A-Za-z0-9_.-]{1,80})"
+    r"[\\\"']{0,4}[\s,-]{0,80}"
     r"[\\\"']{0,4}value[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([^\s\\\"',}]{1,1024})"
 )
 """A variable in the specification of a Kubernetes pod, also quoted inside another document."""
 _PREFIXES = (
-    r"hf_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|sk-(?:proj|ant|svcacct)-|xox[abeprs]-|nvapi-|AIza|npm_|dckr_pat_|dop_v1_|r8_|"
+    r"hf_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|sk-(?:proj|ant|svcacct)-|xox[abeprs]-|nvapi-|AIza|npm_|"
+    r"dckr_pat_|dop_v1_|r8_|"
     r"wandb_v1_|eyJ"
 )
 _CUT = re.compile(
-    rf"{_B}((?:{_PREFIXES})(?!(?:hub|home|token|transfer|datasets|cache|endpoint|xet)\b)[\w.-]{{1,15}})(?=\s*$|…|\.\.\.)",
+    rf"{_B}((?:{_PREFIXES})(?!(?:hub|home|token|transfer|datasets|cache|endpoint|"
+    rf"xet)\b)[\w.-]{{1,15}})(?=\s*$|…|\.\.\.)",
     re.MULTILINE,
 )
-"""The beginning of a token where a line was cut off."""
+"""The beginning of a token at the cut-off end of a line."""
 _QUERY = re.compile(
-    r"[?&](?:amp;)?(?:X-(?:Amz|Goog|Oss|Cos)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|GoogleAccessId|OSSAccessKeyId|"
-    r"Signature|Credential|Policy|Key-Pair-Id|sig|sign|(?:access_|id_|refresh_|auth_?)?token|(?:api_?|subscription-)?key|code|auth|"
+    r"[?&](?:amp;)?(?:X-(?:Amz|Goog|Oss|Cos)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|"
+    r"GoogleAccessId|OSSAccessKeyId|"
+    r"Signature|Credential|Policy|Key-Pair-Id|sig|sign|(?:access_|id_|refresh_|auth_?)?token|(?:api_?|"
+    r"subscription-)?key|code|auth|"
     r"passw(?:or)?d|secret|jwt)=([^&#\s\"'<>]{1,4096})",
     re.IGNORECASE,
 )
-"""What lets its bearer in, in addresses that were signed: of AWS, Google, Azure (`sig`), Alibaba,
-CloudFront.
-"""
+"""Parameters of signed addresses that grant access: AWS, Google, Azure (`sig`), Alibaba, CloudFront."""
 _COMMUNITY = re.compile(r"\b(?:snmp )?community(?: string)?[ \t]*[:=][ \t]*(\S{3,128})", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORDS = {
-    "token",
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "secrets",
-    "apikey",
-    "credential",
-    "credentials",
-    "authtoken",
-    "authkey",
-    "psk",
-    "cookie",
-}
-_KEY_OF = {
-    "api",
-    "access",
-    "private",
-    "secret",
-    "account",
-    "encryption",
-    "signing",
-    "license",
-    "licence",
-    "auth",
-    "ssh",
-}
-_KEY_OF |= {
-    "wandb",
-    "client",
-    "shared",
-    "master",
-    "product",
-    "activation",
-    "host",
-    "storage",
-    "session",
-    "munge",
-}
-_ELSEWHERE = {
-    "path",
-    "file",
-    "dir",
-    "directory",
-    "url",
-    "type",
-    "name",
-    "length",
-    "len",
-    "count",
-    "size",
-    "index",
+_SECRET_WORDS = frozenset({
+    "token", "password", "passwd", "passphrase", "passcode", "secret", "secrets", "apikey", "credential",
+    "credentials", "authtoken", "authkey", "psk", "cookie",
+})  # fmt: skip
+"""Words in the names of settings that hold a secret."""
+_KEY_OF = frozenset({
+    "api", "access", "private", "secret", "account", "encryption", "signing", "license", "licence",
+    "auth", "ssh", "wandb", "client", "shared", "master", "product", "activation", "host", "storage",
+    "session", "munge",
+})  # fmt: skip
+"""Words that, before a final `key`, make the setting a secret."""
+_DESCRIBING_WORDS = frozenset({
+    "path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index",
     "parallelism",
-}
-"""Last words of names that tell of a secret and do not hold it."""
+})  # fmt: skip
+"""Last words of names that describe a secret and do not hold the secret itself."""
 _LICENCE_WORDS = {"license", "licence", "licensekey", "licencekey"}
-_NOTHING = {
-    "",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "yes",
-    "no",
-    "unset",
-    "required",
-    "n/a",
-    "enabled",
-    "disabled",
-    "prompt",
-}
+_LICENCE_NUMBERS = frozenset({
+    "key", "id", "no", "number", "code", "license", "licence", "licensekey",
+})  # fmt: skip
+"""Last words of settings that hold the number of a licence."""
+_NO_VALUES = frozenset({
+    "", "none", "null", "nil", "true", "false", "yes", "no", "unset", "required", "n/a", "enabled",
+    "disabled", "prompt",
+})  # fmt: skip
+"""Values that hold no secret, whatever the setting is called."""
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 
 
 def secret_spans(text: str, book: Book) -> Iterator[Span]:
-    """Everything in `text` that looks like a secret or is called one."""
+    """Yield everything in `text` that looks like a secret or is labelled as a secret."""
     yield from _pem_spans(text, book)
     for pattern, groups in (
         (_TOKENS, (0,)),
@@ -176,27 +134,21 @@ def _named_values(pattern: re.Pattern[str], text: str, book: Book) -> Iterator[S
 
 
 def secret_placeholder(value: str, book: Book) -> str:
-    """`redacted-3fa9c1d2`."""
+    """Return a placeholder such as `redacted-3fa9c1d2`."""
     return book.word("secret", value, "redacted")
 
 
 def names_secret(name: str, value: str) -> bool:
-    """Whether a setting of this name and value is a secret: by the words of the name, with what cannot be one
-    left out.
-    """
+    """Return whether a setting of this name and value holds a secret, judged by the words of the name."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _ELSEWHERE or value.lower() in _NOTHING or value.startswith("redacted-"):
+    if (
+        not words
+        or words[-1] in _DESCRIBING_WORDS
+        or value.lower() in _NO_VALUES
+        or value.startswith("redacted-")
+    ):
         return False
-    if _LICENCE_WORDS & set(words) and words[-1] in {
-        "key",
-        "id",
-        "no",
-        "number",
-        "code",
-        "license",
-        "licence",
-        "licensekey",
-    }:
+    if _LICENCE_WORDS & set(words) and words[-1] in _LICENCE_NUMBERS:
         return len(value) >= 8 and any(character.isdigit() for character in value)
     if _SECRET_WORDS & set(words):
         return not (words[-1].startswith("token") and re.fullmatch(r"[\d.]{1,9}", value))
@@ -216,12 +168,13 @@ def names_secret(name: str, value: str) -> bool:
 
 
 def _pem_spans(text: str, book: Book) -> Iterator[Span]:
-    """Keys and certificates between their lines of dashes; to the end of the text where the last line is cut
-    off.
+    """Yield the bodies of PEM keys and certificates.
+
+    A body whose last line is cut off reaches to the end of the text.
     """
-    at = text.find(_PEM_BEGIN)
-    while at >= 0:
-        begin = text.find("-----", at + len(_PEM_BEGIN))
+    start = text.find(_PEM_BEGIN)
+    while start >= 0:
+        begin = text.find("-----", start + len(_PEM_BEGIN))
         begin = begin + 5 if begin >= 0 else len(text)
         end = text.find(_PEM_END, begin)
         end = end if end >= 0 else len(text)
@@ -230,4 +183,4 @@ def _pem_spans(text: str, book: Book) -> Iterator[Span]:
             yield Span(
                 begin, end, "secret", lines + secret_placeholder(text[begin:end].strip(), book) + lines
             )
-        at = text.find(_PEM_BEGIN, end)
+        start = text.find(_PEM_BEGIN, end)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """`text[start:end]` becomes `replacement`."""
+    """The part `text[start:end]` and its `replacement`."""
 
     start: int
     end: int
@@ -16,8 +16,10 @@ class Span(NamedTuple):
 
 
 def settle(spans: Iterable[Span]) -> list[Span]:
-    """Spans that do not overlap, in order. Of two that overlap, one that contains the other wins, and else
-    the earlier rule; the rest of the loser is cut out, so that no half of a value stays.
+    """Return spans that do not overlap, in order.
+
+    If two overlap, a span that contains the other wins, otherwise the earlier rule. The remainder of the
+    losing span is cut out, so that no part of a value remains.
     """
     chosen: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable: the earlier rule first
@@ -29,11 +31,11 @@ def settle(spans: Iterable[Span]) -> list[Span]:
 
 
 def rewrite(text: str, spans: Iterable[Span]) -> str:
-    """`text` with the settled `spans` replaced."""
+    """Return `text` with the settled `spans` replaced."""
     parts: list[str] = []
-    at = 0
+    position = 0
     for span in spans:
-        parts += (text[at : span.start], span.replacement)
-        at = span.end
-    parts.append(text[at:])
+        parts += (text[position : span.start], span.replacement)
+        position = span.end
+    parts.append(text[position:])
     return "".join(parts)

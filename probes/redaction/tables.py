@@ -1,6 +1,4 @@
-"""Files in which identities stand as numbers: the kernel's routing tables, and the configuration space of PCI
-devices.
-"""
+"""Replace numeric identities in the kernel's routing tables and in the configuration space of PCI devices."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _SERIAL_CAPABILITY = 0x0003
 
 
 def route_spans(text: str, book: Book) -> Iterator[Span]:
-    """/proc/net/route: addresses in hexadecimal, the first octet last."""
+    """Yield the addresses in /proc/net/route: hexadecimal, with the first octet last."""
     for match in _ROUTE.finditer(text):
         mask = _swapped(match[6])
         yield Span(*match.span(2), "ip", _swapped_text(_mapped(_swapped(match[2]), book) & mask))
@@ -29,7 +27,7 @@ def route_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def route_v6_spans(text: str, book: Book) -> Iterator[Span]:
-    """/proc/net/ipv6_route and if_inet6: addresses as 32 hex digits."""
+    """Yield the addresses in /proc/net/ipv6_route and if_inet6: 32 hex digits each."""
     for match in _HEX_128.finditer(text):
         address = ipaddress.IPv6Address(int(match[0], 16))
         mapped = map_v6(address.exploded, book)
@@ -37,16 +35,16 @@ def route_v6_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def without_serial(config: bytes, book: Book) -> bytes:
-    """The configuration space of a PCI device with another serial number in its extended capability."""
-    at, seen = _EXTENDED, set[int]()
-    while _EXTENDED <= at <= len(config) - 12 and at not in seen:
-        seen.add(at)
-        header = int.from_bytes(config[at : at + 4], "little")
+    """Return the configuration space of a PCI device with a placeholder for its serial number."""
+    offset, visited = _EXTENDED, set[int]()
+    while _EXTENDED <= offset <= len(config) - 12 and offset not in visited:
+        visited.add(offset)
+        header = int.from_bytes(config[offset : offset + 4], "little")
         if header & 0xFFFF == _SERIAL_CAPABILITY:
-            serial = int.from_bytes(config[at + 4 : at + 12], "little")
-            other = int(guid_placeholder(f"{serial:016x}", book), 16)
-            return config[: at + 4] + other.to_bytes(8, "little") + config[at + 12 :]
-        at = header >> 20
+            serial = int.from_bytes(config[offset + 4 : offset + 12], "little")
+            placeholder = int(guid_placeholder(f"{serial:016x}", book), 16)
+            return config[: offset + 4] + placeholder.to_bytes(8, "little") + config[offset + 12 :]
+        offset = header >> 20
     return config
 
 

@@ -1,4 +1,4 @@
-"""One text without identities and secrets, in whatever encoding they stand in it."""
+"""Redact one text, including parts that are encoded in base64 or as URL escapes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from probes.redaction.tables import route_spans, route_v6_spans
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,65536}={0,2}(?![A-Za-z0-9+/=])")
 _ESCAPED = re.compile(
-    r"(?:[\w.~+/:@?&=!$*(),;-]|%[0-9A-Fa-f]{2}){0,2048}%[0-9A-Fa-f]{2}(?:[\w.~+/:@?&=!$*(),;-]|%[0-9A-Fa-f]{2}){0,2048}"
+    r"(?:[\w.~+/:@?&=!$*(),;-]|%[0-9A-Fa-f]{2}){0,2048}%[0-9A-Fa-f]{2}(?:[\w.~+/:@?&=!$*(),;-]|"
+    r"%[0-9A-Fa-f]{2}){0,2048}"
 )
 _ADDRESS = re.compile(r"[\[(]?(?:[0-9A-Fa-f]{0,4}:){2}[0-9A-Fa-f:.]*[^A-Za-z]*|[^A-Za-z]*")
 _HOSTS = re.compile(  # with Slurm's lists of them
     r"(?<![\w.-])[A-Za-z][\w.-]{0,252}(?:\[[\d,-]{1,400}\][\w.-]{0,80})?"
 )
 _DEPTH = 3
-"""Encodings inside encodings that are followed."""
+"""Levels of nested encodings that are followed."""
 
 _FILE_WORDS = {
     "hostname": "hostname",
@@ -43,25 +44,27 @@ _FILE_WORDS = {
     "asset_tag": "asset_tag",
     "domainname": "fqdn",
 }
-"""What small files hold whose content does not say it."""
+"""Names of fields by the file that holds only their value."""
 
 
 class TextRedactor:
-    """Replaces what names a machine, its people or their secrets. Remembers what it learnt for the next
-    text.
-    """
+    """Replaces what identifies a machine, its users or their secrets, and remembers names for later texts."""
 
-    def __init__(self, salt: bytes, keep: frozenset[str] = frozenset(), *, believing: bool = False) -> None:
-        """`believing`: what is called a host once is replaced everywhere, even `node0`, which paths of
-        recordings need.
+    def __init__(
+        self, salt: bytes, keep: frozenset[str] = frozenset(), *, trusts_labels: bool = False
+    ) -> None:
+        """Key the placeholders with `salt`.
+
+        With `trusts_labels`, a word labelled as a host once is replaced everywhere, even `node0`; paths of
+        recordings need this.
         """
         self.book = Book(salt)
-        self._names = Names(self.book, believing=believing)
+        self._names = Names(self.book, trusts_labels=trusts_labels)
         self._keep = keep
 
     @property
     def names_known(self) -> int:
-        """How many names were learnt: a text may read otherwise once it grows."""
+        """The number of known names; it grows when later texts label new names."""
         return self._names.count
 
     def learn(self, text: str, key: str = "") -> None:
@@ -69,30 +72,28 @@ class TextRedactor:
         self._rewritten(text, key, counted=False)
 
     def learn_hosts(self, text: str) -> None:
-        """Read what is known to hold nothing but names of hosts: they are replaced even where they are common
-        words (`gpu07`).
-        """
+        """Learn every host in a text that contains only host names, even common words such as `gpu07`."""
         if not _ADDRESS.fullmatch(text):
             for match in _HOSTS.finditer(text):
                 self._names.learn_hosts(match[0])
 
     def text(self, text: str, key: str = "") -> str:
-        """`text` without what is to be taken out. `key` says what it is: a path, a variable's name, a call, a
-        kind of paste.
+        """Return `text` with placeholders.
+
+        `key` describes the text: a path, the name of a variable, an NVML call or a kind of paste.
         """
         return self._rewritten(text, key, counted=True)
 
     def host(self, text: str) -> str:
-        """What is known to hold nothing but names of hosts, as Slurm's `gpu[07-09]`, or addresses, and
-        ports.
-        """
+        """Redact a text that contains only host names (also Slurm's `gpu[07-09]`) or addresses, and ports."""
         if _ADDRESS.fullmatch(text):
             return self.text(text)
         return _HOSTS.sub(lambda match: self._names.hostlist(match[0]), text)
 
     def part(self, whole: str, part: str) -> str:
-        """A `part` that was cut out of `whole`, without what is to be taken out of the whole: so that a name
-        or a key is known where only half of it is left. What is no part of it is taken as a text of its own.
+        """Redact a `part` that was cut out of `whole`, so that a name or key cut in half is still replaced.
+
+        A part that does not occur in the whole is redacted as an independent text.
         """
         start = whole.find(part)
         if start < 0:
@@ -122,7 +123,7 @@ class TextRedactor:
         return self._rewritten_plain(text, key, 0, counted=counted)
 
     def _secret(self, value: str, *, counted: bool) -> str:
-        """The placeholder of a text that is a secret as a whole."""
+        """Return the placeholder of a text that is a secret as a whole."""
         self._names.learn_value("secret", value)
         replacement = secret_placeholder(value, self.book)
         if counted:
@@ -133,14 +134,14 @@ class TextRedactor:
         return rewrite(text, self._chosen(text, key, depth, counted=counted))
 
     def _chosen(self, text: str, key: str, depth: int, *, counted: bool) -> list[Span]:
-        """What is replaced."""
-        found = list(self._spans(text, key))
-        for span in found:
+        """Return the settled spans of a text, and learn its secrets and serial numbers."""
+        candidates = list(self._spans(text, key))
+        for span in candidates:
             if span.kind in ("secret", "serial"):
                 self._names.learn_value(span.kind, text[span.start : span.end])
         if depth < _DEPTH:
-            found += self._nested(text, depth, counted=counted)
-        chosen = settle(span for span in found if span.kind not in self._keep)
+            candidates += self._nested(text, depth, counted=counted)
+        chosen = settle(span for span in candidates if span.kind not in self._keep)
         if counted:
             for span in chosen:
                 self.book.count(span.kind, span.replacement)
@@ -163,7 +164,7 @@ class TextRedactor:
         yield from cloud_spans(text, self.book)
 
     def _nested(self, text: str, depth: int, *, counted: bool) -> Iterator[Span]:
-        """Parts that hold something to take out once they are decoded."""
+        """Yield encoded parts whose decoded text contains something to replace."""
         for match in _BASE64.finditer(text):
             inner = _from_base64(match[0])
             if inner is None:
@@ -179,7 +180,7 @@ class TextRedactor:
 
 
 def _title(key: str, text: str) -> str:
-    """The name by which the rules know the whole of a text; empty where the text speaks for itself."""
+    """Return the name by which the rules know the whole text; empty if the text contains its own labels."""
     if not key:
         return ""
     if key.startswith("/"):
@@ -190,7 +191,7 @@ def _title(key: str, text: str) -> str:
 
 
 def _from_base64(text: str) -> str | None:
-    """The text in it; None where it is no base64 of a readable text."""
+    """Return the text that base64 encodes; None if the input does not decode to a readable text."""
     body = text.rstrip("=").replace("-", "+").replace("_", "/")
     if len(body) % 4 == 1 or not (set(body) - set("0123456789abcdefABCDEF/")):
         return None

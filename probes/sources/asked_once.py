@@ -1,4 +1,4 @@
-"""A source that is asked each thing once, however many collectors want it."""
+"""A source that answers each question once, however many collectors ask."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ T = TypeVar("T")
 
 
 class _Question:
-    """One question and, once somebody has asked it, its answer. Whoever comes meanwhile waits for the
-    lock.
-    """
+    """A question and its answer; other threads that ask meanwhile wait for the lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -23,10 +21,10 @@ class _Question:
 
 
 class AskedOnce:
-    """Stands before `source` for one gathering: equal commands, NVML calls and files of several threads share
-    one answer.
+    """Shares one answer among all threads that ask `source` the same command, NVML call or file.
 
-    So what one gathering tells is of one moment, and two collectors that walk all processes do it once.
+    All facts of one gathering are therefore of one moment, and two collectors that walk all processes do it
+    once.
     """
 
     def __init__(self, source: Source) -> None:

@@ -16,24 +16,25 @@ MAX_GIVEN_BYTES = 64 * MIB
 """The largest file that a user gives us, unpacked: a recording of one machine has a few megabytes."""
 
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
-"""What an NVML call returns, in plain values: structures become dicts, arrays lists, bytes text."""
+"""Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
 
 
 STRANGER = "unrecognised"
-"""The kind of the given files that are of no known kind."""
+"""The kind of given files that rigtune does not recognise."""
 
 
 class Given(Record, kw_only=True):
     """A text that a person pasted or saved, of one kind."""
 
     name: str
-    """Of the file."""
+    """Name of the file."""
     text: str
 
 
 class CommandResult(Record, kw_only=True):
-    """How a command ended. `failure` is set when it could not be run to its end; then `exit_code` means
-    nothing.
+    """Result of a command.
+
+    If `failure` is set, the command did not run to its end and `exit_code` has no meaning.
     """
 
     exit_code: int = 0
@@ -46,7 +47,7 @@ class CommandResult(Record, kw_only=True):
         return self.failure is None and self.exit_code == 0
 
     def text(self) -> str | Unknown:
-        """Standard output as text when the command succeeded, else why not."""
+        """Return standard output as text if the command succeeded, otherwise the reason."""
         if self.failure is not None:
             return self.failure
         if self.exit_code != 0:
@@ -56,60 +57,63 @@ class CommandResult(Record, kw_only=True):
 
 
 class Source(Protocol):
-    """What rigtune may ask about a machine."""
+    """The questions that rigtune may ask about a machine."""
 
     @property
     def title(self) -> str:
-        """What this source is, for headers: `live`, `recording node17.json`, `catalogue machine dgx-h100`."""
+        """Return the title for headers: `live`, `recording node17.json`, `catalogue machine dgx-h100`."""
 
     @property
     def is_live(self) -> bool:
-        """True where questions cost time: then a second way to the same fact is asked only when the first
-        fails.
+        """Return True if questions cost time.
+
+        A second way to a fact is then used only after the first failed.
         """
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
-        """Run a read-only command without a shell, in the C locale, with a deadline after which it is
-        killed.
-        """
+        """Run a read-only command without a shell in the C locale, and kill the command at the deadline."""
 
     def read(self, path: str) -> bytes | Unknown:
-        """The content of an absolute path."""
+        """Return the content of an absolute path."""
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        """The sorted names in a directory."""
+        """Return the sorted names in a directory."""
 
     def link(self, path: str) -> str | Unknown:
-        """The canonical path that `path` leads to (all symbolic links resolved)."""
+        """Return the canonical path of `path`, with all symbolic links resolved."""
 
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
-        """The result of an NVML `Get` call by its C name; device arguments are given by index."""
+        """Return the result of an NVML `Get` call by its C name; devices are passed by index."""
 
     def expect(self, device: int, like: int) -> None:
-        """Say that GPU `device` is going to be asked what GPU `like` was: a live source may then ask
-        everything in one go.
+        """Announce that GPU `device` will be asked what GPU `like` was asked.
+
+        A live source may then send all these questions at once.
         """
 
     def env(self, name: str) -> str | Unknown | None:
-        """One environment variable; None where it is not set."""
+        """Return an environment variable; None if not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """What a person gave of one kind (`probes/catalogue/kinds.py`); nothing on a live machine."""
+        """Return the texts that a person gave of one kind (`probes/catalogue/kinds.py`).
+
+        None on a live machine.
+        """
 
     def close(self) -> None:
-        """End what the source has started; it is not asked any more."""
+        """End everything that the source started; the source answers no further questions."""
 
 
-_AROUND = " \t\r\n\0"
+_PADDING = " \t\r\n\0"
 
 
 def read_text(source: Source, path: str) -> str | Unknown:
-    """The text of a small file, as sysfs and procfs have them, without blanks and NULs around it."""
-    return map_known(source.read(path), lambda data: data.decode("utf-8", "replace").strip(_AROUND))
+    """Return the text of a small file of sysfs or procfs, without surrounding blanks and NULs."""
+    return map_known(source.read(path), lambda data: data.decode("utf-8", "replace").strip(_PADDING))
 
 
 def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:
-    """The number in a small file."""
+    """Return the number in a small file."""
     text = read_text(source, path)
     if isinstance(text, Unknown):
         return text

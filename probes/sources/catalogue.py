@@ -1,7 +1,7 @@
-"""A machine from the catalogue, as a source: what a machine of that type would answer.
+"""A catalogue machine as a source: the answers of a machine of that type.
 
-So the same collectors work on it. What depends on the single machine (temperatures, processes, limits,
-addresses) is not recorded, and stays unknown.
+The same collectors work on this source. Everything that depends on one individual machine (temperatures,
+processes, limits, addresses) is not recorded and stays unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REMOTE_GPU, _REMOTE_SWITCH = 0, 2
 
 
 def catalogue_source(machine: MachineModel, gpu: GpuModel) -> StoredSource:
-    """A source that answers as a `machine` would, with GPUs of the model `gpu`."""
+    """Return a source that answers like `machine` with GPUs of the model `gpu`."""
     layout = lay_out(machine)
     answers = Answers()
     _host(answers, machine)
@@ -71,10 +71,10 @@ def _processors(answers: Answers, machine: MachineModel) -> None:
         answers.text(f"{folder}/physical_package_id", socket)
         answers.text(f"{folder}/core_id", core_id)
         if machine.architecture == "x86_64":
-            own = f"physical id\t: {socket}\ncore id\t\t: {core_id}\nflags\t\t: lm {flags}\n"
+            block = f"physical id\t: {socket}\ncore id\t\t: {core_id}\nflags\t\t: lm {flags}\n"
         else:
-            own = f"Features\t: {flags}\nCPU architecture: 8\n"
-        blocks.append(f"processor\t: {cpu}\nmodel name\t: {machine.cpu_model}\n{own}")
+            block = f"Features\t: {flags}\nCPU architecture: 8\n"
+        blocks.append(f"processor\t: {cpu}\nmodel name\t: {machine.cpu_model}\n{block}")
     answers.text("/proc/cpuinfo", "\n".join(blocks))
     answers.text("/sys/devices/system/cpu/online", _span(0, len(blocks)))
 
@@ -91,8 +91,9 @@ def _numa_nodes(answers: Answers, machine: MachineModel) -> None:
 
 
 def _cpus_of(machine: MachineModel, node: int) -> str:
-    """As Linux numbers them: all cores in the order of the nodes, then their second threads in the same
-    order.
+    """Return the CPU list of a NUMA node in Linux order.
+
+    All cores node by node, then their second threads.
     """
     cores = machine.sockets * machine.cores_per_socket
     per_node = cores // machine.numa_nodes
@@ -105,7 +106,7 @@ def _span(start: int, length: int) -> str:
 
 
 def _cuda_number(version: str) -> int:
-    """12080 for `12.8`, as the driver counts."""
+    """Return the driver's number of a CUDA version: 12080 for `12.8`."""
     major, minor = version.split(".")
     return int(major) * 1000 + int(minor) * 10
 
@@ -126,7 +127,7 @@ def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
 
 
 def _nvlinks(answers: Answers, machine: MachineModel, gpu: GpuModel, index: int, layout: Layout) -> None:
-    """All of a GPU's links lead to switches, or to the other GPU of its pair."""
+    """Answer that all links of a GPU lead to switches, or to the other GPU of its pair."""
     partner = index ^ 1
     ports = machine.nvlink_count if machine.nvswitch or partner < machine.gpu_count else 0
     for port in range(ports):
@@ -161,7 +162,10 @@ def _pci_device(
 
 
 def _pcie_link(answers: Answers, place: Place, generation: int, width: int) -> None:
-    """From generation 3 on (8 GT/s) each doubles the rate (PCI Express Base Specification 6.0)."""
+    """Answer the rate of a PCIe link: 8 GT/s for generation 3, doubled by each later generation.
+
+    Source: PCI Express Base Specification 6.0.
+    """
     for state in ("current", "max"):
         answers.text(f"{place.path}/{state}_link_speed", f"{8.0 * 2 ** (generation - 3):.1f} GT/s PCIe")
         answers.text(f"{place.path}/{state}_link_width", width)
@@ -194,7 +198,7 @@ def _nic(answers: Answers, machine: MachineModel, index: int, place: Place) -> N
 
 
 def _ethernet(answers: Answers, machine: MachineModel, place: Place) -> None:
-    """The host's own network. Its name is not known before; eth0 is the kernel's."""
+    """Answer the host's own network interface, eth0 in the kernel's naming."""
     folder = f"{place.path}/net/eth0"
     answers.links["/sys/class/net/eth0"] = folder
     answers.text(f"{folder}/operstate", "up")

@@ -1,4 +1,4 @@
-"""The source that the user named: the live machine, a catalogue machine, a recording, or pasted files."""
+"""Open the source that the user named: the live machine, a catalogue machine, a recording or pasted files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from probes.sources.base import MAX_GIVEN_BYTES, Source
 from probes.sources.bounded import Readable, read_bounded
 
 _STDIN = "standard input"
-_OF_SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that the shell made for this one command, as for `<(ssh node nvidia-smi -q -x)`. Others may have no
-writer.
+_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that the shell made for this command, such as `<(ssh node nvidia-smi -q -x)`.
+
+Other pipes may have no writer.
 """
 
 
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
-    """`--from` and `--machine` as a source; the live machine when both are empty. The path `-` is standard
-    input.
+    """Return the source for `--from` and `--machine`; the live machine if both are empty.
 
-    UsageError for both at once and for an unknown machine; InputError for a path that cannot be read as
-    anything.
+    The path `-` is standard input. Raises UsageError for both at once and for an unknown machine, InputError
+    for a path that cannot be read.
     """
     if paths and machine is not None:
         raise UsageError(
@@ -34,7 +34,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
     if machine is not None:
         return _catalogue_machine(machine)
     if paths:
-        from probes.sources.loose import open_loose  # noqa: PLC0415 - a check of the live machine does not load it
+        from probes.sources.loose import open_loose  # noqa: PLC0415 - not for a live check
 
         return open_loose(
             [(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths]
@@ -68,7 +68,7 @@ def _read(path: Path) -> bytes:
             return _bounded(sys.stdin.buffer, _STDIN) if sys.stdin is not None else b""
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
-        is_pipe = str(path).startswith(_OF_SHELL) and stat.S_ISFIFO(path.stat().st_mode)
+        is_pipe = str(path).startswith(_SHELL_PIPES) and stat.S_ISFIFO(path.stat().st_mode)
         if path.exists() and not path.is_file() and not is_pipe:
             raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:

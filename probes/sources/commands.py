@@ -17,15 +17,14 @@ from probes.sources.base import CommandResult
 
 MAX_OUTPUT_BYTES = 32 * MIB
 _START_S = 1.0
-"""How long a command may take to start before `close` leaves it alone: a program on a dead network mount
-never does.
-"""
-_FORGIVEN_S = 60.0
-"""How long a program that did not answer is left alone: behind a wedged driver every call of it would cost
-its whole deadline.
+"""Time that `close` waits for a starting command; a program on a dead network mount never starts."""
+_RETRY_AFTER_S = 60.0
+"""Time during which a program that hung is not started again.
+
+Behind a wedged driver every start would cost the whole deadline.
 """
 _REAP_S = 1.0
-"""How long a killed process may take to disappear. One that waits inside a driver never does."""
+"""Time that a killed process may take to disappear; a process that waits inside a driver never does."""
 
 
 class CommandRunner:
@@ -36,26 +35,26 @@ class CommandRunner:
         self._starting = 0
         self._closed = False
         self._change = threading.Condition()
-        self._silent: dict[str, tuple[float, Unknown]] = {}
-        """Programs that hung: when, and the failure."""
+        self._hung: dict[str, tuple[float, Unknown]] = {}
+        """Time and failure of each program that hung."""
 
     def run(
         self, argv: tuple[str, ...], *, timeout_s: float, max_output_bytes: int = MAX_OUTPUT_BYTES
     ) -> CommandResult:
-        """Run `argv` without a shell, in the C locale, without input, as its own process group.
+        """Run `argv` without a shell or input, in the C locale, as its own process group.
 
-        At the deadline, or when it writes more than `max_output_bytes`, the whole group is killed; what it
-        wrote until then is kept in the result. Nothing is raised for a command that cannot be started or does
-        not end. A program that has hung is not started again for a while; what is asked of it then fails like
-        the first question.
+        The whole group is killed at the deadline, or when the command writes more than `max_output_bytes`;
+        the result keeps the output until then. A command that cannot start or does not end is a value, not an
+        exception. A program that hung is not started again for a while: later questions to it fail like the
+        first.
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
-        program = _found(argv[0])
+        program = _path_of_program(argv[0])
         if program is None:
             return missing  # without the cost of a fork
-        since, hung = self._silent.get(argv[0], (0.0, None))
-        if hung is not None and time.monotonic() - since < _FORGIVEN_S:
+        since, hung = self._hung.get(argv[0], (0.0, None))
+        if hung is not None and time.monotonic() - since < _RETRY_AFTER_S:
             return CommandResult(failure=hung)
         try:
             process = self._start(argv, program)
@@ -71,13 +70,11 @@ class CommandRunner:
             with self._change:
                 self._running.discard(process)
         if result.failure is not None and result.failure.reason is Reason.TIMEOUT:
-            self._silent[argv[0]] = time.monotonic(), result.failure
+            self._hung[argv[0]] = time.monotonic(), result.failure
         return result
 
     def close(self) -> None:
-        """Kill what is running or starting. The threads that wait for it go on; nothing can be run any
-        more.
-        """
+        """Kill all running and starting commands. Threads that wait for them continue; later runs fail."""
         with self._change:
             self._closed = True
             self._change.wait_for(lambda: not self._starting, _START_S)
@@ -85,8 +82,9 @@ class CommandRunner:
                 signal_group(process)
 
     def _start(self, argv: tuple[str, ...], program: str) -> subprocess.Popen[bytes]:
-        """`program` under the name and with the arguments of `argv`. Raises OSError where it cannot be
-        started.
+        """Start `program` under the name and with the arguments of `argv`.
+
+        Raises OSError if the start fails.
         """
         with self._change:
             if self._closed:
@@ -112,7 +110,7 @@ class CommandRunner:
                 self._change.notify_all()
 
 
-def _found(name: str) -> str | None:
+def _path_of_program(name: str) -> str | None:
     """Return the program that PATH leads to, never one of the current folder.
 
     Like shutil.which, which loads three compression libraries.
@@ -127,7 +125,7 @@ def _found(name: str) -> str | None:
 def _result(
     process: subprocess.Popen[bytes], name: str, timeout_s: float, max_output_bytes: int
 ) -> CommandResult:
-    """Wait for the end of `process`, or bring it about."""
+    """Wait until `process` ends or kill the process at its deadline, and return the result."""
     deadline = time.monotonic() + timeout_s
     try:
         output, complete = _collect(process, deadline, max_output_bytes)
@@ -154,17 +152,16 @@ def _result(
 
 
 def signal_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a process that has not been waited for, and to all of its group."""
+    """Send SIGKILL to a process that was not waited for, and to its whole group."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that has not been waited for, with all of its group, and reap it where it can be reaped.
+    """Kill a process that was not waited for, with its whole group, and reap it if possible.
 
-    A process that had ended by itself keeps its own exit code: only a helper of it was holding the pipes
-    open.
+    A process that had ended by itself keeps its exit code: then only a helper process held the pipes open.
     """
     signal_group(process)
     close_pipes(process)
@@ -173,7 +170,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def close_pipes(process: subprocess.Popen[bytes]) -> None:
-    """Close our ends of the pipes of `process`."""
+    """Close this side of the pipes of `process`."""
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -183,9 +180,7 @@ def close_pipes(process: subprocess.Popen[bytes]) -> None:
 def _collect(
     process: subprocess.Popen[bytes], deadline: float, max_output_bytes: int
 ) -> tuple[tuple[bytearray, bytearray], bool]:
-    """Standard output and error until both end (True), the deadline passes or the bound is exceeded
-    (False).
-    """
+    """Return standard output and error, and True if both ended before the deadline and within the bound."""
     output = (bytearray(), bytearray())
     with selectors.DefaultSelector() as selector:
         for pipe, buffer in zip((process.stdout, process.stderr), output, strict=True):

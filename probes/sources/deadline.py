@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Helper:
-    """A daemon thread that makes one call after the other."""
+    """A daemon thread that makes one call after another."""
 
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
@@ -29,14 +29,14 @@ class _Helper:
 
 
 _idle: list[_Helper] = []
-"""Kept for the next call: starting a thread takes longer than most of the calls do."""
+"""Helpers kept for the next call: starting a thread takes longer than most calls."""
 
 
 def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:
-    """What `function` returns or raises, or `Unknown` (timeout) when it takes longer.
+    """Return or raise the result of `function`; `Unknown` (timeout) if the call takes longer.
 
-    It runs on a daemon thread, which is left behind after the deadline: nothing stops a thread that waits
-    inside the kernel, but it does not hold up anybody else.
+    The call runs on a daemon thread, which is left behind after the deadline: nothing can stop a thread that
+    waits inside the kernel, but other calls are not delayed.
     """
     try:
         helper = _idle.pop()
@@ -46,7 +46,7 @@ def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:
     try:
         value, error = helper.outcomes.get(timeout=timeout_s)
     except queue.Empty:
-        helper.calls.put(None)  # it ends, should the kernel ever let it go
+        helper.calls.put(None)  # the helper ends if the kernel ever returns
         return Unknown(Reason.TIMEOUT, f"no answer within {timeout_s:g} s")
     _idle.append(helper)
     if error is not None:

@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
 _KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
-"""Answered by the kernel itself, or out of memory. A thread for each of a hundred such questions would cost
-more than the questions; one that blocks in a wedged driver holds its collector alone, and that has a
-deadline. The second path is always there.
+"""Trees answered by the kernel itself or from memory, each with a path that always exists.
+
+A thread for each of a hundred such questions would cost more than the questions. A question that blocks in a
+wedged driver delays only its own collector, which has a deadline.
 """
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
@@ -36,16 +37,14 @@ _REASONS = {
     errno.EINVAL: Reason.NOT_SUPPORTED,
     errno.ETIMEDOUT: Reason.TIMEOUT,
 }
-"""What the kernel's words mean here. A driver without a value answers EINVAL or EOPNOTSUPP to a read of its
-sysfs file.
-"""
+"""Reason for each error number. A driver without a value answers EINVAL or EOPNOTSUPP to a sysfs read."""
 
 
 class LiveSource:
     """Asks the running machine. Every question is bounded in time and size; failures are values.
 
-    Threads may share one. Use it as a context manager, or call `close()`, so that nothing of what it started
-    stays behind.
+    Threads may share a source. Use it as a context manager, or call `close()`, so that no started process
+    remains.
     """
 
     title = "live"
@@ -64,7 +63,7 @@ class LiveSource:
         self.close()
 
     def close(self) -> None:
-        """End the NVML process and the commands that still run."""
+        """End the NVML process and all running commands."""
         self._commands.close()
         self._nvml.close()
 
@@ -78,7 +77,7 @@ class LiveSource:
         return _ask(path, lambda: _read(path))
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        return _ask(directory, lambda: tuple(sorted(map(printable, os.listdir(directory)))))  # noqa: PTH208 - names, not paths
+        return _ask(directory, lambda: tuple(sorted(map(printable, os.listdir(directory)))))  # noqa: PTH208
 
     def link(self, path: str) -> str | Unknown:
         return _ask(path, lambda: printable(str(Path(path).resolve(strict=True))))
@@ -95,18 +94,18 @@ class LiveSource:
 
 
 def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
-    """The answer of the file system about `path`, its errors as values."""
+    """Return the answer of the file system about `path`, with errors as values."""
     name = printable(path)
     tree = next((tree for tree in _KERNEL_TREES if path.startswith(tree)), "")
     try:
         answer = question() if tree else within(_READ_TIMEOUT_S, question)
     except OSError as error:
-        if error.errno == errno.ENOENT and tree and not os.path.exists(_KERNEL_TREES[tree]):  # noqa: PTH110 - as above
-            # In a chroot the file tells nothing by being absent.
+        if error.errno == errno.ENOENT and tree and not Path(_KERNEL_TREES[tree]).exists():
+            # In a chroot the absence of the file has no meaning.
             return Unknown(Reason.ERROR, f"{name}: {tree} is not mounted here")
         return Unknown(_REASONS.get(error.errno or 0, Reason.ERROR), f"{name}: {error.strerror}")
     except RuntimeError:
-        # pathlib's word for a circle of symbolic links, before Python 3.13.
+        # Before Python 3.13 pathlib raises this for a circle of symbolic links.
         return Unknown(Reason.ERROR, f"{name}: symbolic links in a circle")
     if isinstance(answer, Unknown) and answer.reason is Reason.TIMEOUT:
         return Unknown(Reason.TIMEOUT, f"{name}: {answer.detail}")
@@ -114,12 +113,13 @@ def _ask(path: str, question: Callable[[], T | Unknown]) -> T | Unknown:
 
 
 def _read(path: str) -> bytes | Unknown:
-    """The content of a regular file. Others are not even opened: opening a device can act on it, a FIFO never
-    ends.
+    """Return the content of a regular file.
+
+    Other files are not opened: opening a device can act on it, and a FIFO never ends.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one system call per question
         return Unknown(Reason.ERROR, f"{printable(path)}: not a regular file")
-    # O_NONBLOCK: /proc/kmsg and its like wait for news otherwise.
+    # Without O_NONBLOCK, files such as /proc/kmsg wait for new lines.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - opened by its descriptor
         data = read_at_most(file, _MAX_FILE_BYTES)

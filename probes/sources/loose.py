@@ -1,6 +1,4 @@
-"""Files that a person pasted: recognised by what they hold (`probes/catalogue/kinds.py`), whatever they are
-called.
-"""
+"""Pasted files, recognised by their content (`probes/catalogue/kinds.py`) and not by their names."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from probes.sources.recording_draft import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
-"""Terminal colours, as such or in caret notation."""
+"""Terminal colours, as escape characters or in caret notation."""
 _QUOTE = re.compile(r"^[ \t]{0,8}(?:>[ \t]?)+", re.MULTILINE)
 _TREE_ROOTS = ("/sys", "/proc", "/etc", "/dev", "/run", "/var", "/usr", "/opt")
 _LONGEST_PATH = 4096
@@ -27,30 +25,32 @@ _LONGEST_PATH = 4096
 
 
 def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
-    """One source from all `files` (name and content), in any order and mix.
+    """Return one source for all `files` (name and content), in any order and mix.
 
-    A file of no known kind is named among what could not be read, as long as another one is known. InputError
-    where none is, for a damaged recording, and for two recordings that answer the same question differently.
+    A file of no known kind is listed among the unread inputs, if another file is known. Raises InputError if
+    no file is known, for a damaged recording, and for two recordings that answer the same question
+    differently.
     """
     together = Answers()
     strangers: list[str] = []
     for name, data in files:
-        own = Answers()
+        answers_of_file = Answers()
         text = _text_of(unpack(data, name))
-        if not _take(text, name, own):
+        if not _add_text(text, name, answers_of_file):
             strangers.append(name)
-        _merge(together, own, name)
+        _merge(together, answers_of_file, name)
     if len(strangers) == len(files):
         raise InputError(
             f"{', '.join(strangers)} is nothing that rigtune knows",
-            "Give the whole output of one command, unedited, or a recording; `rigtune list kinds` names what can be read.",
+            "Give the whole output of one command, unedited, or a recording; `rigtune list kinds` names "
+            "what can be read.",
         )
     together.give(STRANGER, tuple(Given(name=name, text="") for name in strangers))
     return StoredSource(together.recording(" + ".join(posixpath.basename(name) for name, _ in files)))
 
 
-def _take(text: str, name: str, answers: Answers) -> bool:
-    """Put what `text` tells into `answers`; False where nobody knows it."""
+def _add_text(text: str, name: str, answers: Answers) -> bool:
+    """Add the facts in `text` to `answers`; return False if no kind recognises the text."""
     if f'"{FORMAT}"' in text[:4096]:
         _recording(text, name, answers)
     elif _is_tree(text):
@@ -64,18 +64,16 @@ def _take(text: str, name: str, answers: Answers) -> bool:
 
 
 def _text_of(data: bytes) -> str:
-    """Text of whatever encoding and line ends a terminal, an editor or a Windows shell made of it."""
+    """Return the text of `data`, whatever encoding and line ends a terminal, editor or Windows shell used."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, "replace")
     if text.lstrip().startswith("{"):
-        return text  # JSON escapes what is no text; what looks like colours in there is content
-    return _as_written(_ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+        return text  # JSON escapes control characters, so that apparent colours are content
+    return _unquoted(_ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
-def _as_written(text: str) -> str:
-    """`text` without the quote marks and the indentation that all its lines have: a part of a mail, an issue
-    or a list.
-    """
+def _unquoted(text: str) -> str:
+    """Return `text` without the quote marks and indentation that all lines of a mail or issue share."""
     if not text[:1].isspace() and not text.startswith(">"):
         return text
     lines = [line for line in text.split("\n") if line.strip()]
@@ -85,17 +83,17 @@ def _as_written(text: str) -> str:
     return textwrap.dedent(text) if all(line[:1] in " \t" for line in lines) else text
 
 
-def _merge(together: Answers, own: Answers, name: str) -> None:
-    """Add the answers of one file."""
-    for directory, names in own.directories.items():
+def _merge(together: Answers, added: Answers, name: str) -> None:
+    """Add the answers of one file; InputError if an earlier file answers a question differently."""
+    for directory, names in added.directories.items():
         earlier = together.directories.get(directory, ())
         if not isinstance(names, Unknown) and not isinstance(earlier, Unknown):
             together.directories[directory] = tuple(sorted({*names, *earlier}))
         else:
             together.directories[directory] = names
-    for kind, given in own.given.items():
+    for kind, given in added.given.items():
         together.give(kind, given)
-    for target, answers in zip(together.exact(), own.exact(), strict=True):
+    for target, answers in zip(together.exact(), added.exact(), strict=True):
         for question, answer in answers.items():
             if target.setdefault(question, answer) != answer:
                 words = " ".join(map(str, question)) if isinstance(question, tuple) else question
@@ -118,7 +116,7 @@ def _is_tree(text: str) -> bool:
 
 
 def _tree(text: str, answers: Answers) -> None:
-    """`{"/sys/...": content}`; a content of `-> target` is a symbolic link."""
+    """Add a JSON tree `{"/sys/...": content}`; the content `-> target` is a symbolic link."""
     raw: dict[str, str | Unknown] = {}
     for path, content in msgspec.json.decode(text, type=dict[str, str]).items():
         if content.startswith("-> "):

@@ -1,8 +1,8 @@
-"""NVML, asked through a child process that can be killed.
+"""NVML, called through a child process that can be killed.
 
-A call into a wedged driver may never return and cannot be interrupted from inside, and a broken library takes
-its process down. So the library lives in `nvml_child.py`; here are the deadlines and the translation of its
-errors.
+A call into a wedged driver may never return and cannot be interrupted from inside, and a broken library
+crashes its process. Therefore the library is loaded in `nvml_child.py`; this module holds the deadlines and
+the translation of errors.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _PAIRS = frozenset({"nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStat
 """Calls about two devices."""
 
 _Question = tuple[str, tuple[int, ...]]
-"""A call and its arguments."""
+"""An NVML call and its arguments."""
 
 
 class _Answer(msgspec.Struct):
-    """One line of the child."""
+    """A line that the child writes."""
 
     value: Any = None
     """An `NvmlValue`; msgspec cannot resolve that recursive alias."""
@@ -71,18 +71,18 @@ class _GoneError(Exception):
 
 
 class NvmlClient:
-    """Asks NVML. Threads may share one; their calls are answered one after the other.
+    """Asks NVML. Threads may share a client; their calls are answered in turn.
 
-    The child starts at the first call, and not at all where the library is missing. After a call that missed
-    its deadline every later call is `Unknown` (timeout) at once. A call that crashed the library is not tried
-    again; others are, in a new child.
-
-    The child answers in the order of the questions, so that many may be under way: see `expect`.
+    The child starts at the first call, and not at all if the library is missing. After a call that missed its
+    deadline every later call is `Unknown` (timeout) at once. A call that crashed the library is not repeated;
+    other calls use a new child. The child answers in the order of the questions, so that many questions may
+    be pending: see `expect`.
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 20.0) -> None:
-        """`start_timeout_s` bounds the first call: without persistence mode the driver first wakes every
-        GPU.
+        """Store the deadlines in seconds.
+
+        `start_timeout_s` bounds the first call: without persistence mode the driver first wakes every GPU.
         """
         self._timeout_s = timeout_s
         self._start_timeout_s = start_timeout_s
@@ -93,16 +93,14 @@ class NvmlClient:
         self._closed = False
         self._crashed: dict[str, Unknown] = {}
         self._asked: dict[int, dict[_Question, None]] = {}
-        """What each device has been asked, in order."""
-        self._under_way: deque[_Question] = deque()
+        """Questions that each device was asked, in order."""
+        self._pending: deque[_Question] = deque()
         """Questions that the child has not answered yet."""
         self._early: dict[_Question, bytes] = {}
-        """Answers that nobody has wanted yet."""
+        """Answers that arrived before anyone asked for them."""
 
     def call(self, call: str, *args: int) -> NvmlValue | Unknown:
-        """The result of an NVML `Get` call by its name in pynvml, devices by index. ValueError for any other
-        call.
-        """
+        """Return the result of an NVML `Get` call by its name in pynvml; ValueError for any other call."""
         if not _CALL.fullmatch(call):
             raise ValueError(f"{call} is not a read-only NVML call")
         with self._lock:
@@ -115,10 +113,10 @@ class NvmlClient:
             return self._ask(call, args)
 
     def expect(self, device: int, like: int) -> None:
-        """Ask `device` what `like` has been asked, without waiting for the answers.
+        """Ask `device` everything that `like` was asked, without waiting for the answers.
 
-        Eighty round trips become one. `call` hands the answers out, each under its own deadline; those that
-        nobody wants by the next `expect` are dropped.
+        Eighty round trips become one. `call` returns the answers, each under its own deadline; unused answers
+        are dropped at the next `expect`.
         """
         with self._lock:
             if self._child is None:
@@ -133,11 +131,11 @@ class NvmlClient:
             self._send([question for question in questions if question not in asked])
 
     def close(self) -> None:
-        """End the child, in the middle of a call too; later calls are `Unknown`."""
+        """End the child, even in the middle of a call; later calls are `Unknown`."""
         self._closed = True
         child = self._child
         if child is not None:
-            signal_group(child)  # whoever waits for its answer holds the lock
+            signal_group(child)  # the thread that waits for an answer holds the lock
         with self._lock:
             self._stop()
 
@@ -152,14 +150,14 @@ class NvmlClient:
             answer = _DECODER.decode(self._line_for((call, args), time.monotonic() + timeout_s))
         except _LateError:
             self._dead = Unknown(
-                Reason.TIMEOUT, f"{self._under_way[0][0]} did not return within {timeout_s:g} s"
+                Reason.TIMEOUT, f"{self._pending[0][0]} did not return within {timeout_s:g} s"
             )
             self._stop()
             return self._dead
         except _GoneError:
-            guilty = self._under_way[0][0]
+            guilty = self._pending[0][0]
             self._crashed[guilty] = Unknown(Reason.ERROR, f"the NVML process {self._stop()} in {guilty}")
-            # Another question may have been under way before this one.
+            # The crash may belong to an earlier pending question.
             return self._crashed[call] if guilty == call else self._ask(call, args)
         except msgspec.DecodeError as error:
             return Unknown(Reason.UNPARSABLE, f"{call}: {error}")
@@ -168,7 +166,7 @@ class NvmlClient:
         return cast("NvmlValue", answer.value)
 
     def _start(self) -> Unknown | None:
-        """Start the child; why it cannot be started, or None."""
+        """Start the child; return the reason if the start fails, otherwise None."""
         if not _library_exists():
             return Unknown(
                 Reason.TOOL_MISSING, f"{_LIBRARY} is not installed: there is no NVIDIA driver here"
@@ -188,23 +186,23 @@ class NvmlClient:
         except OSError as error:
             return Unknown(Reason.ERROR, f"the NVML process cannot be started: {error.strerror}")
         self._buffer = b""
-        self._under_way.clear()
+        self._pending.clear()
         if self._closed:
             signal_group(self._child)
         return None
 
     def _line_for(self, question: _Question, deadline: float) -> bytes:
-        """The child's answer to `question`, which is put now where it is not under way."""
+        """Return the child's answer to `question`, which is sent now unless already pending."""
         if question in self._early:
             return self._early.pop(question)
-        if question not in self._under_way:
+        if question not in self._pending:
             self._send((question,))
         while True:
             line = self._next_line(deadline)
-            answered = self._under_way.popleft()
-            if answered == question:
+            answered_question = self._pending.popleft()
+            if answered_question == question:
                 return line
-            self._early[answered] = line
+            self._early[answered_question] = line
 
     def _send(self, questions: Iterable[_Question]) -> None:
         child = self._child
@@ -213,7 +211,7 @@ class NvmlClient:
         lines = bytearray()
         for call, args in questions:
             lines += msgspec.json.encode({"call": call, "args": args}) + b"\n"
-            self._under_way.append((call, args))
+            self._pending.append((call, args))
             if args and call not in _PAIRS:
                 self._asked.setdefault(args[0], {})[call, args] = None
         with contextlib.suppress(BrokenPipeError):
@@ -237,7 +235,7 @@ class NvmlClient:
         return line
 
     def _stop(self) -> str:
-        """End the child; how it ended, in words."""
+        """End the child and return how it ended, in words."""
         child, self._child = self._child, None
         if child is None:
             return "was not running"
@@ -251,8 +249,9 @@ class NvmlClient:
 
 
 def _library_exists() -> bool:
-    """Whether the dynamic linker can find NVML, by the places of ld.so(8) and without loading anything into
-    this process.
+    """Return whether the dynamic linker can find NVML, without loading the library into this process.
+
+    Searches the folders of ld.so(8) and its cache.
     """
     folders = (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_LIBRARY_FOLDERS)
     if any(folder and Path(folder, _LIBRARY).exists() for folder in folders):

@@ -1,10 +1,9 @@
-"""The process that holds NVML: one JSON request per line on standard input, one JSON answer per line on
-standard output.
+"""The process that holds NVML: one JSON request per line on stdin, one JSON answer per line on stdout.
 
-Request `{"call": "nvmlDeviceGetName", "args": [0]}`; answer `{"value": ...}` or `{"code": 3, "words": "Not
-Supported"}` with NVML's own error code, or `{"words": ...}` for what is not NVML's. It runs alone, so that a
-call which never returns, or a library that crashes, costs this process and not the program. Started as
-`python -I -S nvml_child.py FOLDER_OF_PYNVML`, which takes a third of the time of a normal start.
+A request is `{"call": "nvmlDeviceGetName", "args": [0]}`. An answer is `{"value": ...}`, `{"code": 3,
+"words": "Not Supported"}` with NVML's error code, or `{"words": ...}` for other errors. The process is
+separate so that a call that never returns, or a library that crashes, does not stop the program. It is
+started as `python -I -S nvml_child.py FOLDER_OF_PYNVML`, which takes a third of the time of a normal start.
 """
 
 from __future__ import annotations
@@ -20,35 +19,38 @@ import sys
 import threading
 import types
 
-TYPE_CHECKING = False  # as in typing, which takes as long to load as two hundred answers
+TYPE_CHECKING = False  # importing typing takes as long as two hundred answers
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 DEVICE_ARGUMENTS = {"nvmlDeviceGetTopologyCommonAncestor": 2, "nvmlDeviceGetP2PStatus": 2}
-"""How many leading arguments are devices, where it is not one."""
+"""Number of leading arguments that are devices, if not one."""
 
 MOST_FLOAT = 1e300
 SCOPE_SHIFT = 16
-"""Field ids are below 1 << 16; what stands above is their scope (the number of an NVLink)."""
+"""Field ids are below 1 << 16; the bits above hold their scope (the number of an NVLink)."""
 
 FILLED_STRUCTURES = {
     "nvmlDeviceGetGpuFabricInfo": "c_nvmlGpuFabricInfo_t",
     "nvmlDeviceGetGpuFabricInfoV": "c_nvmlGpuFabricInfo_v2_t",
     "nvmlDeviceGetSramEccErrorStatus": "c_nvmlEccSramErrorStatus_v1_t",
 }
-"""Calls of pynvml that fill a structure which the caller brings, instead of returning one."""
+"""Calls of pynvml that fill a structure of the caller instead of returning a structure."""
 
 
 @functools.cache
 def field_names(kind: type) -> tuple[str, ...]:
-    """Of a structure or union, those of its bases first."""
-    return tuple(field[0] for one in reversed(kind.__mro__) for field in vars(one).get("_fields_", ()))
+    """Return the names of the fields of a structure or union, those of its bases first."""
+    return tuple(field[0] for base in reversed(kind.__mro__) for field in vars(base).get("_fields_", ()))
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can say it: structures and pynvml's objects become dicts, arrays lists, bytes text."""
+    """Return `value` as plain JSON.
+
+    Structures and pynvml's objects become dicts, arrays lists, bytes text.
+    """
     if isinstance(value, float) and not -MOST_FLOAT < value < MOST_FLOAT:
-        return None  # JSON has no NaN, which a union shows where it holds a negative integer
+        return None  # JSON has no NaN, which a union shows if it holds a negative integer
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):
@@ -67,8 +69,10 @@ def plain(value: Any) -> Any:
 
 
 def defer_ctypes_util() -> None:
-    """Let pynvml import ctypes.util without loading it: it brings subprocess, tempfile and three compression
-    libraries for a function that pynvml calls on Windows only. Whoever calls it gets the real one.
+    """Let pynvml import ctypes.util without loading the real module until a function is called.
+
+    The real module loads subprocess, tempfile and three compression libraries for a function that pynvml
+    calls on Windows only.
     """
     late = types.ModuleType("ctypes.util")
 
@@ -83,9 +87,7 @@ def defer_ctypes_util() -> None:
 
 
 class Library:
-    """pynvml, initialised at the first call. An initialisation that failed fails again without being tried
-    again.
-    """
+    """pynvml, initialised at the first call; a failed initialisation fails again without another attempt."""
 
     def __init__(self) -> None:
         defer_ctypes_util()
@@ -111,15 +113,15 @@ class Library:
             raise self._nvml.NVMLError(self._nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         devices = 0 if call.startswith("nvmlSystem") else DEVICE_ARGUMENTS.get(call, 1)
         ready: list[Any] = [self._handle(index) for index in arguments[:devices]]
-        rest = arguments[devices:]
+        arguments_of_call = arguments[devices:]
         if call == "nvmlDeviceGetFieldValues":
             low = (1 << SCOPE_SHIFT) - 1
-            return function(*ready, [(field & low, field >> SCOPE_SHIFT) for field in rest])
+            return function(*ready, [(field & low, field >> SCOPE_SHIFT) for field in arguments_of_call])
         if call in FILLED_STRUCTURES:
             structure = getattr(self._nvml, FILLED_STRUCTURES[call])()
             function(*ready, ctypes.byref(structure))
             return structure
-        return function(*ready, *rest)
+        return function(*ready, *arguments_of_call)
 
     def _initialise(self) -> None:
         if self._failure is not None:
@@ -139,7 +141,7 @@ class Library:
 
 
 def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
-    """Answer requests for ever; leave when that is impossible, as without a usable pynvml."""
+    """Answer requests until the process ends; leave at once if pynvml is unusable."""
     try:
         library = Library()
         while True:
@@ -151,14 +153,12 @@ def serve(requests: queue.SimpleQueue[bytes], answers: BinaryIO) -> None:
 
 
 def main(pynvml_folder: str) -> None:
-    """Serve until standard input ends, which it does with the parent; then leave, even in the middle of a
-    call.
-    """
-    gc.disable()  # what pynvml creates while it loads lives as long as this process
+    """Serve until standard input ends, as it does with the parent; leave even in the middle of a call."""
+    gc.disable()  # everything that pynvml creates while loading lives as long as this process
     sys.path.append(pynvml_folder)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # what a library prints must not stand between the answers
+    os.dup2(2, 1)  # output of a library must not mix with the answers
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=serve, args=(requests, answers), daemon=True).start()
     for line in sys.stdin.buffer:

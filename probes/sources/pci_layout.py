@@ -1,6 +1,4 @@
-"""Where the devices of a catalogue machine sit on the PCI bus, so that their sysfs paths show the distances
-of its row.
-"""
+"""Place the devices of a catalogue machine on the PCI bus, so that sysfs paths show the row's distances."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from probes.catalogue.hardware import MachineModel
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One device on the bus."""
+    """A device on the bus."""
 
     path: str
     """Canonical path in sysfs."""
@@ -33,7 +31,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class _Bus:
-    """Hands out bus numbers and host bridges. Bus numbers rise from 1, as the firmware numbers them."""
+    """Assigns bus numbers, which rise from 1 like those of firmware, and host bridges."""
 
     def __init__(self, machine: MachineModel) -> None:
         self._numbers = count(1)
@@ -42,9 +40,7 @@ class _Bus:
         self._ports: dict[str, Iterator[int]] = {}
 
     def root_port(self, numa_node: int) -> str:
-        """A new root port: on the one host bridge of the node where it has one, else on a host bridge of its
-        own.
-        """
+        """Return a new root port, on the node's only host bridge or on a new host bridge."""
         bridge = self._bridges.get(numa_node) if self._bridge_per_node else None
         if bridge is None:
             bridge = f"{next(self._numbers):02x}"
@@ -53,22 +49,22 @@ class _Bus:
         return f"/sys/devices/pci0000:{bridge}/0000:{bridge}:{next(self._ports[bridge]):02x}.0"
 
     def device(self, above: str) -> str:
-        """The only device on a new bus below a port."""
+        """Return the path of the only device on a new bus below a port."""
         return f"{above}/0000:{next(self._numbers):02x}:00.0"
 
     def switch(self, above: str, ports: int) -> list[str]:
-        """The downstream ports of a new switch: an upstream port on one bus, its ports on the next."""
+        """Return the downstream ports of a new switch: an upstream port on one bus, its ports on the next."""
         upstream, inner = self.device(above), next(self._numbers)
         return [f"{upstream}/0000:{inner:02x}:{port:02x}.0" for port in range(ports)]
 
 
 def gpu_of_nic(machine: MachineModel, nic: int) -> int:
-    """The GPU that a NIC is there for: NICs are spread evenly over the GPUs, in their order."""
+    """Return the GPU that a NIC serves: NICs are spread evenly over the GPUs, in their order."""
     return nic * machine.gpu_count // machine.nic_count
 
 
 def lay_out(machine: MachineModel) -> Layout:
-    """All devices of `machine`."""
+    """Return the places of all devices of `machine`."""
     bus = _Bus(machine)
     places: dict[tuple[str, int], Place] = {}
     for group in _groups(machine):
@@ -90,14 +86,14 @@ def lay_out(machine: MachineModel) -> Layout:
 
 
 def gpu_numa_node(machine: MachineModel, gpu: int) -> int:
-    """The NUMA node of a GPU."""
+    """Return the NUMA node of a GPU."""
     if machine.gpu_numa_nodes:
         return machine.gpu_numa_nodes[gpu]
     return gpu * machine.numa_nodes // machine.gpu_count
 
 
 def _groups(machine: MachineModel) -> Iterator[list[tuple[str, int]]]:
-    """Devices that share a switch, or a GPU and its NICs where there is none. A GPU comes first."""
+    """Yield the devices that share a switch, or a GPU and its NICs without a switch; GPUs come first."""
     size = max(machine.gpus_per_switch, 1)
     for first in range(0, machine.gpu_count, size):
         gpus = range(first, min(first + size, machine.gpu_count))

@@ -1,4 +1,4 @@
-"""A source that remembers what another one answered."""
+"""A source that records the answers of another source."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from probes.sources.stored import Recording
 
 
 class RecordingSource:
-    """Passes every question on to `inner` and remembers its answers. Threads may share one.
+    """Passes every question on to `inner` and records its answers. Threads may share a source.
 
-    Where a question is asked twice, the last answer is kept. Paths that are no UTF-8 are kept as they can be
-    printed.
+    If a question is asked twice, the last answer is kept. Paths that are not UTF-8 are kept in printable
+    form.
     """
 
     def __init__(self, inner: Source) -> None:
@@ -80,7 +80,7 @@ class RecordingSource:
         self._inner.close()
 
     def recording(self, title: str) -> Recording:
-        """Everything answered so far."""
+        """Return everything that was answered so far."""
         created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         with self._lock:
             return self._answers.recording(title, created)

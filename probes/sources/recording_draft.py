@@ -1,4 +1,4 @@
-"""A recording in the making."""
+"""Collect answers for a recording."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from probes.sources.stored import CommandAnswer, Content, NvmlAnswer, Recording,
 
 
 class Answers:
-    """Collects answers under the questions they belong to. A later answer to the same question replaces the
-    earlier.
-    """
+    """Collects answers by question. A later answer to the same question replaces the earlier answer."""
 
     def __init__(self) -> None:
         self.commands: dict[tuple[str, ...], CommandAnswer] = {}
@@ -25,7 +23,7 @@ class Answers:
         self.given: dict[str, tuple[Given, ...]] = {}
 
     def exact(self) -> tuple[dict[Any, Any], ...]:
-        """The tables in which a question has one answer; a directory can be listed in parts."""
+        """Return the tables in which a question has one answer; a directory can be listed in parts."""
         return self.commands, self.files, self.links, self.calls, self.env
 
     def command(self, argv: tuple[str, ...], result: CommandResult) -> None:
@@ -41,7 +39,7 @@ class Answers:
         self.files[path] = to_content(data)
 
     def text(self, path: str, text: object) -> None:
-        """A small file of one line, as sysfs has them."""
+        """Add a small file of one line, like those of sysfs."""
         self.files[path] = f"{text}\n"
 
     def nvml(self, call: str, *args: int, value: NvmlValue | Unknown) -> None:
@@ -55,7 +53,7 @@ class Answers:
         self.given[kind] = tuple(dict.fromkeys((*self.given.get(kind, ()), *given)))
 
     def list_directories(self) -> None:
-        """List every directory that a file or link lies in, for sources that hold whole trees."""
+        """List every directory that contains a file or link, for sources that hold whole trees."""
         children: dict[str, set[str]] = {}
         for path in (*self.files, *self.links, *self.directories):
             child = path

@@ -1,7 +1,7 @@
 """Stored answers: the recording, its file, and the source that answers from it.
 
-A recording file is JSON, plain or gzipped. Text stays readable in it; what is no UTF-8 is kept as base64. Its
-checksum tells a damaged file, and one that somebody edited, from the one that was written.
+A recording file is JSON, plain or gzipped. Text stays readable; content that is not UTF-8 is kept as base64.
+The checksum detects damaged and edited files.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
 _NOTHING_GIVEN, _NO_CHECKSUM = b',"given":{}', b',"checksum":""}'
 _MAX_LINKS = 40
-"""As in the kernel (MAXSYMLINKS)."""
+"""Limit of the kernel (MAXSYMLINKS)."""
 
 
 class Blob(StrictRecord, kw_only=True, omit_defaults=True):
-    """Content that is no text: bytes as base64, or the reason why there is none."""
+    """Content that is not text: bytes as base64, or the reason why there are none."""
 
     base64: bytes | None = None
     unknown: Reason | None = None
@@ -40,7 +40,7 @@ Content = str | Blob
 
 
 class CommandAnswer(StrictRecord, kw_only=True, omit_defaults=True):
-    """How one command ended."""
+    """The recorded end of a command."""
 
     argv: tuple[str, ...]
     exit_code: int = 0
@@ -50,7 +50,7 @@ class CommandAnswer(StrictRecord, kw_only=True, omit_defaults=True):
 
 
 class NvmlAnswer(StrictRecord, kw_only=True, omit_defaults=True):
-    """What one NVML call returned, or why not."""
+    """The recorded result of an NVML call, or its failure."""
 
     call: str
     args: tuple[int, ...] = ()
@@ -65,29 +65,29 @@ class Recording(StrictRecord, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     title: str
     created: str = ""
-    """When it was recorded: ISO 8601 in UTC; empty where nobody was there, as for a catalogue machine."""
+    """Time of the recording: ISO 8601 in UTC; empty for a catalogue machine."""
     commands: tuple[CommandAnswer, ...] = ()
     files: dict[str, Content] = {}
     directories: dict[str, tuple[str, ...] | Unknown] = {}
     links: dict[str, str | Unknown] = {}
-    """Symbolic links by path: the absolute path each leads to."""
+    """Absolute target of each symbolic link, by path."""
     nvml: tuple[NvmlAnswer, ...] = ()
     env: dict[str, str | Unknown | None] = {}
     given: dict[str, tuple[Given, ...]] = {}
     """Pasted texts by kind."""
     checksum: str = ""
-    """SHA-256 over the other fields; not checked where it is empty."""
+    """SHA-256 over the other fields; not checked if empty."""
 
 
 class _Header(msgspec.Struct):
-    """What tells a recording, of whatever version, from other JSON."""
+    """The fields that identify a recording of any version."""
 
     format: str = ""
     schema_version: int = 0
 
 
 def to_content(data: bytes | Unknown) -> Content:
-    """`data` as a recording keeps it."""
+    """Return `data` in the form that a recording keeps."""
     if isinstance(data, Unknown):
         return Blob(unknown=data.reason, detail=data.detail)
     try:
@@ -97,7 +97,7 @@ def to_content(data: bytes | Unknown) -> Content:
 
 
 def from_content(content: Content) -> bytes | Unknown:
-    """The opposite of `to_content`."""
+    """Return the bytes of a recorded content: the inverse of `to_content`."""
     if isinstance(content, str):
         return content.encode("utf-8")
     if content.unknown is not None:
@@ -106,13 +106,14 @@ def from_content(content: Content) -> bytes | Unknown:
 
 
 def dump_recording(recording: Recording) -> bytes:
-    """The file of `recording`, with its checksum."""
+    """Return the file of `recording`, with its checksum."""
     return to_json(msgspec.structs.replace(recording, checksum=_checksum(recording)), indent=1)
 
 
 def load_recording(data: bytes, name: str) -> Recording:
-    """The recording in `data`, which came from the file `name`. InputError where it is none, or damaged, or
-    too new.
+    """Return the recording in `data` of the file `name`.
+
+    Raises InputError if the data is not a recording, is damaged, or needs a newer rigtune.
     """
     text = unpack(data, name)
     try:
@@ -120,7 +121,8 @@ def load_recording(data: bytes, name: str) -> Recording:
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
             f"{name} is not a readable recording: {error}",
-            "It is damaged, cut off or something else. Copy it again, or record again with `rigtune probe --record`.",
+            "It is damaged, cut off or something else. Copy it again, or record again with `rigtune probe "
+            "--record`.",
         ) from error
     if header.format != FORMAT:
         raise InputError(
@@ -128,7 +130,8 @@ def load_recording(data: bytes, name: str) -> Recording:
         )
     if header.schema_version > SCHEMA_VERSION:
         raise InputError(
-            f"{name} has recording version {header.schema_version}; this rigtune reads up to {SCHEMA_VERSION}",
+            f"{name} has recording version {header.schema_version}; "
+            f"this rigtune reads up to {SCHEMA_VERSION}",
             "Update rigtune on this machine.",
         )
     try:
@@ -140,23 +143,23 @@ def load_recording(data: bytes, name: str) -> Recording:
     if recording.checksum and recording.checksum != _checksum(recording):
         raise InputError(
             f"{name} was changed after it was recorded: its checksum does not match",
-            "Record again with `rigtune probe --record`. If the change is meant, empty the field `checksum` in the file.",
+            "Record again with `rigtune probe --record`. If the change is meant, empty the field `checksum` "
+            "in the file.",
         )
     return recording
 
 
 def _checksum(recording: Recording) -> str:
-    """Order and white space do not count; the content does."""
+    """Return the checksum of the content, independent of order and white space."""
     content = msgspec.json.encode(msgspec.structs.replace(recording, checksum=""), order="deterministic")
     if not recording.given:
-        content = (
-            content.removesuffix(_NOTHING_GIVEN + _NO_CHECKSUM) + _NO_CHECKSUM
-        )  # younger than the first recordings
+        # The field `given` is newer than the first recordings, whose checksums must stay valid.
+        content = content.removesuffix(_NOTHING_GIVEN + _NO_CHECKSUM) + _NO_CHECKSUM
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 def unpack(data: bytes, name: str) -> bytes:
-    """`data`, unpacked where it is gzipped. InputError where that fails or yields too much."""
+    """Return `data`, unpacked if gzipped. Raises InputError if that fails or yields too much."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
@@ -174,10 +177,10 @@ def unpack(data: bytes, name: str) -> bytes:
 
 
 class StoredSource:
-    """Answers from a recording. What it does not hold is `Unknown` (not recorded).
+    """Answers from a recording; questions without a recorded answer are `Unknown` (not recorded).
 
-    A path that was not asked for in those words is also found through the recorded symbolic links, as the
-    kernel would.
+    A path that was not asked for in these words is also resolved through the recorded symbolic links, like in
+    the kernel.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -211,9 +214,8 @@ class StoredSource:
         )
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        if directory in self._directories:
-            return self._directories[directory]
-        return self._directories.get(self._resolve(directory), NOT_RECORDED)
+        known = self._directories
+        return known[directory] if directory in known else known.get(self._resolve(directory), NOT_RECORDED)
 
     def link(self, path: str) -> str | Unknown:
         if path in self._links:
@@ -228,7 +230,7 @@ class StoredSource:
         return cast("NvmlValue", answer.value) if answer.failure is None else answer.failure
 
     def expect(self, device: int, like: int) -> None:
-        """Its answers are there already."""
+        """Do nothing: all answers are already there."""
 
     def env(self, name: str) -> str | Unknown | None:
         return self._env.get(name, NOT_RECORDED)
@@ -237,25 +239,26 @@ class StoredSource:
         return self._given.get(kind, ())
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
     def _resolve(self, path: str) -> str:
         return follow_links(path, self._links)
 
 
 def follow_links(path: str, links: Mapping[str, str | Unknown]) -> str:
-    """Where `path` leads when all `links`, with absolute targets, are followed; unchanged where they form a
-    circle.
+    """Return the target of `path` through all `links` (absolute targets).
+
+    `path` itself in a circle of links.
     """
-    resolved, rest, hops = "/", _parts(path), 0
-    while rest:
-        resolved = posixpath.join(resolved, rest.pop(0))
+    resolved, remaining, hops = "/", _parts(path), 0
+    while remaining:
+        resolved = posixpath.join(resolved, remaining.pop(0))
         target = links.get(resolved)
         if isinstance(target, str) and target != resolved:
             hops += 1
             if hops > _MAX_LINKS:
                 return path
-            resolved, rest = "/", [*_parts(target), *rest]
+            resolved, remaining = "/", [*_parts(target), *remaining]
     return resolved
 
 

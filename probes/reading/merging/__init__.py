@@ -1,4 +1,4 @@
-"""Put together what several sources say of the same thing, and note where they contradict each other."""
+"""Merge the statements of several sources about one thing, and note contradictions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from probes.facts import Contradiction, Reading
 R = TypeVar("R", bound=Record)
 
 _SPREAD = 0.02
-"""Tools round figures of the same thing (MiB and bytes, W and mW) by less than this share."""
+"""Largest relative difference caused by rounding (MiB and bytes, W and mW)."""
 
 
 def merge(
     subject: str, records: Sequence[R], *, volatile: frozenset[str]
 ) -> tuple[R, tuple[Contradiction, ...]]:
-    """One record of all `records`, which come in order of trust: for each field the first known value.
+    """Return a record with the first known value of each field of `records`, in order of trust.
 
     Fields named in `volatile` (`temperature_c`, or `pcie.generation` inside a record) change from moment to
-    moment and are never called contradictions; neither are tuples and dicts, whose parts a tool may leave
-    out. `evidence` is joined.
+    moment and never contradict each other; neither do tuples and dicts, whose parts a tool may leave out.
+    `evidence` is joined.
     """
-    found: list[Contradiction] = []
+    contradictions: list[Contradiction] = []
     sources = [_reference(record) for record in records]
-    return _merge(subject, "", records, sources, volatile, found), tuple(found)
+    return _merge(subject, "", records, sources, volatile, contradictions), tuple(contradictions)
 
 
 def _merge(  # noqa: PLR0917 - a recursion with its state
@@ -36,7 +36,7 @@ def _merge(  # noqa: PLR0917 - a recursion with its state
     records: Sequence[R],
     sources: Sequence[EvidenceRef],
     volatile: frozenset[str],
-    found: list[Contradiction],
+    contradictions: list[Contradiction],
 ) -> R:
     first = records[0]
     fields: dict[str, object] = {}
@@ -45,7 +45,7 @@ def _merge(  # noqa: PLR0917 - a recursion with its state
         if name == "evidence":
             fields[name] = tuple(dict.fromkeys(ref for refs in values for ref in refs))
         elif isinstance(values[0], Record):
-            fields[name] = _merge(subject, f"{prefix}{name}.", values, sources, volatile, found)
+            fields[name] = _merge(subject, f"{prefix}{name}.", values, sources, volatile, contradictions)
         else:
             known = [
                 (value, ref)
@@ -54,12 +54,14 @@ def _merge(  # noqa: PLR0917 - a recursion with its state
             ]
             fields[name] = known[0][0] if known else values[0]
             if f"{prefix}{name}" not in volatile and (conflict := _conflict(known)):
-                found.append(Contradiction(subject=subject, field=f"{prefix}{name}", readings=conflict))
+                contradictions.append(
+                    Contradiction(subject=subject, field=f"{prefix}{name}", readings=conflict)
+                )
     return msgspec.structs.replace(first, **fields)
 
 
 def _conflict(known: Iterable[tuple[object, EvidenceRef]]) -> tuple[Reading, ...]:
-    """The readings that differ, each once; empty where all agree."""
+    """Return the readings that differ, each once; empty if all agree."""
     distinct: list[tuple[object, EvidenceRef]] = []
     for value, ref in known:
         if value is None or isinstance(value, tuple | dict):
@@ -71,15 +73,15 @@ def _conflict(known: Iterable[tuple[object, EvidenceRef]]) -> tuple[Reading, ...
     )
 
 
-def _alike(one: object, other: object) -> bool:
+def _alike(first: object, second: object) -> bool:
     if (
-        isinstance(one, bool)
-        or isinstance(other, bool)
-        or not isinstance(one, int | float)
-        or not isinstance(other, int | float)
+        isinstance(first, bool)
+        or isinstance(second, bool)
+        or not isinstance(first, int | float)
+        or not isinstance(second, int | float)
     ):
-        return str(one).lower() == str(other).lower()
-    return abs(one - other) <= _SPREAD * max(abs(one), abs(other))
+        return str(first).lower() == str(second).lower()
+    return abs(first - second) <= _SPREAD * max(abs(first), abs(second))
 
 
 def _reference(record: Record) -> EvidenceRef:

@@ -1,4 +1,4 @@
-"""Put together what several texts say of the GPUs of one machine."""
+"""Merge the statements of several texts about the GPUs of one machine."""
 
 from __future__ import annotations
 
@@ -15,35 +15,19 @@ from probes.reading.merging import merge
 
 R = TypeVar("R", bound=Record)
 
-STEADY = frozenset(
-    {
-        "name",
-        "uuid",
-        "serial",
-        "memory_bytes",
-        "pci_bus_id",
-        "pci_device_id",
-        "driver_version",
-        "vbios_version",
-        "gsp_firmware_version",
-        "inforom_version",
-        "compute_capability",
-        "pcie.width_max",
-        "numa_node",
-        "virtualization",
-        "confidential_compute",
-        "mig_enabled",
-        "ecc_enabled",
-        "power_limit_default_w",
-        "sm_clock_max_mhz",
-    }
-)
-"""What stays from one look at a GPU to the next, so that two readings must agree. The fastest PCIe generation
-is not in it: nvidia-smi states that of the slot, lspci that of the card.
+STEADY = frozenset({
+    "name", "uuid", "serial", "memory_bytes", "pci_bus_id", "pci_device_id", "driver_version",
+    "vbios_version", "gsp_firmware_version", "inforom_version", "compute_capability", "pcie.width_max",
+    "numa_node", "virtualization", "confidential_compute", "mig_enabled", "ecc_enabled",
+    "power_limit_default_w", "sm_clock_max_mhz",
+})  # fmt: skip
+"""Fields that stay constant, so that two readings must agree.
+
+The fastest PCIe generation is not among them: nvidia-smi states that of the slot, lspci that of the card.
 """
 
 _SHORT = "..."
-"""Ends a name that the table had no room for."""
+"""Ending of a name that a table cut off."""
 
 
 def _volatile() -> frozenset[str]:
@@ -58,11 +42,10 @@ def _volatile() -> frozenset[str]:
 def merge_gpus(
     texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()
 ) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
-    """One record per GPU of `texts`, which come in order of trust, in the order of their indices.
+    """Return one record per GPU of `texts` (in order of trust), in the order of their indices.
 
-    `others` add to those GPUs and bring none of their own. A GPU is known again by its address, else by its
-    UUID, else by its index; a UUID or address that a text gives to several GPUs (redacted ones) tells
-    nothing.
+    `others` add to those GPUs and bring none of their own. A GPU is matched by its address, else by its UUID,
+    else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is ignored.
     """
     slots: list[list[Gpu]] = []
     for text, is_own in (*((text, True) for text in texts), *((text, False) for text in others)):
@@ -94,9 +77,9 @@ def _slot_of(
     for field, values in (("pci_bus_id", addresses), ("uuid", uuids)):
         value = getattr(gpu, field)
         if value in values:
-            found = [slot for slot in slots if _known_by(slot, field, (value,))]
-            if len(found) == 1:
-                return found[0]
+            matches = [slot for slot in slots if _known_by(slot, field, (value,))]
+            if len(matches) == 1:
+                return matches[0]
     if gpu.index == UNNUMBERED:
         return None
     for slot in slots:
@@ -104,16 +87,14 @@ def _slot_of(
             elsewhere = isinstance(gpu.pci_bus_id, str) and any(
                 isinstance(other.pci_bus_id, str) for other in slot
             )
-            # A text that knows none of the addresses is of another machine or a virtual one: its GPUs are
+            # A text without any of the addresses is from another or a virtual machine: its GPUs are
             # compared, not added.
             return None if elsewhere and is_related else slot
     return None
 
 
 def _numbered(slots: list[list[Gpu]]) -> list[list[Gpu]]:
-    """Slots in the order of their indices; those without one, or with a taken one, are numbered by their
-    addresses.
-    """
+    """Return slots by index; slots without a free index are numbered by their addresses."""
     by_index: dict[int, list[Gpu]] = {}
     waiting: list[list[Gpu]] = []
     for slot in slots:
@@ -155,7 +136,7 @@ def _joined(slots: list[list[Gpu]]) -> tuple[tuple[Gpu, ...], tuple[Contradictio
 
 
 def _without_short_names(slot: list[Gpu]) -> list[Gpu]:
-    """`NVIDIA A100-SXM...` is no other name than the full one."""
+    """Return GPUs without cut-off names: `NVIDIA A100-SXM...` does not contradict the full name."""
     full = [gpu.name for gpu in slot if isinstance(gpu.name, str) and not gpu.name.endswith(_SHORT)]
 
     def is_short(gpu: Gpu) -> bool:
@@ -178,7 +159,7 @@ def _process_key(process: GpuProcess) -> Hashable:
 def _by_key(
     values: Sequence[tuple[R, ...] | Unknown], key: Callable[[R], Hashable]
 ) -> tuple[R, ...] | Unknown:
-    """The parts of all texts; one that several texts name is one record."""
+    """Return the parts of all texts; a part that several texts name is one record."""
     known = only_known(values)
     if not known:
         return values[0]
@@ -193,7 +174,7 @@ def _by_key(
 
 
 def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
-    """One text knows their profiles, another one their memory, all in the same order."""
+    """Return the MIG devices: texts state their profiles or their memory, all in the same order."""
     known = only_known(values)
     if not known:
         return values[0]

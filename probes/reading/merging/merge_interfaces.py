@@ -1,4 +1,4 @@
-"""Put together what several texts say of the network interfaces of one machine."""
+"""Merge the statements of several texts about the network interfaces of one machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from probes.reading.merging import merge
 _VOLATILE = frozenset(
     {"up", "speed_gbps", "carrier_changes", "link_seen_by_bond", "neighbour", "is_default_route"}
 )
-"""What changes when a cable is pulled."""
+"""Fields that change when a cable is unplugged."""
 
 
 def from_text(interfaces: Iterable[Interface], evidence: EvidenceRef) -> tuple[Interface, ...]:
-    """`interfaces` with the text that told of them."""
+    """Return `interfaces` with their text as evidence."""
     return tuple(msgspec.structs.replace(interface, evidence=(evidence,)) for interface in interfaces)
 
 
 def merge_interfaces(
     groups: Iterable[tuple[Interface, ...]],
 ) -> tuple[tuple[Interface, ...], tuple[Contradiction, ...]]:
-    """One record per name, in the order in which they are first named. `groups` come in order of trust."""
+    """Return one record per name, in the order of first appearance. `groups` are in order of trust."""
     by_name: dict[str, list[Interface]] = {}
     for group in groups:
         for interface in group:

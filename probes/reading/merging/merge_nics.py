@@ -1,4 +1,4 @@
-"""Put together what several texts say of the ports of one machine."""
+"""Merge the statements of several texts about the ports of one machine."""
 
 from __future__ import annotations
 
@@ -10,27 +10,19 @@ from probes.base.record import Unknown, only_known
 from probes.facts import Contradiction, Nic
 from probes.reading.merging import merge
 
-VOLATILE = frozenset(
-    {
-        "state",
-        "physical_state",
-        "netdev_up",
-        "sm_lid",
-        "pre_fec_bit_error_rate",
-        "bit_error_rate",
-        "advice",
-        "pcie.generation",
-    }
-)
-"""What changes between two looks at a port."""
+VOLATILE = frozenset({
+    "state", "physical_state", "netdev_up", "sm_lid", "pre_fec_bit_error_rate", "bit_error_rate",
+    "advice", "pcie.generation",
+})  # fmt: skip
+"""Fields that may change between two readings of a port."""
 
 
 def merge_nics(records: Sequence[Nic]) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...]]:
-    """One record per port, in the order in which the ports are first named. `records` come in order of trust.
+    """Return one record per port, in the order of first appearance. `records` are in order of trust.
 
-    A record without a name belongs to the ports of its PCI device, else to those of its LID; where there is
-    none, it stands alone under its address or LID. One of a PCI device is left out where ports with a name
-    have no address: it may be theirs, and would count a card twice.
+    A record without a name belongs to the ports of its PCI device, else to those of its LID; without a match
+    it stays separate under its address or LID. A record of a PCI device is left out if named ports have no
+    address: the record may describe one of them, and a card would count twice.
     """
     ports: dict[tuple[str, int], list[Nic]] = {}
     for nic in records:
@@ -75,6 +67,6 @@ def _own_key(nic: Nic) -> tuple[str, int]:
 
 
 def _longest(group: Sequence[Nic]) -> object:
-    """Of several readings of the counters the one with most of them."""
+    """Return the reading with the most counters."""
     tables = only_known(nic.counters for nic in group)
     return max(tables, key=len) if tables else group[0].counters

@@ -1,4 +1,4 @@
-"""NVML's answers about one device, each as a value of the wanted type or Unknown."""
+"""Read NVML's answers about a device, each as a value of the requested type or Unknown."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from probes.sources.base import NvmlValue, Source, read_text
 
 _NO_FUNCTION = "function not found"
 _VALUE_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
-"""nvmlValueType_t and the member of nvmlValue_t that holds such a value (nvml.h of NVML 13)."""
+"""Member of nvmlValue_t for each nvmlValueType_t (nvml.h of NVML 13)."""
 _NO_SUCH_FIELD = (2, 3, 13)
-"""NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND: an older driver answers the first for a
-field it lacks.
+"""NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND.
+
+An older driver answers the first for a field it lacks.
 """
 
 
 class Device:
-    """NVML's answers about one device, each as a value of the wanted type or Unknown."""
+    """NVML's answers about a device, each as a value of the requested type or Unknown."""
 
     def __init__(self, source: Source, index: int) -> None:
         self._source = source
         self._index = index
 
     def ask(self, call: str, *args: int) -> NvmlValue | Unknown:
-        """A driver that is older than the call has no such value."""
+        """Return NVML's answer; a driver that is older than the call does not support it."""
         answer = self._source.nvml(call, self._index, *args)
         if (
             isinstance(answer, Unknown)
@@ -58,23 +59,23 @@ class Device:
         return map_known(minor, lambda minor: f"{major}.{minor}")
 
     def threshold(self, kind: int) -> int | Unknown:
-        """A temperature of nvmlTemperatureThresholds_t."""
+        """Return a temperature of nvmlTemperatureThresholds_t."""
         return self.whole("nvmlDeviceGetTemperatureThreshold", kind)
 
     def fabric_info(self) -> NvmlValue | Unknown:
-        """With the health mask; drivers before 550 know the older call only."""
+        """Return the fabric info with the health mask; drivers before 550 know the older call only."""
         info = self.ask("nvmlDeviceGetGpuFabricInfoV")
         return info if known(info) else self.ask("nvmlDeviceGetGpuFabricInfo")
 
     def throttle_reasons(self) -> tuple[str, ...] | Unknown:
-        """Drivers before 535 know the call by its old name only."""
+        """Return the active reasons; drivers before 535 know the call by its old name only."""
         mask = self.whole("nvmlDeviceGetCurrentClocksEventReasons")
         if isinstance(mask, Unknown):
             mask = self.whole("nvmlDeviceGetCurrentClocksThrottleReasons")
         return map_known(mask, event_reasons)
 
     def fields(self, *ids: int) -> dict[int, int | Unknown]:
-        """Field values by their ids, in one call. Each has a type and an error code of its own."""
+        """Return field values by their ids, in one call. Each has its own type and error code."""
         answer = self.ask("nvmlDeviceGetFieldValues", *ids)
         if isinstance(answer, Unknown):
             return dict.fromkeys(ids, answer)
@@ -131,7 +132,7 @@ def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
-    """NVML writes None for a number that it keeps to itself (the memory of another container's process)."""
+    """Return a whole number; NVML hides some with None (the memory of another container's process)."""
     if isinstance(value, Unknown):
         return value
     if value is None:

@@ -1,5 +1,6 @@
-"""What NVML knows of a GPU's health: memory, limits, fabric, NVLink errors. Field ids are those of nvml.h,
-NVML 13.
+"""Read a GPU's health from NVML: memory, limits, fabric, NVLink errors.
+
+Field ids are those of nvml.h, NVML 13.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _VIOLATIONS = {
     270: "hw_thermal_slowdown",
     271: "hw_power_brake_slowdown",
 }
-"""In nanoseconds."""
+"""Reason for each field; values are in nanoseconds."""
 FIELDS = (
     _ECC_CORRECTED_AGGREGATE,
     _ECC_UNCORRECTED_AGGREGATE,
@@ -45,13 +46,13 @@ FIELDS = (
     _RECOVERY,
     *_VIOLATIONS,
 )
-"""What one call reads of each GPU."""
+"""Fields that one call reads of each GPU."""
 
 _BANKS = ("max", "high", "partial", "low", "none")
 _LINK_COUNTERS = {161: "replay_errors", 162: "recovery_errors", 163: "crc_errors"}
 """NVML_FI_DEV_NVLINK_ERROR_DL_*; the scope is the number of the link."""
 _SCOPE_SHIFT = 16
-"""As in `probes/sources/nvml_child.py`."""
+"""Equal to the value in `probes/sources/nvml_child.py`."""
 _CLOCK_GRAPHICS, _CLOCK_MEMORY = 0, 2
 _THRESHOLD_SHUTDOWN, _THRESHOLD_SLOWDOWN, _THRESHOLD_MEMORY, _THRESHOLD_GPU = 0, 1, 2, 3
 _UNCORRECTED, _VOLATILE, _AGGREGATE, _SRAM = 1, 0, 1, 7
@@ -61,7 +62,7 @@ _SUCCESS = 0
 def memory_health(
     device: Device, fields: dict[int, int | Unknown], ecc: NvmlValue | Unknown, remapped: NvmlValue | Unknown
 ) -> GpuMemoryHealth:
-    """Error counts over the board's life, spare rows and retired pages."""
+    """Return error counts over the board's life, spare rows and retired pages."""
     sram = device.ask("nvmlDeviceGetSramEccErrorStatus")
     return GpuMemoryHealth(
         ecc_pending=flag(item(ecc, 1)),
@@ -84,7 +85,7 @@ def _boolean(value: int | Unknown) -> bool | Unknown:
 
 
 def _sram(device: Device, status: NvmlValue | Unknown, period: str, counter: int) -> int | Unknown:
-    """Drivers before 550 have one counter for both kinds of error."""
+    """Return the uncorrectable SRAM errors; drivers before 550 have one counter for both kinds."""
     parity, secded = (
         whole_of(member(status, f"{period}UncParity")),
         whole_of(member(status, f"{period}UncSecDed")),
@@ -105,8 +106,9 @@ def _banks(histogram: NvmlValue | Unknown) -> tuple[Count, ...] | Unknown:
 
 
 def limits(device: Device, fields: dict[int, int | Unknown]) -> GpuLimits:
-    """What holds clocks down. GPUs with a margin are not asked for absolute temperatures, which mislead
-    there.
+    """Return the limits of the clocks.
+
+    GPUs with a margin are not asked for absolute temperatures, which are misleading there.
     """
     margin = device.whole("nvmlDeviceGetMarginTemperature")
     has_margin = not isinstance(margin, Unknown) and not isinstance(fields[_SLOWDOWN], Unknown)
@@ -153,7 +155,7 @@ def _violations(fields: dict[int, int | Unknown]) -> tuple[Count, ...] | Unknown
 
 
 def recovery_action(fields: dict[int, int | Unknown]) -> str | Unknown:
-    """What the driver asks for; drivers 535 to 560 have two flags in its place."""
+    """Return the action that the driver requests; drivers 535 to 560 have two flags instead."""
     action = fields[_RECOVERY]
     if not isinstance(action, Unknown):
         return RECOVERY_ACTIONS.get(action, f"action {action}")
@@ -166,7 +168,7 @@ def recovery_action(fields: dict[int, int | Unknown]) -> str | Unknown:
 
 
 def fabric(info: NvmlValue | Unknown) -> Fabric:
-    """The NVLink fabric; a driver without the newer call states no health."""
+    """Return the state of the NVLink fabric; a driver without the newer call states no health."""
     status = whole_of(member(info, "status"))
     has_mask = isinstance(info, Unknown) or (isinstance(info, dict) and "healthMask" in info)
     mask = (
@@ -198,7 +200,7 @@ def _uuid(numbers: NvmlValue | Unknown) -> str | Unknown:
 
 
 def link_errors(device: Device, links: tuple[NvLink, ...] | Unknown) -> tuple[NvLink, ...] | Unknown:
-    """`links` with their error counters, read in one call for the links that are up."""
+    """Return `links` with their error counters, read in one call for the links that are up."""
     up = [] if isinstance(links, Unknown) else [link.index for link in links if link.active is True]
     if isinstance(links, Unknown) or not up:
         return links

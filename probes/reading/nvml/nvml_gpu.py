@@ -1,4 +1,4 @@
-"""One GPU by NVML and sysfs."""
+"""Read a GPU from NVML and sysfs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _VOLATILE = 0
 _REPLAYS_FIELD = 94
 _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 _FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
-"""These tables and numbers: nvml.h of NVML 13 (nvmlComputeMode_t, NVML_GPU_FABRIC_STATE_*,
+"""States by number.
+
+These tables and field numbers are those of nvml.h of NVML 13 (nvmlComputeMode_t, NVML_GPU_FABRIC_STATE_*,
 NVML_FI_DEV_PCIE_REPLAY_COUNTER).
 """
 _CORRUPTED = "corrupted"
@@ -31,8 +33,9 @@ _NO_INSTANCES = Unknown(Reason.NOT_SUPPORTED, "NVML gives the instances as handl
 def read_gpu(
     source: Source, index: int, bus_ids: Sequence[str | Unknown], driver_version: str | Unknown
 ) -> Gpu:
-    """Everything that NVML says about device `index`, and its place from sysfs. `bus_ids` are those of all
-    GPUs.
+    """Return all of NVML's values about device `index`, and its place from sysfs.
+
+    `bus_ids` are those of all GPUs.
     """
     device = Device(source, index)
     address = bus_ids[index]
@@ -102,12 +105,12 @@ def _evidence(index: int, address: str | Unknown) -> tuple[EvidenceRef, ...]:
 
 
 def _device_id(number: NvmlValue | Unknown) -> str | Unknown:
-    """`10de:2330` of 0x233010DE."""
+    """Return `10de:2330` for 0x233010DE."""
     return map_known(whole_of(number), lambda value: f"{value & 0xFFFF:04x}:{value >> 16 & 0xFFFF:04x}")
 
 
 def _inforom_valid(checksum: NvmlValue | Unknown) -> bool | Unknown:
-    """NVML refuses the checksum of a damaged InfoROM."""
+    """Return False if NVML refuses the checksum, as for a damaged InfoROM."""
     if isinstance(checksum, Unknown):
         return False if _CORRUPTED in checksum.detail.lower() else checksum
     return True

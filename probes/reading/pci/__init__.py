@@ -1,4 +1,4 @@
-"""What several collectors ask about PCI devices, from sysfs."""
+"""Read PCI devices from sysfs, for several collectors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _GPU_CLASSES = ("0x0300", "0x0302")
 
 
 def nvidia_gpu_addresses(source: Source) -> tuple[str, ...] | Unknown:
-    """The PCI addresses of NVIDIA GPUs, whether or not a driver answers."""
-    # One file names the vendor of every device; the class of hundreds of devices is read only where NVIDIA is
-    # among them.
+    """Return the PCI addresses of NVIDIA GPUs, with or without a working driver."""
+    # This file lists the vendor of every device. The classes of hundreds of devices are read only if
+    # NVIDIA is among the vendors.
     listing = read_text(source, "/proc/bus/pci/devices")
     if not isinstance(listing, Unknown) and not any(
         line.split("\t", 2)[1].startswith(_NVIDIA) for line in listing.splitlines() if "\t" in line
@@ -26,14 +26,14 @@ def nvidia_gpu_addresses(source: Source) -> tuple[str, ...] | Unknown:
     if isinstance(addresses, Unknown):
         # A kernel without PCI has no such directory.
         return () if addresses.reason is Reason.TOOL_MISSING else addresses
-    found: list[str] = []
+    gpus: list[str] = []
     for address in addresses:
         is_gpu = _is_nvidia_gpu(source, address)
         if isinstance(is_gpu, Unknown):
             return is_gpu
         if is_gpu:
-            found.append(address)
-    return tuple(found)
+            gpus.append(address)
+    return tuple(gpus)
 
 
 def _is_nvidia_gpu(source: Source, address: str) -> bool | Unknown:
@@ -45,7 +45,7 @@ def _is_nvidia_gpu(source: Source, address: str) -> bool | Unknown:
 
 
 def numa_node(source: Source, address: str | Unknown) -> int | Unknown | None:
-    """The NUMA node of a device; None where the platform states none (-1)."""
+    """Return the NUMA node of a device; None if the platform states none (-1)."""
     if isinstance(address, Unknown):
         return address
     node = read_int(source, f"{DEVICES}/{address}/numa_node")
@@ -53,19 +53,19 @@ def numa_node(source: Source, address: str | Unknown) -> int | Unknown | None:
 
 
 def cpu_affinity(source: Source, address: str | Unknown) -> str | Unknown:
-    """The CPUs near a device, as the kernel writes them."""
+    """Return the CPUs near a device, in the kernel's notation."""
     return (
         address if isinstance(address, Unknown) else read_text(source, f"{DEVICES}/{address}/local_cpulist")
     )
 
 
 def device_path(source: Source, address: str | Unknown) -> str | Unknown:
-    """The canonical sysfs path of a device: the bridges above it."""
+    """Return the canonical sysfs path of a device, which contains the bridges above it."""
     return address if isinstance(address, Unknown) else source.link(f"{DEVICES}/{address}")
 
 
 def address_of(path: str | Unknown) -> str | Unknown:
-    """The PCI address at the end of a canonical device path."""
+    """Return the PCI address at the end of a canonical device path."""
     if isinstance(path, Unknown):
         return path
     address = normal_address(path.rpartition("/")[2])
@@ -77,14 +77,14 @@ def address_of(path: str | Unknown) -> str | Unknown:
 
 
 def pcie_link(source: Source, address: str | Unknown) -> PcieLink:
-    """The trained and the possible link of a device."""
+    """Return the trained and the possible link of a device."""
     if isinstance(address, Unknown):
         return PcieLink(generation=address, generation_max=address, width=address, width_max=address)
     return link_in(source, f"{DEVICES}/{address}")
 
 
 def link_in(source: Source, folder: str) -> PcieLink:
-    """The link of the device whose files are in `folder`."""
+    """Return the link of the device whose files are in `folder`."""
     return PcieLink(
         generation=_generation(source, f"{folder}/current_link_speed"),
         generation_max=_generation(source, f"{folder}/max_link_speed"),

@@ -1,6 +1,4 @@
-"""The part of the PCI tree that training uses: devices by address, the bridges above each, and what a link
-could be.
-"""
+"""Build the part of the PCI tree that training uses: devices, the bridges above each, and possible links."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ _DEEPEST = 64
 
 
 class Tree(NamedTuple):
-    """The devices of a machine by address; empty where they could not be read."""
+    """The devices of a machine by address; empty if they could not be read."""
 
     devices: Mapping[str, PciDevice]
 
     def above(self, device: PciDevice) -> tuple[PciDevice, ...]:
-        """The bridges above `device`, the nearest first, as far as they are known."""
+        """Return the known bridges above `device`, the nearest first."""
         chain: list[PciDevice] = []
         parent = device.parent
         while isinstance(parent, str) and parent in self.devices and len(chain) < _DEEPEST:
@@ -33,11 +31,11 @@ class Tree(NamedTuple):
         return tuple(chain)
 
     def possible_width(self, device: PciDevice) -> int | Unknown:
-        """Lanes that both ends of the device's link have."""
+        """Return the lanes that both ends of the device's link support."""
         return _lesser(device.pcie.width_max, [bridge.pcie.width_max for bridge in self.above(device)[:1]])
 
     def possible_generation(self, device: PciDevice) -> int | Unknown:
-        """The PCIe generation that both ends of the device's link can do."""
+        """Return the PCIe generation that both ends of the device's link support."""
         return _lesser(
             device.pcie.generation_max, [bridge.pcie.generation_max for bridge in self.above(device)[:1]]
         )
@@ -49,12 +47,12 @@ def tree_of(facts: MachineFacts) -> Tree:
 
 
 def training_devices(facts: MachineFacts) -> tuple[PciDevice, ...]:
-    """GPUs and NICs on the PCI bus."""
+    """Return the GPUs and NICs on the PCI bus."""
     return tuple(device for device in tree_of(facts).devices.values() if device.kind in ("gpu", "rdma"))
 
 
 def names_of(facts: MachineFacts) -> dict[str, str]:
-    """What people call the device at an address: `GPU3`, `mlx5_0`."""
+    """Return the usual name of the device at each address: `GPU3`, `mlx5_0`."""
     owners: tuple[Gpu | Nic, ...] = (
         *(facts.gpus if known(facts.gpus) else ()),
         *(facts.nics if known(facts.nics) else ()),
@@ -77,12 +75,12 @@ UNNAMED = "PCI device"
 
 
 def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:
-    """`GPU3`, `mlx5_0`, else the address."""
+    """Return `GPU3`, `mlx5_0`, or else the address."""
     return names.get(device.bus_id, device.bus_id) or UNNAMED
 
 
 def unread_tree(facts: MachineFacts) -> Unknown:
-    """Why there is no device to look at."""
+    """Return the reason why there are no devices."""
     return facts.pci_devices if isinstance(facts.pci_devices, Unknown) else NOT_RECORDED
 
 

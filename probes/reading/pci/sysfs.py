@@ -1,6 +1,6 @@
-"""PCI devices as the kernel shows them: GPUs, NVSwitches, NICs and NVMe, and the bridges above GPUs and NICs.
+"""Read PCI devices from sysfs: GPUs, NVSwitches, NICs and NVMe, and the bridges above GPUs and NICs.
 
-Hundreds of functions may be on a server's bus; of most of them only the class is read.
+A server's bus may have hundreds of functions; only the class of most of them is read.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from probes.sources.base import Source, read_text
 
 _BUSES = "/sys/class/pci_bus"
 _CANDIDATES = ("01", "02", "03", "06", "0c", "12")
-"""Base classes that a device of interest may have (PCI Code and ID Assignment Specification 1.11)."""
+"""Base classes of relevant devices (PCI Code and ID Assignment Specification 1.11)."""
 _ENDPOINTS = frozenset({"gpu", "nvswitch", "rdma", "ethernet", "nvme"})
 _WITH_PATH = frozenset({"gpu", "rdma", "nvswitch"})
-"""Kinds whose bridges matter: peer-to-peer traffic passes them."""
+"""Kinds whose bridges matter, because peer-to-peer traffic passes them."""
 _CONFIGURED = frozenset({"gpu", "rdma", "nvswitch", "bridge"})
 """Kinds whose configuration space is read."""
 
 
 def pci_devices(source: Source) -> tuple[PciDevice, ...] | Unknown:
-    """The devices of interest in the order of their addresses; none on a kernel without PCI."""
+    """Return the relevant devices in the order of their addresses; none on a kernel without PCI."""
     addresses = source.names(DEVICES)
     if isinstance(addresses, Unknown):
         if addresses.reason is Reason.TOOL_MISSING:
             return ()
         return _by_bus(source) or addresses
-    found: dict[str, PciDevice] = {}
+    devices: dict[str, PciDevice] = {}
     above: dict[str, None] = {}
     for address in addresses:
         device = _endpoint(source, address)
@@ -42,18 +42,18 @@ def pci_devices(source: Source) -> tuple[PciDevice, ...] | Unknown:
             continue
         path = device_path(source, address)
         chain = () if isinstance(path, Unknown) else bridges_of(path)
-        found[address] = msgspec.structs.replace(device, parent=_parent(path, chain))
+        devices[address] = msgspec.structs.replace(device, parent=_parent(path, chain))
         if device.kind in _WITH_PATH:
             above.update(dict.fromkeys(chain))
     for address in above:
-        if address not in found and address in addresses:
+        if address not in devices and address in addresses:
             chain = bridges_of(str(device_path(source, address)))
-            found[address] = _complete(source, address, kind="bridge", parent=chain[-1] if chain else None)
-    return tuple(found[address] for address in sorted(found))
+            devices[address] = _complete(source, address, kind="bridge", parent=chain[-1] if chain else None)
+    return tuple(devices[address] for address in sorted(devices))
 
 
 def bridges_of(path: str) -> tuple[str, ...]:
-    """The bridges above a device on its canonical path, the one below the host first."""
+    """Return the bridges above a device on its canonical path, starting at the host."""
     parts = [normal_address(part) for part in path.split("/")[:-1]]
     return tuple(part for part in parts if not isinstance(part, Unknown))
 
@@ -65,7 +65,7 @@ def _parent(path: str | Unknown, chain: tuple[str, ...]) -> str | Unknown | None
 
 
 def _endpoint(source: Source, address: str) -> PciDevice | None:
-    """The device at `address` where it is of interest."""
+    """Return the device at `address` if it is relevant."""
     folder = f"{DEVICES}/{address}"
     code = read_text(source, f"{folder}/class")
     if known(code):
@@ -87,7 +87,7 @@ def _endpoint(source: Source, address: str) -> PciDevice | None:
 
 
 def _kind_by_folder(source: Source, folder: str, address: str) -> PciKind | None:
-    """What a stored tree without ids shows by the folders that the drivers make."""
+    """Return the kind in a stored tree without ids, from the folders that drivers create."""
     if source.is_live:
         return None
     folders: tuple[tuple[str, PciKind], ...] = (("infiniband", "rdma"), ("nvme", "nvme"), ("net", "ethernet"))
@@ -127,7 +127,7 @@ def _complete(source: Source, address: str, **given: object) -> PciDevice:
 
 
 def _absent(unknown: Unknown) -> Unknown | None:
-    """None for a link that is not there; Unknown where the source could not tell."""
+    """Return None for a link that does not exist; Unknown if the source could not read it."""
     return None if unknown.reason is Reason.TOOL_MISSING else unknown
 
 
@@ -148,7 +148,7 @@ def _config(source: Source, folder: str) -> PciConfig:
 
 
 def _errors(source: Source, path: str, total: str) -> int | Unknown:
-    """The kernel's total of a file of error counters; a device without AER has no such file."""
+    """Return the kernel's total in a file of error counters; a device without AER has no such file."""
     text = read_text(source, path)
     if isinstance(text, Unknown):
         return Unknown(Reason.NOT_SUPPORTED, "no AER") if text.reason is Reason.TOOL_MISSING else text
@@ -160,8 +160,8 @@ def _errors(source: Source, path: str, total: str) -> int | Unknown:
 
 
 def _by_bus(source: Source) -> tuple[PciDevice, ...]:
-    """The devices of a copy of /sys that has the tree of buses only; nothing tells what they are."""
-    found: dict[str, PciDevice] = {}
+    """Return the devices of a copy of /sys that has only the tree of buses; their kinds are unknown."""
+    devices: dict[str, PciDevice] = {}
     buses = source.names(_BUSES)
     for bus in () if isinstance(buses, Unknown) else buses:
         names = source.names(f"{_BUSES}/{bus}/device")
@@ -169,7 +169,7 @@ def _by_bus(source: Source) -> tuple[PciDevice, ...]:
             address = normal_address(name)
             if not isinstance(address, Unknown):
                 folder = f"{_BUSES}/{bus}/device/{name}"
-                found[address] = PciDevice(
+                devices[address] = PciDevice(
                     bus_id=address, kind="other", pcie=link_in(source, folder), evidence=(file_ref(folder),)
                 )
-    return tuple(found[address] for address in sorted(found))
+    return tuple(devices[address] for address in sorted(devices))

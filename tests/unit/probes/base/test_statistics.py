@@ -1,4 +1,4 @@
-"""Statistics by their definitions and their invariances, and by what chance alone must not show."""
+"""Test statistics by their definitions, their invariances, and the limits of chance."""
 
 # ruff: noqa: S311 - draws for tests, no secrets
 
@@ -33,7 +33,7 @@ def test_the_interval_holds_the_sample_median(samples: list[float]) -> None:
 
 @pytest.mark.parametrize(("count", "low", "high"), [(9, 2, 8), (20, 6, 15), (30, 10, 21), (100, 40, 61)])
 def test_the_interval_has_the_ranks_of_the_tables(count: int, low: int, high: int) -> None:
-    """W. J. Conover, Practical Nonparametric Statistics, table A3, and its large-sample rule."""
+    """Compare with W. J. Conover, Practical Nonparametric Statistics, table A3 and its large-sample rule."""
     assert confidence_interval([float(number) for number in range(1, count + 1)]) == (low, high)
 
 
@@ -54,18 +54,18 @@ def equals(count: int, noise: float, seed: int) -> dict[str, float]:
 
 @given(st.integers(3, 1000), st.floats(0, 0.02), st.integers(0, 99))
 @settings(max_examples=60)
-def test_one_slow_member_is_found_and_nobody_else(count: int, noise: float, seed: int) -> None:
+def test_one_slow_member_is_detected_and_no_other(count: int, noise: float, seed: int) -> None:
     values = equals(count, noise, seed)
     assert outliers(values, worse="low") == ()
     slow = {**values, "GPU1": 70.0}
-    assert [one.name for one in outliers(slow, worse="low")] == ["GPU1"]
+    assert [outlier.name for outlier in outliers(slow, worse="low")] == ["GPU1"]
     assert outliers(slow, worse="high") == ()
     (late,) = outliers({**values, "GPU0": 150.0}, worse="high")
     assert late.name == "GPU0"
     assert late.share == pytest.approx(1.5, rel=0.05)
 
 
-def test_nobody_is_accused_where_nobody_can_tell() -> None:
+def test_no_member_is_named_without_a_majority() -> None:
     assert outliers({"a": 100.0, "b": 50.0}, worse="low") == ()
     assert outliers({"a": 100.0, "b": 100.0, "c": 50.0, "d": 50.0}, worse="low") == ()
     assert outliers({"a": 100.0, "b": 80.0, "c": 60.0}, worse="low") == ()
@@ -74,9 +74,9 @@ def test_nobody_is_accused_where_nobody_can_tell() -> None:
     assert spread({"a": 5.0}) == 0.0
 
 
-def test_several_slow_members_are_told_worst_first() -> None:
+def test_several_slow_members_are_listed_worst_first() -> None:
     values = {**equals(8, 0.01, 1), "GPU3": 60.0, "GPU6": 40.0, "GPU7": 93.9}
-    assert [one.name for one in outliers(values, worse="low")] == ["GPU6", "GPU3", "GPU7"]
+    assert [outlier.name for outlier in outliers(values, worse="low")] == ["GPU6", "GPU3", "GPU7"]
 
 
 @given(several, several)
@@ -126,21 +126,21 @@ def test_a_change_of_a_tenth_is_found_in_quiet_samples(count: int) -> None:
 
 
 def test_the_exact_test_counts_every_arrangement() -> None:
-    """Against the definition: all ways to deal the pooled samples, ties and all."""
-    one, other = [1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 7.0, 8.0, 8.0]
-    pooled = one + other
+    """Compare with the definition: all ways to deal the pooled samples, with ties."""
+    first, other = [1.0, 2.0, 2.0, 5.0], [2.0, 3.0, 7.0, 8.0, 8.0]
+    pooled = first + other
 
     def statistic(picked: tuple[int, ...]) -> float:
-        rest = [pooled[index] for index in range(len(pooled)) if index not in picked]
+        remaining = [pooled[index] for index in range(len(pooled)) if index not in picked]
         wins = sum(
-            (pooled[index] > value) + (pooled[index] == value) / 2 for index in picked for value in rest
+            (pooled[index] > value) + (pooled[index] == value) / 2 for index in picked for value in remaining
         )
-        return abs(wins - len(picked) * len(rest) / 2)
+        return abs(wins - len(picked) * len(remaining) / 2)
 
-    deals = list(itertools.combinations(range(len(pooled)), len(one)))
-    seen = statistic(tuple(range(len(one))))
-    expected = sum(statistic(deal) >= seen for deal in deals) / len(deals)
-    assert compare(one, other).p_value == pytest.approx(expected)
+    deals = list(itertools.combinations(range(len(pooled)), len(first)))
+    observed = statistic(tuple(range(len(first))))
+    expected = sum(statistic(deal) >= observed for deal in deals) / len(deals)
+    assert compare(first, other).p_value == pytest.approx(expected)
 
 
 def test_small_runs_prove_nothing_and_wrong_ones_are_refused() -> None:

@@ -1,6 +1,4 @@
-"""A recording of seeded identities and secrets: none is in the file that is shared, and the file still says
-the same.
-"""
+"""Test that a shared recording contains no seeded identity or secret, and still reads the same."""
 
 from __future__ import annotations
 
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 from probes.base.record import Reason, Unknown
 from probes.redaction import KINDS, redact
+from probes.redaction.placeholders import Book
 from probes.redaction.text import TextRedactor
 from probes.sources.base import CommandResult, Given
 from probes.sources.recording_draft import Answers
@@ -64,6 +63,7 @@ SEEDS = {
     "account": "quill_lab_gpu4",
 }
 GUID = SEEDS["node GUID"]
+GUID_PAIRS = ":".join(GUID[at : at + 2] for at in range(0, 16, 2))
 GUID_GROUPS = ":".join(GUID[at : at + 4] for at in range(0, 16, 4))
 PLAIN_WORDS = {"seed 946d"}
 
@@ -75,7 +75,8 @@ def seeded() -> Recording:
     answers.text("/proc/sys/kernel/hostname", seed["host name"])
     answers.file(
         "/etc/hosts",
-        f"127.0.0.1 localhost\n{seed['private address']} {seed['other host']} {seed['other host']}.{seed['domain']}\n".encode(),
+        f"127.0.0.1 localhost\n{seed['private address']} {seed['other host']} "
+        f"{seed['other host']}.{seed['domain']}\n".encode(),
     )
     answers.file(
         "/etc/resolv.conf",
@@ -123,10 +124,12 @@ def seeded() -> Recording:
     everything = "\n".join(
         (
             f"Nov 21 12:00:00 {seed['host name']} kernel: eth0: link up",
-            f"{seed['host name']}:1203:1203 [0] NCCL INFO Bootstrap : Using eth0:{seed['private address']}<0>",
+            f"{seed['host name']}:1203:1203 [0] NCCL INFO Bootstrap : "
+            f"Using eth0:{seed['private address']}<0>",
             f"Serial Number : {seed['GPU serial']}",
             f"inet6 {seed['IPv6 address']}/64 scope global",
-            f"link/infiniband 80:00:02:08:fe:80:00:00:00:00:00:00:{':'.join(GUID[at : at + 2] for at in range(0, 16, 2))}",
+            f"link/infiniband "
+            f"80:00:02:08:fe:80:00:00:00:00:00:00:{':'.join(GUID[at : at + 2] for at in range(0, 16, 2))}",
             f"Node GUID: 0x{GUID}",
             f"export WANDB_API_KEY={seed['W&B key']}",
             f"OPENAI_API_KEY='{seed['OpenAI key']}'",
@@ -167,7 +170,7 @@ def seeded() -> Recording:
 
 
 def spellings(seed: str) -> set[str]:
-    """How a value may stand in a file: its case, without separators, encoded."""
+    """Return the spellings of a value in a file: other case, without separators, encoded."""
     forms = {
         seed,
         seed.lower(),
@@ -180,7 +183,7 @@ def spellings(seed: str) -> set[str]:
     if re.fullmatch(r"[0-9a-f:-]{12,}", seed):
         forms |= {re.sub("[:-]", "", seed), re.sub("[:-]", "", seed).upper()}
     if len(seed) == 16 and seed == GUID:
-        forms |= {GUID_GROUPS, ":".join(GUID[at : at + 2] for at in range(0, 16, 2))}
+        forms |= {GUID_GROUPS, GUID_PAIRS}
     return forms
 
 
@@ -206,7 +209,8 @@ def test_numbers_that_are_a_uuid_are_replaced_too() -> None:
     fabric, uuid = source.nvml("nvmlDeviceGetGpuFabricInfoV", 0), source.nvml("nvmlDeviceGetUUID", 0)
     assert isinstance(fabric, dict)
     assert isinstance(uuid, str)
-    assert bytes(fabric["clusterUuid"]).hex() == uuid.removeprefix("GPU-").replace("-", "")  # type: ignore[arg-type]
+    numbers = bytes(fabric["clusterUuid"])  # type: ignore[arg-type]
+    assert numbers.hex() == uuid.removeprefix("GPU-").replace("-", "")
 
 
 def test_placeholders_keep_form_and_relations() -> None:
@@ -244,7 +248,7 @@ def test_the_file_is_a_recording_like_any_other() -> None:
     assert load_recording(dump_recording(redacted), "x").files == redacted.files
 
 
-def test_the_manifest_counts_and_tells_no_value() -> None:
+def test_manifest_counts_values_and_contains_none() -> None:
     _, manifest = redact(seeded(), salt=b"a")
     kinds = {row.kind: row for row in manifest.rows}
     assert set(kinds) == set(KINDS)
@@ -254,10 +258,10 @@ def test_the_manifest_counts_and_tells_no_value() -> None:
 
 
 def test_one_salt_gives_the_same_placeholders_and_another_others() -> None:
-    one, again, other = (redact(seeded(), salt=salt)[0] for salt in (b"a", b"a", b"b"))
-    assert one == again
+    first, again, other = (redact(seeded(), salt=salt)[0] for salt in (b"a", b"a", b"b"))
+    assert first == again
     path = "/proc/sys/kernel/hostname"
-    assert one.files[path] != other.files[path]
+    assert first.files[path] != other.files[path]
 
 
 def test_a_kind_can_be_kept() -> None:
@@ -290,7 +294,7 @@ def test_a_kind_can_be_kept() -> None:
         "std::vector<c10::Error>",
     ],
 )
-def test_what_names_nobody_stays(text: str) -> None:
+def test_text_that_identifies_nobody_is_kept(text: str) -> None:
     redactor = TextRedactor(b"a")
     redactor.learn(text)
     assert redactor.text(text) == text
@@ -335,18 +339,18 @@ def test_a_file_that_begins_with_a_secret_keeps_the_rest() -> None:
 @given(first=st.ip_addresses(v=4), second=st.ip_addresses(v=4))
 def test_subnets_stay_subnets(first: ipaddress.IPv4Address, second: ipaddress.IPv4Address) -> None:
     redactor = TextRedactor(b"a")
-    one, two = (
+    first_now, second_now = (
         ipaddress.IPv4Address(redactor.text(f"addr {address}").split()[1]) for address in (first, second)
     )
     shared = 32 - (int(first) ^ int(second)).bit_length()
-    after = 32 - (int(one) ^ int(two)).bit_length()
+    after = 32 - (int(first_now) ^ int(second_now)).bit_length()
     special = [
         a.is_loopback or a.is_multicast or int(a) >> 24 in (0, 255) or a.is_reserved for a in (first, second)
     ]
-    assert (one == two) == (first == second)
+    assert (first_now == second_now) == (first == second)
     if shared >= 16 and not any(special):
         assert after == shared
-    for before, now in ((first, one), (second, two)):
+    for before, now in ((first, first_now), (second, second_now)):
         assert before.is_loopback == now.is_loopback
         assert [before in net for net in PRIVATE] == [now in net for net in PRIVATE]
 
@@ -367,7 +371,7 @@ def test_any_text_survives(text: str) -> None:
 
 
 def test_a_long_hostile_text_takes_linear_time() -> None:
-    """Patterns that look back and ahead are bounded: none of these takes more than moments."""
+    """Check that every pattern that looks back or ahead is bounded."""
     redactor = TextRedactor(b"a")
     for text in (
         "a=" * 20_000,
@@ -378,3 +382,103 @@ def test_a_long_hostile_text_takes_linear_time() -> None:
         "x[1," * 10_000,
     ):
         assert redactor.text(text) is not None
+
+
+UPPER = "A1B2C3D4E5F6G7H8J9K0"
+MIXED = "aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX2"
+TOKENS = {
+    **{
+        prefix: prefix + MIXED
+        for prefix in ("hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-")
+    },
+    **{prefix: prefix + UPPER for prefix in ("AKIA", "ASIA", "AROA", "AIDA")},
+    **{f"xox{letter}-": f"xox{letter}-{MIXED}" for letter in "abeprs"},
+    **{
+        prefix: prefix + MIXED
+        for prefix in ("sk-", "nvapi-", "AIza", "npm_", "pypi-", "dckr_pat_", "dop_v1_", "r8_")
+    },
+    **{prefix: prefix + MIXED for prefix in ("ya29.", "wandb_v1_")},
+    "SG.": f"SG.{MIXED[:16]}.{MIXED[16:]}",
+    "eyJ": f"eyJ{MIXED[:12]}.{MIXED[12:24]}.{MIXED[24:]}",
+}
+
+
+@pytest.mark.parametrize("prefix", TOKENS)
+def test_every_documented_token_is_replaced_without_a_label(prefix: str) -> None:
+    """Cover each prefix alone: dropping a prefix from the pattern would leave its token readable."""
+    token = TOKENS[prefix]
+    for text in (f"clone with {token} today", f"({token})", token.join("''")):
+        assert token not in TextRedactor(b"a").text(text)
+        assert token[len(prefix) :] not in TextRedactor(b"a").text(text)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA"]
+)
+def test_a_cut_off_token_is_replaced(prefix: str) -> None:
+    _check_cut_off(prefix)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["ASIA", "sk-proj-", "sk-ant-", "sk-svcacct-", "nvapi-", "AIza", "npm_", "eyJ"]
+)
+def test_a_cut_off_token_of_a_service_is_replaced(prefix: str) -> None:
+    _check_cut_off(prefix)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["dckr_pat_", "dop_v1_", "r8_", "wandb_v1_", *(f"xox{x}-" for x in "abeprs")]
+)
+def test_a_cut_off_token_of_a_registry_or_chat_is_replaced(prefix: str) -> None:
+    _check_cut_off(prefix)
+
+
+def _check_cut_off(prefix: str) -> None:
+    for end in ("", "...", "…"):
+        assert f"{prefix}aB3dE5f" not in TextRedactor(b"a").text(f"clone with {prefix}aB3dE5f{end}")
+
+
+_NAMES_OF_SETTINGS = """
+token password passwd passphrase passcode secret secrets apikey credential credentials authtoken authkey psk
+cookie api_key access_key private_key secret_key account_key encryption_key signing_key license_key
+licence_key auth_key ssh_key wandb_key client_key shared_key master_key product_key activation_key host_key
+storage_key session_key munge_key
+"""
+SECRET_SETTINGS = _NAMES_OF_SETTINGS.split()
+
+
+@pytest.mark.parametrize("name", SECRET_SETTINGS)
+def test_a_setting_whose_name_announces_a_secret_is_replaced(name: str) -> None:
+    for text in (
+        f"MY_{name.upper()}=quill77x",
+        f'{{"my_{name}": "quill77x"}}',
+        f"--my-{name.replace('_', '-')} quill77x",
+    ):
+        assert "quill77x" not in TextRedactor(b"a").text(text)
+
+
+_NAMES_OF_PARAMETERS = """
+X-Amz-Signature X-Goog-Credential X-Oss-Security-Token X-Cos-Signature AWSAccessKeyId GoogleAccessId
+OSSAccessKeyId Signature Credential Policy Key-Pair-Id sig sign token access_token id_token refresh_token
+auth_token key api_key subscription-key code auth password passwd secret jwt
+"""
+SIGNED = _NAMES_OF_PARAMETERS.split()
+
+
+@pytest.mark.parametrize("parameter", SIGNED)
+def test_a_parameter_that_signs_an_address_is_replaced(parameter: str) -> None:
+    assert "quill77x" not in TextRedactor(b"a").text(
+        f"GET https://x.invalid/data?part=1&{parameter}=quill77x"
+    )
+
+
+@pytest.mark.parametrize(("digits", "is_kept"), [("0123456789abcdef" * 2, False), ("0123401234" * 4, True)])
+def test_a_long_hex_number_is_a_secret_from_six_different_digits_on(digits: str, is_kept: bool) -> None:
+    assert (digits in TextRedactor(b"a").text(f"value {digits}")) == is_kept
+
+
+@pytest.mark.parametrize("length", [8, 12, 17])
+def test_placeholders_are_as_long_as_documented(length: int) -> None:
+    book = Book(b"a")
+    assert len(book.digits("cloud", "value", length)) == length
+    assert re.fullmatch(r"host-[0-9a-f]{8}", book.word("hostname", "qx17", "host"))

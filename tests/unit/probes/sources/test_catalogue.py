@@ -38,22 +38,22 @@ def test_the_facts_are_those_of_the_row(machine):
     facts = _facts(machine.id)
     assert facts.source == f"catalogue machine {machine.id}"
     assert len(facts.gpus) == machine.gpu_count
-    for found in facts.gpus:
-        assert CATALOGUE.gpu(found.name) == gpu
-        assert found.memory_bytes == gpu.memory_bytes
-        assert found.compute_capability == gpu.compute_capability
-        assert found.driver_version == machine.driver_version
-        assert found.pcie.generation == found.pcie.generation_max == gpu.pcie_generation
-        assert len(found.nvlinks) == machine.nvlink_count
-        assert all(link.active is True for link in found.nvlinks)
+    for gpu_facts in facts.gpus:
+        assert CATALOGUE.gpu(gpu_facts.name) == gpu
+        assert gpu_facts.memory_bytes == gpu.memory_bytes
+        assert gpu_facts.compute_capability == gpu.compute_capability
+        assert gpu_facts.driver_version == machine.driver_version
+        assert gpu_facts.pcie.generation == gpu_facts.pcie.generation_max == gpu.pcie_generation
+        assert len(gpu_facts.nvlinks) == machine.nvlink_count
+        assert all(link.active is True for link in gpu_facts.nvlinks)
         assert all(
             link.bandwidth_bytes_per_s == pytest.approx(gpu.nvlink_bandwidth_bytes_per_s, rel=0.01)
-            for link in found.nvlinks
+            for link in gpu_facts.nvlinks
         )
-        assert found.numa_node in range(machine.numa_nodes)
-    assert len({found.pci_bus_id for found in facts.gpus} | {nic.pci_bus_id for nic in facts.nics}) == (
-        machine.gpu_count + machine.nic_count
-    )
+        assert gpu_facts.numa_node in range(machine.numa_nodes)
+    assert len(
+        {gpu_facts.pci_bus_id for gpu_facts in facts.gpus} | {nic.pci_bus_id for nic in facts.nics}
+    ) == (machine.gpu_count + machine.nic_count)
     assert [(nic.state, nic.physical_state, nic.rate_gbps) for nic in facts.nics] == [
         ("ACTIVE", "LinkUp", machine.nic_rate_gbps)
     ] * machine.nic_count

@@ -1,4 +1,4 @@
-"""From the user's options to a source, and what is said when that is impossible."""
+"""Test the source that the user's options select, and the errors when that is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls with a deadline: what comes back, and what is left behind."""
+"""Test calls with a deadline: their results, and the threads that remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live source against the file system and commands of this machine."""
+"""Test the live source against the file system and commands of this machine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_commands_that_cannot_start(source, tmp_path):
 
 
 def test_a_program_that_hung_is_not_waited_for_again(source, tmp_path):
-    """Each of a dozen calls of nvidia-smi would cost its whole deadline behind a wedged driver."""
+    """Check that a wedged driver costs one deadline and not one for each of a dozen calls."""
     started = tmp_path / "started"
     tool = tmp_path / "tool"
     tool.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 600\n")
@@ -98,7 +98,10 @@ def test_at_the_deadline_the_whole_group_is_killed(source):
 
 
 def test_a_command_that_ignores_signals_is_killed(source):
-    program = "import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (2, 15, 1)]; print(1, flush=True); time.sleep(600)"
+    program = (
+        "import signal, time; [signal.signal(s, signal.SIG_IGN) for s in (2, 15, 1)]; "
+        "print(1, flush=True); time.sleep(600)"
+    )
     result = source.run(_python(program), timeout_s=0.5)
     assert _reason(result.text()) is Reason.TIMEOUT
 
@@ -187,7 +190,7 @@ def test_the_kernels_refusals_have_reasons(source, monkeypatch, number, reason):
 
 
 def test_a_kernel_tree_that_is_not_mounted_is_no_answer(source, monkeypatch, tmp_path):
-    """In a chroot without /sys there may still be GPUs."""
+    """Check a chroot without /sys, which may still have GPUs."""
     monkeypatch.setattr("probes.sources.live._KERNEL_TREES", {f"{tmp_path}/": f"{tmp_path}/kernel"})
     assert _reason(source.names(f"{tmp_path}/class/infiniband")) is Reason.ERROR
     (tmp_path / "kernel").mkdir()

@@ -1,4 +1,4 @@
-"""Pasted files are told by what they hold; the corpus of real ones decides whether that works."""
+"""Test that pasted files are recognised by their content, on a corpus of real files."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def _texts(source, kind):
     ],
     ids=["plain", "crlf", "utf-16", "bom", "spaces", "no-tabs", "colours", "carets", "session", "gzip"],
 )
-def test_a_kind_is_told_in_every_disguise(kind, text, disguise):
+def test_a_kind_is_recognised_in_every_disguise(kind, text, disguise):
     source = open_loose([("paste.txt", disguise(text))])
-    (answered,) = _texts(source, kind)
-    assert "\r" not in answered
-    assert "\x1b" not in answered
+    (text_of_source,) = _texts(source, kind)
+    assert "\r" not in text_of_source
+    assert "\x1b" not in text_of_source
     for other in {row.id for row in KINDS} - {kind}:
         assert _texts(source, other) == []
 
@@ -90,10 +90,11 @@ def test_files_of_several_kinds_are_one_machine():
 
 
 def test_a_tree_answers_files_names_and_links():
+    folder = "devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0"
     tree = {
-        "/sys/class/infiniband/mlx5_0": "-> ../../devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0",
-        "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0/device": "-> ../../../0000:18:00.0",
-        "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0/fw_ver": "28.41.1000\n",
+        "/sys/class/infiniband/mlx5_0": f"-> ../../{folder}",
+        f"/sys/{folder}/device": "-> ../../../0000:18:00.0",
+        f"/sys/{folder}/fw_ver": "28.41.1000\n",
         "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/numa_node": "1\n",
     }
     source = open_loose([("sysfs.json", json.dumps(tree).encode())])
@@ -150,7 +151,7 @@ def test_trees_that_contradict_each_other_are_refused():
         b"{" * 100_000,
     ],
 )
-def test_what_is_nothing_known_says_what_is(data):
+def test_an_unknown_text_is_refused_with_the_known_kinds(data):
     with pytest.raises(InputError, match=r"paste\.txt") as caught:
         open_loose([("paste.txt", data)])
     assert "rigtune list kinds" in caught.value.hint
@@ -188,7 +189,7 @@ def test_a_hostile_paste_is_refused_in_the_time_of_reading_it(text):
         open_loose([("paste", text.encode())])
 
 
-def test_a_damaged_recording_is_told_as_such():
+def test_a_damaged_recording_is_reported_as_damaged():
     with pytest.raises(InputError, match="readable recording"):
         open_loose([("node17.json", dump_recording(Recording(title="node17"))[:-30])])
 
@@ -203,8 +204,8 @@ def test_any_paste_is_a_source_or_an_input_error(data):
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the recorded outputs of RIGTUNE_SHARED")
-def test_every_real_file_is_told_for_what_it_is():
-    """Wrongly claimed files are worse than unclaimed ones: the collectors would read nonsense from them."""
+def test_every_real_file_is_recognised_as_its_kind():
+    """Check that no file is recognised as a wrong kind, from which collectors would read nonsense."""
     wrong = []
     with (SHARED / "INDEX.csv").open(newline="") as index:
         rows = list(csv.DictReader(index))
@@ -224,10 +225,10 @@ def test_every_real_file_is_told_for_what_it_is():
         try:
             source = open_loose([(name, path.read_bytes())])
         except InputError:
-            told = set()
+            recognised = set()
         else:
-            told = {kind for kind in SOME if _texts(source, kind)}
-        if told != ({expected} if expected else set()):
-            wrong.append((row["path"], expected, told))
+            recognised = {kind for kind in SOME if _texts(source, kind)}
+        if recognised != ({expected} if expected else set()):
+            wrong.append((row["path"], expected, recognised))
     assert rows
     assert wrong == []

@@ -1,4 +1,4 @@
-"""NVML through the real pynvml, the real child process and a library that misbehaves on request."""
+"""Test NVML with the real pynvml, the real child process and a library that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -229,27 +229,31 @@ def test_only_questions_are_asked(client, call):
 
 def test_threads_share_one_client(nvml_standin, client):
     nvml_standin(HEALTHY + "".join(f"gpu{i}.temperature_c = {30 + i}\n" for i in range(8)))
-    seen: dict[int, list[object]] = {}
+    temperatures: dict[int, list[object]] = {}
 
     def ask(index: int) -> None:
-        seen[index] = [client.call("nvmlDeviceGetTemperature", index, 0) for _ in range(20)]
+        temperatures[index] = [client.call("nvmlDeviceGetTemperature", index, 0) for _ in range(20)]
 
     threads = [threading.Thread(target=ask, args=(index,)) for index in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == {index: [30 + index] * 20 for index in range(8)}
+    assert temperatures == {index: [30 + index] * 20 for index in range(8)}
 
 
 def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_standin, client):
     nvml_standin(HEALTHY + "gpu1.name = NVIDIA H200\ngpu1.temperature_c = 51\n")
     client.expect(1, like=0)  # before there is a child, nothing is known and nothing is asked
     assert client._child is None
-    for call, *rest in (("nvmlDeviceGetName",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetSerial",)):
-        client.call(call, 0, *rest)
+    for call, *arguments in (
+        ("nvmlDeviceGetName",),
+        ("nvmlDeviceGetTemperature", 0),
+        ("nvmlDeviceGetSerial",),
+    ):
+        client.call(call, 0, *arguments)
     client.expect(1, like=0)
-    assert [call for call, _ in client._under_way] == [
+    assert [call for call, _ in client._pending] == [
         "nvmlDeviceGetName",
         "nvmlDeviceGetTemperature",
         "nvmlDeviceGetSerial",
@@ -262,8 +266,12 @@ def test_an_expected_device_answers_in_any_order_and_with_its_own_values(nvml_st
 
 def test_what_is_answered_before_a_hang_counts(nvml_standin, client):
     nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature 1\n")
-    for call, *rest in (("nvmlDeviceGetName",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetSerial",)):
-        client.call(call, 0, *rest)
+    for call, *arguments in (
+        ("nvmlDeviceGetName",),
+        ("nvmlDeviceGetTemperature", 0),
+        ("nvmlDeviceGetSerial",),
+    ):
+        client.call(call, 0, *arguments)
     client.expect(1, like=0)
     assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H100 80GB HBM3"
     answer = client.call("nvmlDeviceGetSerial", 1)
@@ -310,7 +318,8 @@ def test_the_tables_of_special_calls_name_functions_of_pynvml():
 
 def test_the_child_loads_no_process_machinery_until_somebody_looks_for_a_library():
     script = (
-        "import sys; from probes.sources.nvml_child import defer_ctypes_util; defer_ctypes_util(); import pynvml;"
+        "import sys; from probes.sources.nvml_child import defer_ctypes_util; defer_ctypes_util();"
+        "import pynvml;"
         "assert not {'subprocess', 'tempfile', 'lzma'} & set(sys.modules);"
         "found = pynvml.find_library('c'); import ctypes.util; assert found == ctypes.util.find_library('c');"
         "assert 'subprocess' in sys.modules"

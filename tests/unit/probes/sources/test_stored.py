@@ -1,4 +1,4 @@
-"""Recordings: what was answered comes back identical; damage is noticed."""
+"""Test that recordings return identical answers, and that damage is detected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _results = st.builds(
 
 
 class FixedSource:
-    """Answers from tables; anything else fails the test."""
+    """A source that answers from tables; any other question fails the test."""
 
     title = "fixed"
 
@@ -95,10 +95,10 @@ _sources = st.builds(
 @given(_sources, st.booleans())
 def test_a_replayed_recording_gives_identical_answers(inner, compressed):
     recorder = RecordingSource(inner)
-    answered = _ask(recorder, inner)
+    live_answers = _ask(recorder, inner)
     data = dump_recording(recorder.recording("machine"))
     recording = load_recording(gzip.compress(data, 1) if compressed else data, "machine.json")
-    assert _ask(StoredSource(recording), inner) == answered == _ask(inner, inner)
+    assert _ask(StoredSource(recording), inner) == live_answers == _ask(inner, inner)
 
 
 @given(_sources, _paths)
@@ -214,7 +214,8 @@ def test_a_newer_recording_names_both_versions():
         b"[" * 100_000,
         b'{"format": "rigtune-recording"}',
         b'{"format": "rigtune-recording", "schema_version": "one", "title": ""}',
-        b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "files": {"/a": {"base64": "%%%"}}}',
+        b'{"format": "rigtune-recording", "schema_version": 1, "title": "", '
+        b'"files": {"/a": {"base64": "%%%"}}}',
         b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "nvml": [{"call": "a", "value": '
         + b"[" * 100_000,
         b'{"format": "rigtune-recording", "schema_version": 1, "title": "", "surprise": 1}',

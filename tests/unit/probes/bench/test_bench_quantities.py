@@ -1,0 +1,130 @@
+"""Test that twice or half of any limit in the evaluation of benchmarks would be detected."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from probes.bench import attention, data_loader, noise_scale
+from probes.bench.group_testing import REPEATS, SLOW_BELOW, Search
+from probes.bench.latency_bandwidth import fit
+from probes.bench.memory_copy import requests as memory_requests
+from probes.bench.resnet import RESNET_50, SMALL, forward_flops, parameter_count
+from probes.bench.sustained import sustained_fraction
+from probes.bench.train_cnn import requests as cnn_requests
+from probes.facts.measurements import BUSY_SHARE
+from tests.support.bench_answers import bench_context, lines_of, requests, sample, the_one
+from tests.support.machines import h100, h100_node
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(("rate", "is_bad"), [(0.74, True), (0.76, False)])
+def test_a_host_is_slow_below_three_quarters(rate: float, is_bad: bool) -> None:
+    search = Search([f"n{number}" for number in range(8)], expected=1.0)
+    while groups := search.next_groups():
+        for group in groups:
+            search.record(group, rate if "n5" in group else 1.0, best=1.0)
+    assert search.result is not None
+    assert search.result.bad_hosts == (("n5",) if is_bad else ())
+    assert (SLOW_BELOW, REPEATS, BUSY_SHARE) == (0.75, 1, 0.1)
+
+
+def test_a_slow_host_is_confirmed_beside_two_partners() -> None:
+    """Two runs each for its group, its halves and its pairs: one more partner would add two runs."""
+    search = Search(["a", "b", "c"], expected=1.0)
+    pairs = []
+    while groups := search.next_groups():
+        for group in groups:
+            pairs.append(group)
+            search.record(group, 0.1 if "c" in group else 1.0, best=1.0)
+    assert search.result is not None
+    assert search.result.bad_hosts == ("c",)
+    assert sorted(pairs) == [("a", "b"), ("a", "c"), ("a", "c"), ("b", "c"), ("b", "c")]
+
+
+@pytest.mark.parametrize(("noise", "lines"), [(0.03, 1), (0.06, 2)])
+def test_two_lines_are_tried_above_a_residual_of_three_percent(noise: float, lines: int) -> None:
+    """Sizes up to 64 KiB take `noise` more than the line of the others, and those above `noise` less."""
+    curve = []
+    for power in range(12):
+        size = 1024.0 * 4**power
+        factor = 1 + noise if power < 6 else 1 - noise
+        curve.append((size, (1e-5 + size / 1e9) * factor))
+    model = fit(curve)
+    assert model is not None
+    assert len(model.lines) == lines
+
+
+@pytest.mark.parametrize(("points", "has_model"), [(2, False), (3, True)])
+def test_a_line_needs_three_sizes(points: int, has_model: bool) -> None:
+    assert (fit([(2.0**number, 1.0 + number) for number in range(points)]) is not None) is has_model
+
+
+def test_the_first_and_the_last_quarter_decide_how_much_of_a_rate_remains() -> None:
+    assert sustained_fraction((100.0, 100.0, 1.0, 1.0, 1.0, 1.0, 50.0, 50.0)) == pytest.approx(0.5)
+    assert sustained_fraction((100.0, 1.0, 1.0, 50.0)) == pytest.approx(0.5)
+    assert sustained_fraction((100.0, 100.0, 50.0)) is None
+
+
+@pytest.mark.parametrize(("rate", "fewest"), [(0.94, 8), (0.96, 4)])
+def test_fewer_workers_are_enough_within_five_percent(rate: float, fewest: int) -> None:
+    (request,) = requests("data-loader", ranks=1)
+    cases = [{"num_workers": workers, "batch_size": 32} for workers in (1, 4, 8)]
+    speeds = (0.5, rate, 1.0)
+    request = msgspec.structs.replace(request, cases=tuple(cases))
+    samples = [sample(case, (1 / speed,)) for case, speed in zip(cases, speeds, strict=True)]
+    assert the_one(
+        data_loader.interpret(request, {0: lines_of(request, *samples)}), "recommended_workers"
+    ).samples == (fewest,)
+
+
+def test_operations_of_attention_follow_the_published_formula() -> None:
+    """4 B H S^2 D, halved by the causal mask; the backward pass has two and a half times as many."""
+    case = {"batch": 2, "heads": 3, "sequence_length": 5, "head_dim": 7, "pass": "forward"}
+    assert attention.flops(case) == 4 * 2 * 3 * 5**2 * 7 / 2
+    assert attention.flops({**case, "pass": "backward"}) == 2.5 * attention.flops(case)
+
+
+def test_residual_networks_have_their_published_size() -> None:
+    """Compare with torchvision: 25,557,032 parameters, and 4.09 G multiply-adds at 224 pixels."""
+    assert parameter_count(RESNET_50) == 25_557_032
+    assert forward_flops(RESNET_50, 224) / 2 == pytest.approx(4.09e9, rel=0.005)
+    assert (SMALL.depths, SMALL.width, SMALL.classes) == ((1, 1, 1, 1), 32, 100)
+
+
+@pytest.mark.parametrize(("memory", "batches"), [(29 * GIB, 1), (31 * GIB, 2)])
+def test_the_large_batch_of_images_needs_thirty_gib(memory: int, batches: int) -> None:
+    gpus = tuple(msgspec.structs.replace(h100(index), memory_bytes=memory) for index in range(2))
+    context = bench_context("cuda", 2, facts=h100_node(gpus=gpus))
+    context = msgspec.structs.replace(context, model=msgspec.structs.replace(context.model, precision="bf16"))
+    assert len(cnn_requests(context)[0].cases) == batches
+
+
+@pytest.mark.parametrize(("memory", "fits"), [(10 * 512 * 2**20 - 1, False), (10 * 512 * 2**20, True)])
+def test_five_arrays_must_fit_into_half_of_the_memory(memory: int, fits: bool) -> None:
+    gpus = tuple(msgspec.structs.replace(h100(index), memory_bytes=memory) for index in range(2))
+    assert bool(memory_requests(bench_context("cuda", 2, facts=h100_node(gpus=gpus)))) is fits
+
+
+def test_the_noise_scale_counts_the_later_half_of_the_steps() -> None:
+    (request,) = requests("noise-scale")
+    (case,) = request.cases
+    small, large = (9.0, 9.0, 3.0, 3.0), (9.0, 9.0, 1.25, 1.25)
+    answer = sample(
+        case,
+        series={"small_squared_norm": small, "large_squared_norm": large},
+        small_batch=1.0,
+        large_batch=8.0,
+    )
+    # (8 x 1.25 - 3) / 7 = 1 and (3 - 1.25) / (1 - 1/8) = 2 in the later half.
+    result = noise_scale.interpret(request, {0: lines_of(request, answer)})
+    assert the_one(result, "noise_scale_sequences").samples == (pytest.approx(2.0),)
+
+
+def test_the_interval_of_the_noise_scale_covers_ninety_percent() -> None:
+    signal, noise = [1.0] * 400, [float(number % 2) * 2 for number in range(400)]
+    scale = noise_scale.noise_scale(signal, noise)
+    # The mean of 400 values with deviation 1 has the deviation 1/20; 1.645 of these on each side are 90 %.
+    assert scale.low == pytest.approx(1 - 1.645 / 20, abs=0.015)
+    assert scale.high == pytest.approx(1 + 1.645 / 20, abs=0.015)
