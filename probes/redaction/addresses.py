@@ -147,7 +147,7 @@ def _map_public(value: int, book: Book) -> int:
     octet = value >> 24
     if octet >= 240:
         return value
-    targets = sorted(_PUBLIC_TARGETS, key=lambda target: book.bits("ip8", str(target)))
+    targets: list[int] = sorted(_PUBLIC_TARGETS, key=lambda target: book.bits("ip8", str(target)))
     return targets[_PUBLIC_OCTETS.index(octet)] << 24 | _flip(value, 32, 8, book) & 0xFFFFFF
 
 
