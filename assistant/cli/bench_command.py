@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assistant.cli.bench_hosts_command import find_hosts
-from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
+from assistant.cli.bench_options import print_entries, read_shapes, stop_on_signals
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
@@ -166,7 +166,7 @@ def command(
         refuse_unwritable(output)
     facts: MachineFacts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
     if list_only:
-        told_entries(facts, options, output_format)
+        print_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
         limits = thresholds_under(policy or Policy())
@@ -202,7 +202,10 @@ def command(
 
 
 def _write(report: BenchReport, output: Path) -> OutputError | None:
-    """What prevented it: to be told after the report, which took minutes, has gone to stdout and is kept."""
+    """Write the report and return the error, if any.
+
+    The caller raises it only after the report, which took minutes to measure, is on stdout and stored.
+    """
     try:
         write_bytes(output, csv_text(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
     except OutputError as error:
@@ -211,8 +214,9 @@ def _write(report: BenchReport, output: Path) -> OutputError | None:
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
-    """Store the run for later comparisons, if it gave anything to compare to. Raises OutputError where it is
-    to be pinned.
+    """Store the run for later comparisons if it contains measurements.
+
+    Raises OutputError if the run cannot be pinned.
     """
     if not measured.measurements:
         if pins:
@@ -245,7 +249,9 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 def _settings(
     data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, model: str, noise_scale: bool
 ) -> BenchSettings:
-    """Raises UsageError for a path that does not exist, a step that is no name or of no file, and an unknown
+    """Return the settings that the options describe.
+
+    Raises UsageError for a path that does not exist, a step that names no function or file, and an unknown
     model.
     """
     if data is not None and not data.exists():

@@ -1,4 +1,4 @@
-"""What can be measured on a machine, what it costs and what keeps a benchmark from running there."""
+"""List the benchmarks, their cost, and what prevents them on a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.registry import BENCHMARKS
 from recipes.machine.layout import training_gpus
 
 _DEVICES = "all GPUs, or all CPUs where there are none"
-"""What the table says of a benchmark that occupies whatever trains."""
+"""The words in the table for a benchmark that occupies all devices that train."""
 
 
 class BenchEntry(Record, kw_only=True):
@@ -22,16 +22,16 @@ class BenchEntry(Record, kw_only=True):
     title: str
     suites: tuple[str, ...]
     cost_s: float
-    """Rough duration in the quick suite, or where it stands in none."""
+    """Rough duration in the quick suite, or by itself if it is in no suite."""
     full_cost_s: float
     occupies: str
     applies: bool
-    """True where it would measure something here, with these options."""
+    """True if the benchmark would measure something here with these options."""
     why_not: str = ""
 
 
 def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[BenchEntry, ...]:
-    """Every benchmark in the order in which they run."""
+    """Return every benchmark in the order in which they run."""
     lacks_torch = (
         not known(facts.training.path) or facts.training.path is None or facts.training.torch_version is None
     )

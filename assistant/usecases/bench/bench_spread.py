@@ -1,4 +1,4 @@
-"""Starts a benchmark's ranks on several hosts, through the same launchers as training: one launching path."""
+"""Start a benchmark's ranks on several hosts, with the same launchers as training."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ from recipes.planning.default_model import CPU_MODEL
 
 LAUNCHER_OF = {"ssh": "torchrun", "slurm": "slurm", "mpi": "mpi"}
 LIMIT_S = 150.0
-"""For the start of all hosts and the end; a rank ends itself so long after the time that its measuring may
-take.
-"""
+"""Time to start all hosts and to end; after this and the time for measuring, a rank ends itself."""
 _OVERRUN = 3.0
-"""The budget is an aim: a large case that was begun is finished."""
+"""Factor on the budget, which is an aim: a large case that was begun is finished."""
 _SOURCE = "rigtune"
 _SUBMIT = Artifact(
     path="submit.sh",
@@ -77,8 +75,7 @@ bash "$script" "$@"
 def spread_argv(
     python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The command that starts `program` on every rank of all hosts of `request`; what it needs is written
-    below `directory`.
+    """Write the launch files below `directory` and return the command that starts `program` on all hosts.
 
     Raises WorkerError for hosts that cannot be reached, or that do not see `directory`.
     """
@@ -102,7 +99,7 @@ def spread_argv(
 
 
 def recipe_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> Recipe:
-    """The benchmark as a recipe. The model and the settings of training are there for the form's sake."""
+    """Return the benchmark as a recipe; its model and training settings only fill required fields."""
     limit_s = int(LIMIT_S + _OVERRUN * request.budget_s)
     module, rest = "rigtune_worker.multi_host", program[2:]
     arguments = ("--limit-s", str(limit_s), "--hosts", ",".join(request.hosts), "--", *rest)
