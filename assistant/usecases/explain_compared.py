@@ -1,14 +1,18 @@
-"""What is known beside the logs of a run: its recipe, its machine, and where the run differs from both.
+"""Compare the logs of a run with its recipe and its machine, and report the differences as events.
 
-Events that rows of `probes/data/causes.toml` may ask for; they have line 0, for they stand in no log.
+Rows of `probes/data/causes.toml` may ask for these events. Their line number is 0, because no log contains
+them:
+
 machine.check{check, subject, told}: a check of `rigtune check` that the machine does not pass.
-recipe.variable{name, value}. machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: each
-model of GPU. compared.sockets{active, told}: sockets on a machine with active RDMA ports.
-compared.nics-unused{names, share, told}: active ports of the kind that the run used, which it did not use;
-share: of all, what it used. compared.nics-other: another kind. compared.nics-strange{names, told}: ports that
-the machine does not have. compared.ranks{wanted, had, told}. compared.variable{name, wanted, had}: "" for not
-set. compared.nccl{had, told}: another NCCL than the training interpreter brings. compared.gpus{had, told}:
-more ranks on a node than the machine has GPUs. compared.interface{name, told}: it has none so named.
+recipe.variable{name, value}. machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: one for
+each GPU model. compared.sockets{active, told}: the run used sockets on a machine with active RDMA ports.
+compared.nics-unused{names, share, told}: active ports of the kind that the run used, but which it did not
+use; `share` is the used part of all of them. compared.nics-other: the same for ports of another kind.
+compared.nics-strange{names, told}: ports that the machine does not have. compared.ranks{wanted, had, told}.
+compared.variable{name, wanted, had}: `had` or `wanted` is "" if the variable is not set. compared.nccl{had,
+told}: the run loaded another NCCL than the training interpreter contains. compared.gpus{had, told}: a node
+runs more ranks than the machine has GPUs. compared.interface{name, told}: the machine has no interface of
+that name.
 """
 
 from __future__ import annotations
@@ -34,25 +38,26 @@ _MOST_FINDINGS = 64
 def known_beside(
     events: Iterable[Event], recipe: Recipe | None, machine: MachineFacts | None
 ) -> tuple[Event, ...]:
-    """What the recipe and the machine say, and where the run differs. What the log does not tell is not
-    compared.
+    """Return the events of the recipe and the machine, and the differences of the run from both.
+
+    Values that the log does not contain are not compared.
     """
-    found = list(events)
+    logged = list(events)
     beside: list[Event] = []
     if recipe is not None:
-        beside += [*_variables(recipe), *_environment(found, recipe), *_ranks(found, recipe)]
+        beside += [*_variables(recipe), *_environment(logged, recipe), *_ranks(logged, recipe)]
     if machine is not None:
         beside += [
             *_hardware(machine),
-            *_network(found, machine),
-            *_software(found, machine),
+            *_network(logged, machine),
+            *_software(logged, machine),
             *_checks(machine),
         ]
     return tuple(beside)
 
 
 def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
-    """Where the run differs, in sentences."""
+    """Return the differences of the run as sentences."""
     return tuple(event.text for event in beside if event.kind.startswith(_COMPARED))
 
 
@@ -67,29 +72,29 @@ def _variables(recipe: Recipe) -> Iterator[Event]:
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    """Variables by what NCCL says it found; it names a variable when it reads it."""
-    seen: dict[str, set[str]] = {}
+    """Compare the recipe's variables with those that NCCL logs; NCCL logs a variable when it reads it."""
+    logged: dict[str, set[str]] = {}
     for event in events:
         if event.kind == "nccl.environment":
-            seen.setdefault(str(event.fields.get("name", "")), set()).add(
+            logged.setdefault(str(event.fields.get("name", "")), set()).add(
                 str(event.fields.get("value", "")).strip()
             )
-    if not seen:
+    if not logged:
         return
 
     def differs(name: str, wanted: str, had: str, text: str) -> Event:
         return _event("compared.variable", "recipe", f"{name}: {text}", name=name, wanted=wanted, had=had)
 
     for variable in recipe.environment:
-        name, values = variable.name, seen.get(variable.name)
+        name, values = variable.name, logged.get(variable.name)
         if values is not None and values != {variable.value}:
             had = ", ".join(sorted(values))
             yield differs(name, variable.value, had, f"the recipe says {variable.value}, the run had {had}")
         elif values is None and name.startswith(_READ_BY_NCCL):
             yield differs(name, variable.value, "", f"the recipe says {variable.value}, the log names none")
-    for name in sorted(seen.keys() - {variable.name for variable in recipe.environment}):
+    for name in sorted(logged.keys() - {variable.name for variable in recipe.environment}):
         if name.startswith(_READ_BY_NCCL):
-            had = ", ".join(sorted(seen[name]))
+            had = ", ".join(sorted(logged[name]))
             yield differs(name, "", had, f"the run had {had}, the recipe says none")
 
 
@@ -122,9 +127,13 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     active = {nic.name: nic for nic in machine.nics if nic.state == "ACTIVE"}
     networks = {str(event.fields.get("name")) for event in events if event.kind == "nccl.network"}
     if active and networks == {"Socket"}:
-        told = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
+        statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            "compared.sockets", "machine", f"{told}, the run used sockets", active=len(active), told=told
+            "compared.sockets",
+            "machine",
+            f"{statement}, the run used sockets",
+            active=len(active),
+            told=statement,
         )
     lists = [str(event.fields.get("names", "")) for event in events if event.kind == "nccl.hcas"]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
@@ -134,14 +143,16 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     for kind, names in (("compared.nics-unused", alike), ("compared.nics-other", unused - alike)):
         if names:
             listed = ", ".join(sorted(names))
-            told = f"active RDMA ports that the run did not use: {listed}"
+            statement = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(kind, "machine", told, names=listed, used=len(used), share=share, told=told)
+            yield _event(
+                kind, "machine", statement, names=listed, used=len(used), share=share, told=statement
+            )
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
-        told = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event("compared.nics-strange", "machine", told, names=listed, told=told)
+        statement = f"RDMA ports of the run that this machine does not have: {listed}"
+        yield _event("compared.nics-strange", "machine", statement, names=listed, told=statement)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
@@ -153,13 +164,13 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         and not any(numbers_of(version) == numbers_of(brought) for version in versions)
     ):
         had = ", ".join(sorted(versions))
-        told = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event("compared.nccl", "machine", told, had=had, told=told)
+        statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
+        yield _event("compared.nccl", "machine", statement, had=had, told=statement)
     ranks = [event.fields.get("local_ranks") for event in events if event.kind == "nccl.comm-shape"]
     most = max((count for count in ranks if isinstance(count, int)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
-        told = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event("compared.gpus", "machine", told, had=most, told=told)
+        statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
+        yield _event("compared.gpus", "machine", statement, had=most, told=statement)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
         named = dict.fromkeys(
@@ -167,17 +178,17 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         )
         for name in named:
             if name and name not in there:
-                told = f"the run met over {name}, which the machine does not have"
-                yield _event("compared.interface", "machine", told, name=name, told=told)
+                statement = f"the run met over {name}, which the machine does not have"
+                yield _event("compared.interface", "machine", statement, name=name, told=statement)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
-    """Ports of one purpose have one link layer and one rate."""
+    """Return what ports of one purpose have in common: link layer and rate."""
     return nic.link_layer, nic.rate_gbps
 
 
 def _checks(machine: MachineFacts) -> Iterator[Event]:
-    """What `rigtune check` finds wrong with the machine."""
+    """Yield an event for each check of `rigtune check` that the machine does not pass, failures first."""
     findings = [
         each.finding
         for each in check_machine(evidence_under(Policy(), machine, today=None))
@@ -186,9 +197,9 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
     host = machine.hostname if isinstance(machine.hostname, str) else None
     unmet = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]
     for finding in sorted(unmet, key=lambda finding: finding.status is Status.WARN)[:_MOST_FINDINGS]:
-        told = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
-        observed = f" ({finding.observed})" if finding.observed and finding.observed not in told else ""
-        words = f"{finding.check_id} {finding.status.value}: {told}{observed}"
+        statement = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
+        observed = f" ({finding.observed})" if finding.observed and finding.observed not in statement else ""
+        words = f"{finding.check_id} {finding.status.value}: {statement}{observed}"
         yield _event(
             "machine.check",
             "machine",
@@ -196,5 +207,5 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
             host=host,
             check=finding.check_id,
             subject=finding.subject,
-            told=told + observed,
+            told=statement + observed,
         )

@@ -1,4 +1,4 @@
-"""Policy files: read one, and write one from a good node."""
+"""Read policy files, and write one from a good node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LIMIT_BYTES = 1024**2
 
 
 class UnfitError(OutputError):
-    """A policy must not be learned from a machine that fails."""
+    """The machine fails checks, so that no policy may be learned from it."""
 
     exit_code = ExitCode.FINDINGS
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in a file. Raises InputError that names the file, the field and what is wrong."""
+    """Return the policy in a file. Raises InputError that names the file, the field and the fault."""
     try:
         text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -38,8 +38,9 @@ def read_policy(path: Path) -> Policy:
 
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Raise OutputError where a file stands that may not be replaced: before minutes are spent on reading the
-    machine.
+    """Raise OutputError if `path` exists and may not be replaced.
+
+    Callers ask this first, before they spend minutes on reading the machine.
     """
     if path.exists() and not force:
         raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
@@ -48,9 +49,9 @@ def require_free(path: Path, *, force: bool) -> None:
 def learn_policy(
     facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date
 ) -> Iterator[Event]:
-    """Write what was read of a machine as a policy; the last event's result is the `Policy`.
+    """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
-    Raises UnfitError for a machine that fails unless `force`, OutputError where the file cannot be written.
+    Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
     """
     from probes.judging.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
 
