@@ -35,16 +35,16 @@ from probes.judging.verdict import FailOn, Verdict
 from probes.registry import Tier
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
-"""A prolog may take ten seconds, a HealthCheckProgram sixty."""
+"""Seconds for each tier; a Slurm prolog may take ten seconds, a HealthCheckProgram sixty."""
 LONGEST_S = 86400.0
-"""Of `--budget`."""
+"""The largest value of `--budget`."""
 
 
 class Answer(Record, kw_only=True):
-    """How the verdict is told."""
+    """The settings for how the verdict is reported."""
 
     output_format: Format | None = None
-    """None where the user chose none: then the exit profile decides what stands on stdout."""
+    """None if the user chose none: then the exit profile decides what goes to stdout."""
     profile: Profile = "gate"
     fail_on: FailOn = "fail"
     file: str | None = None
@@ -150,7 +150,7 @@ def command(
         started=started,
         duration_s=round(time.monotonic() - clock, 6),
     )
-    code = tell(
+    code = write_verdict(
         verdict,
         Answer(
             output_format=output_format,
@@ -168,16 +168,17 @@ def command(
     return code
 
 
-def tell(verdict: Verdict, answer: Answer) -> int:
-    """Write the verdict where it is wanted and return the exit code, which no format changes. Raises
-    OutputError.
+def write_verdict(verdict: Verdict, answer: Answer) -> int:
+    """Write the verdict to its destination and return the exit code, which no format changes.
+
+    Raises OutputError.
     """
     if answer.file is None:
         if not answer.quiet:
-            _tell_stdout(verdict, answer)
+            _write_stdout(verdict, answer)
         return exit_status(verdict, answer.profile, answer.fail_on)
     if answer.profile != "gate" and not answer.quiet:
-        _tell_stdout(verdict, msgspec.structs.replace(answer, output_format=None))
+        _write_stdout(verdict, msgspec.structs.replace(answer, output_format=None))
     from assistant.storage import write_bytes
     from probes.base.record import printable
 
@@ -192,8 +193,8 @@ def tell(verdict: Verdict, answer: Answer) -> int:
     return exit_status(verdict, answer.profile, answer.fail_on)
 
 
-def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
-    """The chosen format; without one the line that the profile's reader keeps, and the report for people."""
+def _write_stdout(verdict: Verdict, answer: Answer) -> None:
+    """Write the chosen format; without one, the line that the profile's reader keeps, or the report."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
         from assistant.formats.reason import reason_line
@@ -206,7 +207,10 @@ def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:
-    """The policy of the command line or RIGTUNE_POLICY. Learning goes by rigtune's own judgement."""
+    """Return the policy of the command line or RIGTUNE_POLICY.
+
+    Learning uses rigtune's own limits.
+    """
     if file is None:
         return Policy()
     if learn is not None:
@@ -222,7 +226,7 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
 
 
 def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
-    """The measurements in a file, and the earlier runs to compare them to."""
+    """Return the measurements in a file, and the earlier runs to compare them with."""
     if file is None:
         return None, ()
     from assistant.storage import read_measurements

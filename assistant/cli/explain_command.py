@@ -70,8 +70,10 @@ def command(
 
 
 def _until_interrupted() -> Callable[[], bool]:
-    """Ctrl-C is how a person ends following: the first one brings the answer, a second one ends as anywhere
-    else.
+    """Return a function that reports whether Ctrl-C was pressed.
+
+    Ctrl-C is how a person ends following: the first one brings the answer, a second one ends the command as
+    usual.
     """
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()

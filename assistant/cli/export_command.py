@@ -102,5 +102,5 @@ def command(
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in `path`; raises InputError."""
+    """Return the recipe in `path`. Raises InputError."""
     return load_recipe(read_bytes(path).decode("utf-8", "surrogateescape"), str(path))

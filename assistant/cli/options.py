@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Define the options that several commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATH = click.Path(path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within bounds. click lets NaN pass any bound."""
+    """A number within bounds, but not NaN, which click lets pass any bound."""
 
     name = "number"
 
@@ -33,8 +33,9 @@ class Number(click.FloatRange):
 
 
 class ProgramCommand(click.Command):
-    """A command that takes the user's own training command after `--`, however few arguments stand before
-    it.
+    """A command that takes the user's own training command after `--`.
+
+    It may have any number of arguments before that.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -46,14 +47,15 @@ class ProgramCommand(click.Command):
 
 
 def program_after_dashes() -> tuple[str, ...]:
-    """What stood after `--`."""
+    """Return the arguments after `--`."""
     program: tuple[str, ...] = click.get_current_context().meta.get("rigtune.program", ())
     return program
 
 
 def source_options(function: Command) -> Command:
-    """`--from PATH` (repeatable) and `--machine NAME`: look at a recording, pasted files or a catalogue
-    machine.
+    """Add `--from PATH` (repeatable) and `--machine NAME`.
+
+    They select a recording, pasted files or a catalogue machine.
     """
     function = click.option(
         "--machine",
@@ -80,8 +82,9 @@ def python_option(function: Command) -> Command:
 
 
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they
-    make a venv.
+    """Return an absolute path, because programs run in other folders.
+
+    A bare name is kept for the PATH, and links are kept because they make a virtual environment.
     """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
@@ -105,7 +108,7 @@ def verbosity_options(function: Command) -> Command:
 
 
 def plan_options(function: Command) -> Command:
-    """What `plan` and `auto` let the user fix."""
+    """Add the options that `plan` and `auto` share."""
     for option in reversed(
         (
             click.option("--nodes", type=int, default=1, show_default=True, help="Nodes like this one."),
@@ -128,14 +131,14 @@ def plan_options(function: Command) -> Command:
 
 
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """`--from A B C`: arguments after the option's own value count as further paths."""
+    """Return all paths of `--from A B C`: arguments after the option's own value count as further paths."""
     if more and not from_paths:
         raise click.UsageError(f"unexpected argument {str(more[0])!r}")
     return from_paths + more
 
 
 def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
-    """The source that the options name; the live machine without any. It is closed when the command ends."""
+    """Return the source that the options name, by default the live machine; the command's end closes it."""
     source = open_source(from_paths, machine)
     click.get_current_context().call_on_close(source.close)
     return source
@@ -148,7 +151,7 @@ def collect_options(python: str | None, *, ask_interpreters: bool = True) -> Col
 
 
 def require_function(option: str, text: str) -> None:
-    """Raises UsageError where `text` is no `module:function` or `file.py:function`, or names no file."""
+    """Raise UsageError if `text` is no `module:function` or `file.py:function`, or names no file."""
     hint = "give module:function or path/to/file.py:function"
     module, _, function = text.rpartition(":")
     named = module.endswith(".py") or all(part.isidentifier() for part in module.split("."))
