@@ -1,4 +1,4 @@
-"""Overview: can this machine train, and what is the next step?"""
+"""Show the overview: whether this machine can train, and the next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW_FINDINGS = 3
 
 
 class OverviewScreen(Frame):
-    """The verdict first, then the machine; rows fill as collectors report."""
+    """The verdict, then the machine; rows fill as collectors report."""
 
     SCREEN_ID = "overview"
     BINDINGS = screen_bindings(SCREEN_ID)
