@@ -1,6 +1,6 @@
-"""A verdict as JUnit XML, one test case for each finding.
+"""Write a verdict as JUnit XML, one test case for each finding.
 
-FAIL is a failure, UNKNOWN an error, SKIP and what is waived are skipped, WARN passes with its words on
+FAIL is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its words on
 system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go.
 """
 
@@ -19,7 +19,7 @@ _ESCAPES = str.maketrans(
 
 
 def junit_text(verdict: Verdict) -> str:
-    """The whole document."""
+    """Return the whole document."""
     findings = verdict.findings
     counted = {
         "tests": len(findings),
@@ -83,7 +83,7 @@ def _attribute(name: str, value: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` without the characters that XML 1.0 cannot hold in any form."""
+    """Return `text` without the characters that XML 1.0 cannot contain in any form."""
     return "".join(
         character if _is_xml(character) else "\N{REPLACEMENT CHARACTER}" for character in printable(text)
     ).translate(_ESCAPES)

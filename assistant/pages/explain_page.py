@@ -109,9 +109,7 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return a line as it stands in the log, whole so that it can be searched for, with its place before
-    it.
-    """
+    """Return a line as it is in the log, unbroken so that it can be searched for, after its place."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
     shown = f"{text[:_LONGEST_LINE]}{'…' if len(text) > _LONGEST_LINE else ''}"
@@ -132,7 +130,7 @@ def fact_rows(facts: Mapping[str, object], *, verbose: bool = False) -> tuple[Ro
 
 
 def _place(failure: Mapping[str, object]) -> str:
-    """Return where and when the first failure was told."""
+    """Return where and when the first failure was logged."""
     words = [f"line {failure.get('line')} of {failure.get('source')}"]
     words += [f"{name} {failure[name]}" for name in ("host", "rank") if failure.get(name) is not None]
     after_s = failure.get("after_s")

@@ -1,4 +1,4 @@
-"""Lists what could be measured, and what it would cost."""
+"""List the benchmarks that can run, and their cost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
 
 
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
-    """Return the costs in `suites`. With one suite, for what it measures here, neither suites nor reasons are
-    told.
+    """Return the costs in `suites`.
+
+    For a single suite, only benchmarks that apply here are listed, without suites and reasons.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [

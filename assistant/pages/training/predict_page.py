@@ -1,4 +1,4 @@
-"""The bill of one case: what it costs in memory and time and for what, and what was assumed."""
+"""Show the bill of one case: its memory and time by term, and the assumptions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _memory(case: CasePrediction) -> Section:
 
 
 def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
-    """Return whether it fits, by what: no figure above the memory that there is stands as one that fits."""
+    """Return whether the case fits and by how much; a figure above the available memory never fits."""
     if case.fits is None or case.memory_limit_gib is None:
         return {True: "fits", False: "does not fit", None: "not known whether it fits"}[case.fits]
     limit = case.memory_limit_gib * GIB
