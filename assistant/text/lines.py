@@ -1,5 +1,6 @@
-"""Plain lines for a terminal: wrapped, free of control characters, coloured on request. No rich: start-up
-time counts.
+"""Write plain lines for a terminal: wrapped, free of control characters, coloured on request.
+
+The library rich is not used because of its start-up time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SGR: dict[Tone, str] = {
 
 
 def width_of_terminal() -> int:
-    """Return the columns of the terminal, as far as reports use them; 100 where there is none."""
+    """Return the columns of the terminal, as far as reports use them; 100 without a terminal."""
     import shutil  # noqa: PLC0415 - a check does without it
 
     return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
@@ -49,8 +50,9 @@ def painted(cell: Cell, *, colour: bool) -> str:
 def filled(
     cell: Cell, *, label: Cell = "", indent: int = 0, width: int = WIDTH, colour: bool = False
 ) -> list[str]:
-    """Return `label` and `cell` in lines of at most `width` columns; the lines that follow hang at
-    `indent`.
+    """Return `label` and `cell` in lines of at most `width` columns.
+
+    All lines but the first are indented by `indent`.
     """
     text, start = clean(plain(cell)), clean(plain(label)).ljust(indent)
     lines = textwrap.wrap(
