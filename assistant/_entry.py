@@ -39,10 +39,10 @@ def main() -> NoReturn:
     """
     try:
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        # The modules of a training job or a cluster (an older click, a random.py) are not meant for this
-        # program.
+        # PYTHONPATH serves a training job or a cluster: its modules (an older click, a random.py) must not
+        # replace those of this program.
         named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - as site does, links unfollowed
+        foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - keeps links
         sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
         from assistant.cli import main as end_with_command_line
 

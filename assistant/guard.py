@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     while status is None:
         readable, _, _ = select.select([LIFELINE, wake], [], [])
         if wake in readable and signal.SIGCHLD not in os.read(wake, 4096):
-            break  # told to end
+            break  # asked to end
         if LIFELINE in readable and not os.read(LIFELINE, 4096):
             break
         status = reap().get(child)
@@ -151,7 +151,7 @@ def parents() -> dict[int, int]:
     with contextlib.suppress(OSError):
         for directory in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                # The command's name stands in parentheses and may itself hold some.
+                # The command's name is in parentheses and may itself contain some.
                 parent_of[int(directory.name)] = int(
                     (directory / "stat").read_bytes().rpartition(b")")[2].split()[1]
                 )

@@ -24,16 +24,7 @@ _DEADLINE_S = 180.0
 """Importing torch from a cold network file system takes a minute or more."""
 
 
-class Interpreter(Record, kw_only=True):
-    """The description that a training interpreter gives of itself.
-
-    Empty values mean that its torch lacks the feature.
-    """
-
-    path: str
-    """An absolute path or a name on the PATH; links are kept, because virtual environments consist of them."""
-    python: str
-    torch: str
+class _Torch(Record, kw_only=True):
     cuda: str | None = None
     """The CUDA version that torch was built for."""
     nccl_version: str = ""
@@ -45,16 +36,22 @@ class Interpreter(Record, kw_only=True):
     """CUDA's message if torch can use no GPU."""
 
 
-class _Answer(Record, kw_only=True):
+class Interpreter(_Torch, kw_only=True):
+    """The description that a training interpreter gives of itself.
+
+    Empty values mean that its torch lacks the feature.
+    """
+
+    path: str
+    """An absolute path or a name on the PATH; links are kept, because virtual environments need them."""
+    python: str
+    torch: str
+
+
+class _Answer(_Torch, kw_only=True):
     executable: str
     python: str
     torch: str | None = None
-    cuda: str | None = None
-    nccl_version: str = ""
-    gloo: bool = False
-    nccl: bool = False
-    devices: tuple[str, ...] = ()
-    cuda_error: str = ""
     error: str = ""
 
 
@@ -134,7 +131,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
     words = output.decode("utf-8", "replace").strip().splitlines()
     if os.environ.get("PYTHONPATH"):
-        choose_other += ", or unset PYTHONPATH, whose modules may stand in its way"
+        choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"
     raise InterpreterError(
         f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
         choose_other,

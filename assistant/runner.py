@@ -183,8 +183,8 @@ def worker_variables(threads: int) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if sys.platform.startswith("linux"):
-        # Ranks of one node: the loopback always works, the host name of a fresh server often resolves to
-        # nowhere.
+        # For the ranks of one node the loopback always works, but the host name of a new server often does
+        # not resolve.
         wanted["GLOO_SOCKET_IFNAME"] = "lo"
     return {
         name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ

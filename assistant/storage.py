@@ -32,7 +32,7 @@ _HINTS = {
     errno.EFBIG: "the file would pass the size limit of this shell (ulimit -f)",
     errno.EDQUOT: "your quota is used up; free some space or choose another folder",
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
-    errno.EISDIR: "a folder stands where the file should go; remove it or choose another folder",
+    errno.EISDIR: "a folder has the name of the file; remove it or choose another folder",
 }
 
 
@@ -103,7 +103,7 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
-            with path.open("wb") as device:  # /dev/stdout, a pipe: nothing that may be replaced
+            with path.open("wb") as device:  # /dev/stdout and pipes cannot be replaced
                 yield device
             return
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -176,7 +176,7 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
         if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
         with path.open("rb") as file:
-            # A device and a file of /proc tell no size; one read of all that may come would reserve it.
+            # Devices and files of /proc report no size; one read without a limit could fill the memory.
             data = bytearray()
             while max(status.st_size, len(data)) <= limit_bytes and (chunk := file.read(_CHUNK_BYTES)):
                 data += chunk

@@ -23,7 +23,7 @@ def main(rigtune: int, command: list[str]) -> int:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != rigtune:
             return 143
-    # Python ignores these two; what it starts should not.
+    # Python ignores these two signals; the command should not.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -14,6 +14,7 @@ from assistant.cli.options import (
     PATH,
     Number,
     collect_options,
+    names_of,
     paths_of,
     python_option,
     source_of,
@@ -59,7 +60,8 @@ class Answer(Record, kw_only=True):
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="What you expect of this machine; --learn writes one.")  # fmt: skip
 @click.option("--measurements", type=PATH, metavar="FILE",
-              help="Judge a report of `rigtune bench -o FILE` too, beside earlier runs of that machine.")  # fmt: skip
+              help="Also judge a report of `rigtune bench -o FILE`, beside earlier runs of that "
+                   "machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
@@ -70,9 +72,11 @@ class Answer(Record, kw_only=True):
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
 )
 @click.option("--tier", type=click.Choice(("quick", "deep")), default=None,
-              help="How much to read of a live machine: quick (default) or deep, which also starts slow commands.")  # fmt: skip
+              help="How much to read of a live machine: quick (default) or deep, which also starts slow "
+                   "commands.")  # fmt: skip
 @click.option("--budget", type=Number(0, LONGEST_S, min_open=True), metavar="SECONDS",
-              help="What has not answered by then is UNKNOWN (default: 8 for quick, 60 for deep).")  # fmt: skip
+              help="Time after which unanswered checks are UNKNOWN (default: 8 for quick, 60 for "
+                   "deep).")  # fmt: skip
 @click.option(
     "--only",
     multiple=True,
@@ -83,8 +87,8 @@ class Answer(Record, kw_only=True):
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
               help="Findings that give exit code 1 (default: the policy's, else fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
-              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and nhc 0 or 1, with one "
-                   "line of reason.")  # fmt: skip
+              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and "
+                   "nhc 0 or 1, with one line of reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
               help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
 @click.option(
@@ -126,7 +130,7 @@ def command(
     measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
     wanted: Tier = tier or ("deep" if learn else "quick")
-    selection = select(wanted if source.is_live else "deep", _names(only), _names(skip))
+    selection = select(wanted if source.is_live else "deep", names_of(only), names_of(skip))
     if learn is not None:
         from assistant.usecases.learn import require_free
 
@@ -236,7 +240,3 @@ def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline,
     return measured, load_baselines(
         measured.machine, say, moment=measured.started
     ) if measured.machine else ()
-
-
-def _names(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))

@@ -1,4 +1,4 @@
-"""`rigtune list`: what rigtune knows."""
+"""`rigtune list`: the rows of rigtune's tables."""
 
 from __future__ import annotations
 

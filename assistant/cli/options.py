@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from assistant.cli.diagnostics import follow
 from probes.base.errors import UsageError
 from probes.collect.collecting import CollectOptions
+from probes.facts import MachineFacts
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 
@@ -48,8 +50,7 @@ class ProgramCommand(click.Command):
 
 def program_after_dashes() -> tuple[str, ...]:
     """Return the arguments after `--`."""
-    program: tuple[str, ...] = click.get_current_context().meta.get("rigtune.program", ())
-    return program
+    return tuple(click.get_current_context().meta.get("rigtune.program", ()))
 
 
 def source_options(function: Command) -> Command:
@@ -68,7 +69,8 @@ def source_options(function: Command) -> Command:
         multiple=True,
         type=PATH,
         metavar="PATH",
-        help="A recording or pasted tool output instead of this machine, - for standard input; repeat for several files.",
+        help="A recording or pasted tool output instead of this machine, - for standard input; "
+        "repeat for several files.",
     )(function)
 
 
@@ -130,6 +132,11 @@ def plan_options(function: Command) -> Command:
     return function
 
 
+def names_of(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of an option that may be repeated or have several values, separated by commas."""
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return all paths of `--from A B C`: arguments after the option's own value count as further paths."""
     if more and not from_paths:
@@ -148,6 +155,17 @@ def collect_options(python: str | None, *, ask_interpreters: bool = True) -> Col
     return CollectOptions(
         python=python, directory=str(Path.cwd()), own_python=sys.executable, ask_interpreters=ask_interpreters
     )
+
+
+def facts_of(
+    from_paths: tuple[Path, ...] = (), machine: str | None = None, python: str | None = None
+) -> MachineFacts:
+    """Return the facts of the machine that `--from`, `--machine` and `--python` name, by default this one."""
+    from assistant.usecases.probe import probe_machine  # many commands read no machine
+
+    source, options = source_of(from_paths, machine), collect_options(python)
+    facts: MachineFacts = follow(probe_machine(source, options), quiet=True)
+    return facts
 
 
 def require_function(option: str, text: str) -> None:

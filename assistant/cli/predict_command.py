@@ -13,6 +13,7 @@ from assistant.cli.diagnostics import StatusLine, follow, say
 from assistant.cli.options import (
     PATH,
     collect_options,
+    facts_of,
     python_option,
     require_function,
     source_of,
@@ -32,7 +33,6 @@ from assistant.usecases.predict import (
     predict_cases,
     predict_collectives,
 )
-from assistant.usecases.probe import probe_machine
 from probes.base.errors import OutputError, UsageError
 from recipes.cases.case import COLUMNS, NOT_INPUTS
 from recipes.cases.resolved import Here
@@ -55,11 +55,14 @@ _SHOWN = 8
     help="Write there, whole or not at all; JSON where it ends in .json.",
 )
 @click.option("--set", "settings", multiple=True, metavar="COLUMN=VALUE",
-              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set n_gpus=8.")  # fmt: skip
+              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set "
+                   "n_gpus=8.")  # fmt: skip
 @click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
-              help="Count your module for cases whose model is that text: assistant/docs/own_module.md.")  # fmt: skip
+              help="Count your module for cases whose model is that text: "
+                   "assistant/docs/own_module.md.")  # fmt: skip
 @click.option("--model-file", "model_files", multiple=True, metavar="FILE",
-              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that text.")  # fmt: skip
+              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that "
+                   "text.")  # fmt: skip
 @click.option(
     "--explain", metavar="CASE_ID", help="Only this case of the table, with what its figures are made of."
 )
@@ -118,7 +121,8 @@ def command(
         rows = _only(rows, explain)
     alone = cases is None or explain is not None
     is_json = output is not None and output.suffix.lower() == ".json"
-    kind: Format = output_format or ("json" if is_json else "text" if alone else "csv")
+    default: Format = "text" if alone else "csv"
+    kind: Format = output_format or ("json" if is_json else default)
     if output is not None:
         refuse_unwritable(output)
         if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
@@ -173,9 +177,7 @@ def _machine(
     from_paths: tuple[Path, ...], machine: str | None, python: str | None, measurements: Path | None
 ) -> Here:
     measured = read_measurements(measurements).measurements if measurements else ()
-    return machine_here(
-        follow(probe_machine(source_of(from_paths, machine), collect_options(python)), quiet=True), measured
-    )
+    return machine_here(facts_of(from_paths, machine, python), measured)
 
 
 def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
@@ -211,8 +213,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
             )
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
-    # Tables hold the words of others, which are taken as far as they are known; a word typed by hand is a
-    # slip.
+    # Tables contain the words of others, of which unknown ones are ignored; an unknown word that was typed
+    # by hand is a mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(

@@ -82,8 +82,8 @@ def _profile_in(arguments: list[str]) -> Profile:
     """Return the profile that the arguments name, without click, which may have refused them."""
     named: Profile = "gate"
     for word, following in itertools.pairwise([*arguments, ""]):
-        value = (
-            following if word == _OPTION else word.partition("=")[2] if word.startswith(f"{_OPTION}=") else ""
-        )
-        named = next((profile for profile in PROFILES if profile == value), named)
+        option, equals, value = word.partition("=")
+        if option == _OPTION:
+            wanted = value if equals else following
+            named = next((profile for profile in PROFILES if profile == wanted), named)
     return named

@@ -53,14 +53,16 @@ def _case(finding: Finding, group: str) -> list[str]:
 def _inside(finding: Finding) -> str:
     message = _attribute("message", problem_line(finding))
     if finding.waived is not None:
-        return f"<skipped{_attribute('message', f'waived until {finding.waived.expires}: {finding.waived.reason}')}/>"
+        waived = f"waived until {finding.waived.expires}: {finding.waived.reason}"
+        return f"<skipped{_attribute('message', waived)}/>"
     match finding.status:
         case Status.FAIL:
             return f'<failure type="FAIL"{message}>{_escaped(_words(finding))}</failure>'
         case Status.UNKNOWN:
             return f'<error type="UNKNOWN"{message}>{_escaped(_words(finding))}</error>'
         case Status.WARN:
-            return f"<system-out>{_escaped(f'WARN {problem_line(finding)}' + chr(10) + _words(finding))}</system-out>"
+            text = _escaped(f"WARN {problem_line(finding)}\n{_words(finding)}")
+            return f"<system-out>{text}</system-out>"
         case Status.SKIP:
             return f"<skipped{_attribute('message', finding.summary)}/>"
     return ""

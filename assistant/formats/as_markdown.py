@@ -56,7 +56,8 @@ def _row(finding: Finding) -> str:
     cells = (
         _escaped(text) for text in (finding.subject, finding.summary, finding.observed, finding.expected)
     )
-    return f"| {_MARKS[finding.status]} {finding.status.value} | {_code(finding.check_id)} | {' | '.join(cells)} | {done} |"
+    status = f"{_MARKS[finding.status]} {finding.status.value}"
+    return f"| {status} | {_code(finding.check_id)} | {' | '.join(cells)} | {done} |"
 
 
 def _words(finding: Finding) -> str:

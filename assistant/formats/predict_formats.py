@@ -74,7 +74,7 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
                 f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n"
             )
         case "text":
-            from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - no other format needs it
+            from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - only for text
             from assistant.text.lines import width_of_terminal  # noqa: PLC0415
             from assistant.text.plain_writer import text_of  # noqa: PLC0415
 

@@ -151,4 +151,5 @@ def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Sec
 
 def _as_block(block: Block | Cell) -> Block:
     # Blocks are tuples too, but of classes of their own.
-    return Row(block) if isinstance(block, str) or type(block) is tuple else block  # type: ignore[return-value,arg-type]
+    is_cell = isinstance(block, str) or type(block) is tuple
+    return Row(block) if is_cell else block  # type: ignore[return-value,arg-type]

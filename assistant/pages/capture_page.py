@@ -15,7 +15,8 @@ def capture_page(manifest: Manifest | None, path: str) -> Page:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             row.title,
-            f"{row.values} {'value' if row.values == 1 else 'different values'} in {plural(row.places, 'place')}",
+            f"{row.values} {'value' if row.values == 1 else 'different values'}"
+            f" in {plural(row.places, 'place')}",
         )
         for row in manifest.rows
     )

@@ -18,8 +18,8 @@ _LONGEST_LINE = 240
 _STATUS = {"healthy": Status.PASS, "fault": Status.FAIL, "unknown": Status.UNKNOWN}
 _ANSWERS = {
     "healthy": "nothing wrong in these logs",
-    "fault": "the logs tell of a fault",
-    "unknown": "the logs do not tell what is wrong, or whether anything is",
+    "fault": "the logs show a fault",
+    "unknown": "the logs do not show what is wrong, or whether anything is",
 }
 _FACTS = {
     "hosts": "hosts in the logs",
@@ -31,10 +31,10 @@ _FACTS = {
     "init_completed": "how many completed it",
     "init_incomplete": "ranks that wait in it",
     "init_incomplete_hosts": "hosts of those that wait",
-    "init_unseen": "ranks of which nothing is told",
+    "init_unseen": "ranks that the logs do not mention",
 }
 """Facts whose names alone would be misread: `init_incomplete` lists ranks, and `0` is one of them."""
-_NO_FAILURE = "the logs tell of no failure, but of something to look at"
+_NO_FAILURE = "the logs show no failure, but something to look at"
 """Answer that needs no more evidence, for example for runs that were ended from outside."""
 
 

@@ -27,10 +27,8 @@ def clean(text: str) -> str:
     """Return `text` without characters that move the cursor or colour the terminal."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        character if character.isprintable() else " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
+    spaced = (" " if character.isspace() else character for character in text)
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in spaced)
 
 
 def clean_lines(text: str) -> str:
@@ -56,8 +54,13 @@ def filled(
     """
     text, start = clean(plain(cell)), clean(plain(label)).ljust(indent)
     lines = textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
-    ) or [start.rstrip()]  # fmt: skip
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [start.rstrip()]
     if not colour:
         return lines
     leads = [len(start), *(indent for _ in lines[1:])]

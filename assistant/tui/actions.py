@@ -164,7 +164,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="explain",
         title="Logs",
-        help="Ask what a log of a run says: what happened, with the lines that tell it, and what to do",
+        help="Ask what a log of a run says: what happened, with the lines that show it, and what to do",
         key="l",
         footer=False,
     ),

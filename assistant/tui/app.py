@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter
-from textual.message import Message
 from textual.screen import Screen
 
 from assistant.pages.measured.bench_page import lacks_torch
@@ -66,7 +65,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filter = AsciiFilter() if ascii_only else None
         super().__init__()
-        # Now: a terminal that goes before the first screen is drawn is no terminal any more.
+        # Ask now: a terminal that closes before the first screen is drawn is no terminal any more.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -287,13 +286,10 @@ class RigtuneApp(App[int]):
         """Run a stage; an earlier run of the same stage is stopped and its events are ignored."""
         if stage in self._runs:
             self._runs[stage].stop()
-        run = StageRun(stage, make_events, self._post)
+        run = StageRun(stage, make_events, self.post_message)
         self._runs[stage] = run
         self._write(begin(self.state, stage, title))
         run.start()
-
-    def _post(self, message: Message) -> None:
-        self.post_message(message)
 
     def on_stage_event(self, message: StageEvent) -> None:
         if self._runs.get(message.run.stage) is message.run:

@@ -77,7 +77,7 @@ class StageRun:
                 close = getattr(events, "close", None)
                 if close is not None:
                     close()
-        except Exception as raised:  # noqa: BLE001  the front end's one boundary: shown as a problem or an error screen
+        except Exception as raised:  # noqa: BLE001  shown as a problem or a bug
             error = raised
         self._send(StageEnded(self, error))
 
@@ -85,5 +85,5 @@ class StageRun:
         try:
             self._post(message)
         except RuntimeError:
-            # The app ended and closed its event loop: nobody listens any more.
+            # The app ended and closed its event loop: nothing receives messages any more.
             self._stop.set()

@@ -17,7 +17,10 @@ from assistant.tui.session import Problem, State
 from assistant.tui.widgets.panel import PanelBox
 from assistant.tui.widgets.title_bar import TitleBar
 
-TOO_SMALL = "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, or use `rigtune check` and `rigtune auto`."
+TOO_SMALL = (
+    "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, "
+    "or use `rigtune check` and `rigtune auto`."
+)
 TWO_COLUMNS = 100
 """Columns from which a page has two panes."""
 ROOMY = 140

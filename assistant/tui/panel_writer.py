@@ -14,8 +14,13 @@ from assistant.text.lines import clean, clean_lines
 from assistant.text.plot import draw
 
 _STYLES: dict[Tone, str] = {
-    "bad": "bold red", "caution": "yellow", "good": "green", "odd": "magenta", "strong": "bold", "code": "cyan",
-}  # fmt: skip
+    "bad": "bold red",
+    "caution": "yellow",
+    "good": "green",
+    "odd": "magenta",
+    "strong": "bold",
+    "code": "cyan",
+}
 _BAR_WIDTH = 16
 _LABEL_WIDTH = 10
 _LONGEST = 2000
@@ -32,7 +37,10 @@ def body(section: Section, width: int = 100) -> RenderableType:
     parts: list[RenderableType] = []
     for is_rows, group in itertools.groupby(section.blocks, key=lambda block: isinstance(block, Row)):
         blocks = list(group)
-        parts += [_rows(blocks)] if is_rows else [_drawn(block, width) for block in blocks]  # type: ignore[arg-type]
+        if is_rows:
+            parts.append(_rows(blocks))  # type: ignore[arg-type]
+        else:
+            parts += [_drawn(block, width) for block in blocks]
     return parts[0] if len(parts) == 1 else Group(*parts)
 
 

@@ -177,7 +177,9 @@ class _Table:
         if fault:
             fault = f"{where} cannot be read: {fault}"
         elif len(cells) != self._width:
-            fault = f"{where} has {len(cells)} cells where the header names {self._width}: check its commas and quotes"
+            fault = (
+                f"{where} has {len(cells)} cells, the header names {self._width}: check its commas and quotes"
+            )
         elif not case_id:
             fault = f"case_id is blank in {where}: give each case a name of its own"
         elif case_id in self._line_by_id:

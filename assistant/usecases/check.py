@@ -47,7 +47,7 @@ def evidence_under(
 def _thresholds(policy: Policy) -> Thresholds:
     if not policy.thresholds:
         return load_thresholds()
-    from probes.judging.policies.file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
+    from probes.judging.policies.file import thresholds_under  # noqa: PLC0415 - few policies need it
 
     return thresholds_under(policy)
 

@@ -138,7 +138,7 @@ class _Tail:
             return True
         if not self._is_regular:
             self.is_over = True
-        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # cut off and written anew
+        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # truncated and written anew
             self._file.seek(0)
             self._reading.feed(self.reader, b"\n")
         else:
@@ -151,7 +151,7 @@ class _Tail:
             if os.path.samestat(Path(self._name).stat(), os.fstat(self._file.fileno())):
                 return
             file = open(self._name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed at the end
-            while data := some(self._name, self._file.read):  # what was written before the name was taken
+            while data := some(self._name, self._file.read):  # written before the rotation
                 self._reading.feed(self.reader, data)
             self._close()
             self._file = self._own = file
@@ -170,7 +170,7 @@ class _Tail:
         """Return whether the next read returns without waiting."""
         try:
             return bool(select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # no file of the system's
+        except (OSError, ValueError):  # not a file of the operating system
             return True
 
 

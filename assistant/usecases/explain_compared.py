@@ -1,18 +1,20 @@
 """Compare the logs of a run with its recipe and its machine, and report the differences as events.
 
-Rows of `probes/data/causes.toml` may ask for these events. Their line number is 0, because no log contains
-them:
+Rows of `probes/data/causes.toml` may ask for these events. Their line number is 0: no log contains them.
 
 machine.check{check, subject, told}: a check of `rigtune check` that the machine does not pass.
-recipe.variable{name, value}. machine.port{name, port, gbps}: an active RDMA port. machine.gpu{name}: one for
-each GPU model. compared.sockets{active, told}: the run used sockets on a machine with active RDMA ports.
-compared.nics-unused{names, share, told}: active ports of the kind that the run used, but which it did not
-use; `share` is the used part of all of them. compared.nics-other: the same for ports of another kind.
-compared.nics-strange{names, told}: ports that the machine does not have. compared.ranks{wanted, had, told}.
-compared.variable{name, wanted, had}: `had` or `wanted` is "" if the variable is not set. compared.nccl{had,
-told}: the run loaded another NCCL than the training interpreter contains. compared.gpus{had, told}: a node
-runs more ranks than the machine has GPUs. compared.interface{name, told}: the machine has no interface of
-that name.
+machine.port{name, port, gbps}: an active RDMA port.
+machine.gpu{name}: one for each GPU model.
+recipe.variable{name, value}: a variable of the recipe.
+compared.variable{name, wanted, had}: another value; "" if the variable is not set.
+compared.ranks{wanted, had, told}: another number of ranks.
+compared.sockets{active, told}: sockets on a machine with active RDMA ports.
+compared.nics-unused{names, share, told}: unused active ports of a kind that was used; share: used part.
+compared.nics-other{names, share, told}: the same for ports of another kind.
+compared.nics-strange{names, told}: ports that the machine does not have.
+compared.nccl{had, told}: another NCCL than the training interpreter contains.
+compared.gpus{had, told}: more ranks on a node than the machine has GPUs.
+compared.interface{name, told}: an interface that the machine does not have.
 """
 
 from __future__ import annotations
@@ -63,6 +65,10 @@ def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
 
 def _event(kind: str, source: str, text: str, *, host: str | None = None, **fields: Value) -> Event:
     return Event(what=untyped(kind, fields), source=source, number=0, text=text, host=host)
+
+
+def _differs(kind: str, statement: str, **fields: Value) -> Event:
+    return _event(kind, "machine", statement, told=statement, **fields)
 
 
 def _variables(recipe: Recipe) -> Iterator[Event]:
@@ -145,14 +151,12 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             listed = ", ".join(sorted(names))
             statement = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(
-                kind, "machine", statement, names=listed, used=len(used), share=share, told=statement
-            )
+            yield _differs(kind, statement, names=listed, used=len(used), share=share)
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
         statement = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event("compared.nics-strange", "machine", statement, names=listed, told=statement)
+        yield _differs("compared.nics-strange", statement, names=listed)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
@@ -164,13 +168,15 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         and not any(numbers_of(version) == numbers_of(brought) for version in versions)
     ):
         had = ", ".join(sorted(versions))
-        statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event("compared.nccl", "machine", statement, had=had, told=statement)
+        yield _differs(
+            "compared.nccl", f"the run loaded NCCL {had}, the training interpreter brings {brought}", had=had
+        )
     ranks = [event.fields.get("local_ranks") for event in events if event.kind == "nccl.comm-shape"]
     most = max((count for count in ranks if isinstance(count, int)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
-        statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event("compared.gpus", "machine", statement, had=most, told=statement)
+        yield _differs(
+            "compared.gpus", f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs", had=most
+        )
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
         named = dict.fromkeys(
@@ -178,8 +184,11 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         )
         for name in named:
             if name and name not in there:
-                statement = f"the run met over {name}, which the machine does not have"
-                yield _event("compared.interface", "machine", statement, name=name, told=statement)
+                yield _differs(
+                    "compared.interface",
+                    f"the run met over {name}, which the machine does not have",
+                    name=name,
+                )
 
 
 def _kind(nic: Nic) -> tuple[object, object]:

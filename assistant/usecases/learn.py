@@ -53,7 +53,7 @@ def learn_policy(
 
     Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
     """
-    from probes.judging.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
+    from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
 
     yield StageStarted(stage="learn", title="Learning a policy")
     if verdict.verdict is Status.FAIL and not force:
@@ -63,14 +63,14 @@ def learn_policy(
         raise UnfitError(
             f"no policy was learned: the machine fails {failed}", "repair it first, or insist with --force"
         )
-    policy = learned_policy(facts, load_catalogue())
-    count = expectation_count(policy)
+    policy = learning.learned_policy(facts, load_catalogue())
+    count = learning.expectation_count(policy)
     if not count:
         raise OutputError(
             "no policy was learned: nothing was read of this machine",
             "learn it on the machine itself, or from a recording",
         )
     name = facts.hostname if known(facts.hostname) else facts.source
-    write_bytes(path, policy_text(policy, name, today).encode())
+    write_bytes(path, learning.policy_text(policy, name, today).encode())
     yield Written(path=str(path), what=f"policy with {count} expectations")
     yield StageFinished(stage="learn", result=policy)

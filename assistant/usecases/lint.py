@@ -59,10 +59,9 @@ def lint_files(
         documents += [document] if document is not None else []
     if not documents:
         raise InputError(
-            notes[0] if notes else "no file is given", f"say what it is: --kind {'|'.join(READERS)}"
+            notes[0] if notes else "no file is given", f"name its kind: --kind {'|'.join(READERS)}"
         )
-    found = tuple(documents)
-    return Linted(report=judge_documents(found, context, notes), documents=found)
+    return Linted(report=judge_documents(tuple(documents), context, notes), documents=tuple(documents))
 
 
 def _unknown(path: Path, text: str) -> str:
@@ -150,9 +149,7 @@ def _text(path: Path) -> str:
     if path == _STDIN:
         data = sys.stdin.buffer.read(_LONGEST_BYTES + 1)
         if len(data) > _LONGEST_BYTES:
-            raise InputError(
-                "what stands on standard input is no launch file: it is too long", "name the file"
-            )
+            raise InputError("standard input is no launch file: it is too long", "name the file")
     else:
         data = read_bytes(path, limit_bytes=_LONGEST_BYTES)
     if b"\0" in data[:4096]:

@@ -98,7 +98,7 @@ def _watch(facts: MachineFacts) -> Iterator[Watch]:
     if not training_gpus(facts):
         yield Watch(facts, None)
         return
-    from probes.sources.live import LiveSource  # noqa: PLC0415 - only here, and its process only where there are GPUs
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - starts a process
 
     with LiveSource() as live:
         yield Watch(facts, live)
@@ -170,12 +170,12 @@ def _events(
     if not jobs:
         return
     ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
-    device = (
-        f"{ranks} GPU{'s' if ranks > 1 else ''}" if on_gpus else "CPUs and disk" if has_gpus else "all CPUs"
-    )
+    device = "CPUs and disk" if has_gpus else "all CPUs"
+    if on_gpus:
+        device = f"{ranks} GPU{'s' if ranks > 1 else ''}"
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
-            # Its log and what reproduces it are of use; those of a run that the user stopped are not.
+            # Keep the log and the request of a failure, but not those of a run that the user stopped.
             folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
             yield event
 

@@ -100,7 +100,7 @@ def verify_recipe(
     yield Progress(stage="verify", message=shlex.join(command))
     deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
     lines: list[_Line] = []
-    # What the user named for this run wins over what his shell exports for others.
+    # The interpreter that the user named for this run takes precedence over the shell's RIGTUNE_PYTHON.
     environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
     with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
         code: int | None = None
@@ -161,8 +161,10 @@ def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float)
     if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
         return ""
     causes = [line for line in tail.splitlines() if _CAUSE.search(line)]
-    words = causes[0] if causes else f"exit code {code}" if code else "it ended without a report"
-    return f"{words} (exit code {code})" if causes and code else words
+    ended = f"exit code {code}" if code else "it ended without a report"
+    if not causes:
+        return ended
+    return f"{causes[0]} ({ended})" if code else causes[0]
 
 
 def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
@@ -175,8 +177,8 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
     if recipe.not_in_reference:
         beyond = ", ".join(recipe.not_in_reference)
         notes.append(
-            f"The model has what the reference program does not build ({beyond}): it trained a dense decoder of the recipe's "
-            "other sizes. Its time and memory say nothing about the prediction, which is left out."
+            f"The reference program does not build all of the model ({beyond}): it trained a dense decoder "
+            "of the recipe's other sizes. Its time and memory cannot be compared with the prediction."
         )
         predicted = Prediction()
     if done.loss_last >= done.loss_first:

@@ -66,8 +66,11 @@ def _link_tone(gpu: Gpu) -> Tone:
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
     """Return a note if the PCI bus has GPUs that no driver answers for."""
     if known(facts.pci_gpus) and facts.pci_gpus:
-        words = f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: {', '.join(first(facts.pci_gpus, 8))}"
-        return subject("GPUs", [Line(words, (("what the driver tells", why),))])
+        words = (
+            f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "
+            f"{', '.join(first(facts.pci_gpus, 8))}"
+        )
+        return subject("GPUs", [Line(words, (("the driver's report", why),))])
     return unknown_subject("GPUs", why)
 
 
@@ -83,11 +86,7 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     ]
     attached = facts.attached_gpus
     if isinstance(attached, int) and attached != len(gpus):
-        lines.append(
-            Line(
-                f"the driver says that {plural(attached, 'GPU')} {'is' if attached == 1 else 'are'} attached"
-            )
-        )
+        lines.append(Line(f"the driver reports {plural(attached, 'attached GPU')}"))
     return subject("GPUs", lines or ["none"])
 
 
@@ -283,7 +282,7 @@ def _membership(gpu: Gpu) -> Line:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
         return Line("")
-    # The driver names a cluster where the fabric reaches beyond one machine; else its UUID is zero.
+    # The driver names a cluster if the fabric reaches beyond one machine; else its UUID is zero.
     cluster = (
         fabric.cluster_uuid
         if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-")

@@ -270,7 +270,7 @@ def _interface(interface: Interface, *, verbose: bool) -> Line:
                 else "",
             ),
             ("MTU", noted(interface.mtu, 1500, form="MTU {}")),
-            ("state", "" if known(interface.up) else "state not told"),
+            ("state", "" if known(interface.up) else "state not reported"),
             (
                 "neighbour",
                 "" if not verbose or interface.neighbour is None else said(interface.neighbour, "to {}"),

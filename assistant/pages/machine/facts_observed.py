@@ -153,7 +153,7 @@ def _span(values: Sequence[float], unit: str) -> str:
     low, high = form(min(values)), form(max(values))
     if low == high:
         return high
-    # The unit once, where both have the same.
+    # Write the unit once if both have the same.
     return f"{low.rpartition(' ')[0] if low.rpartition(' ')[2] == high.rpartition(' ')[2] else low} to {high}"
 
 

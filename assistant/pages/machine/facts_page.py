@@ -67,7 +67,7 @@ def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
             )
         elif silent:
             rows += [Row(words(("reading …", "dim")), label) for label in silent]
-        # Logs without any event are no news.
+        # Logs without events are not worth a row.
         if rows and not (
             name == "observed" and all(span.tone == "dim" for row in rows for span in spans(row.text))
         ):
@@ -126,7 +126,9 @@ def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
         texts += [f"{reason.value.replace('_', ' ')}: {'; '.join(named)}"] if named else []
     if not verbose and (hidden or not all(len(labels) <= _LABELS_SHOWN for labels in whole.values())):
         hint = f"-v names {plural(hidden, 'value') if not texts else 'more'}"
-        texts = [*texts[:-1], f"{texts[-1]} ({hint})"] if texts else [f"{hint} that the source does not tell"]
+        texts = (
+            [*texts[:-1], f"{texts[-1]} ({hint})"] if texts else [f"{hint} that the source does not contain"]
+        )
     return texts
 
 

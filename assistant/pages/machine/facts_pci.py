@@ -31,7 +31,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A text of slots or links alone does not tell what the devices are.
+    # A text of slots or links alone does not contain the kinds of the devices.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
     subjects = [subject("PCIe", _summary(tree, ends, names))]
     if verbose and ends:

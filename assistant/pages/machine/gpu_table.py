@@ -53,7 +53,7 @@ def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, w
 
 
 def _fitting(rows: Sequence[dict[str, Cell]], width: int, *, is_mixed: bool) -> list[str]:
-    """Return the columns that have room and any value. Equal memory stands in the title alone."""
+    """Return the columns that have room and any value. Equal memory is only in the title."""
     widths = {
         column: max(len(column), *(len(plain(row[column])) for row in rows)) + _GAP for column in _COLUMNS
     }
@@ -134,7 +134,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
     if isinstance(facts.gpus, Unknown) and facts.gpus.reason is Reason.NOT_RECORDED:
         return (
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
-            Row("This source does not tell whether there are any; a recording made with --record does."),
+            Row("This source does not report whether there are any; a recording made with --record does."),
         )
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
     rehearsal = Row(words(("CPU rehearsal: ", "strong"), f"{works} on the CPU, with gloo and a small model."))

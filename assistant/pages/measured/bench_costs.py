@@ -17,11 +17,12 @@ _SUITES: tuple[Suite, ...] = ("quick", "full")
 
 
 def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
-    """Return one line per benchmark: suites, rough seconds in each, what it occupies, and whether it applies
-    here.
-    """
+    """Return one line per benchmark: suites, rough seconds in each, what it occupies, whether it applies."""
     quick, full = (_seconds([entry for entry in entries if entry.applies], suite) for suite in _SUITES)
-    total = f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, starts of torch included"
+    total = (
+        f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, "
+        "starts of torch included"
+    )
     return Section("", (costs_table(entries, width=width),)), Section("", (Row(total),))
 
 

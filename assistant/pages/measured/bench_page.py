@@ -24,7 +24,7 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
-"""The command that installs torch into `./.venv`, where rigtune looks for an interpreter unless root runs it."""
+"""The command that installs torch into `./.venv`, where rigtune looks for it unless root runs it."""
 
 _LOG_LINES = 8
 _MOST_CASES = 4
@@ -91,7 +91,7 @@ def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
     failed = dict.fromkeys(
         failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
     )
-    return (Row(words((f"✗ no result: {', '.join(failed)}; why stands below", "bad"))),) * bool(failed)
+    return (Row(words((f"✗ no result: {', '.join(failed)}; the reasons are below", "bad"))),) * bool(failed)
 
 
 def results_section(
@@ -135,7 +135,7 @@ def failures(entries: Sequence[BenchFailure]) -> Section:
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # Whoever stopped it knows the cause.
+        # The user who stopped a benchmark knows the cause.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -174,7 +174,8 @@ def intro(
         lines = [
             words(("Nothing can be measured here.", "strong")),
             words(
-                "This is not the live machine. The plan uses published figures; start rigtune there to measure."
+                "This is not the live machine, so the plan uses published figures. "
+                "Start rigtune on the machine to measure it."
             ),
         ]
     elif lacks_torch(facts):
@@ -184,7 +185,7 @@ def intro(
             words((f"  {GET_TORCH}", "code")),
             words(
                 (
-                    "For another folder, or as root, start rigtune with --python PATH, such as .venv/bin/python. "
+                    "For another folder, or as root, start rigtune with --python, here .venv/bin/python. "
                     "Planning works without it, from published figures.",
                     "dim",
                 )

@@ -154,7 +154,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # of ranks to CPUs, not of memory
+            continue  # binds ranks to CPUs, not memory
         words.append(_value(name, value))
     return " ".join([*filter(None, words), *([shape] if shape else [])])
 

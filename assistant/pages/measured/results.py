@@ -104,7 +104,7 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    # A sweep's figures stand together, whichever of its cases each is of.
+    # Figures of a sweep stay together, also those of different cases.
     places = {key: place for place, key in enumerate(best)}
     shown = [
         (group, case)
@@ -129,7 +129,7 @@ def _family(subject: str) -> str:
 
 
 def _group_key(entry: Measurement) -> Key:
-    # Each GPU's near memory is on a node of its own, and they are alike all the same.
+    # The near memory of each GPU is on another node, but such GPUs still count as alike.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
     return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
 
@@ -164,7 +164,7 @@ def _is_better(kind: Measurement, result: Result, other: Result) -> bool:
 
 def _result(group: Sequence[Measurement]) -> Result:
     if group[0].metric in _COUNTED:
-        # Among many without errors the one that has some is what counts.
+        # A device with errors must not disappear among many without.
         group = [entry for entry in group if entry.median > 0] or group
     first = group[0]
     middle = statistics.median(entry.median for entry in group)

@@ -180,7 +180,7 @@ _WAITING = {
         "Planning …",
     ),
     "recipe": (
-        "  5 Plan tells what is in the way; w there changes the workload.",
+        "  5 Plan shows what prevents it; w there changes the workload.",
         "  The machine is still being read; plan and recipe follow by themselves.",
         "Writing the recipe …",
     ),

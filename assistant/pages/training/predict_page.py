@@ -87,7 +87,8 @@ def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
     limit = case.memory_limit_gib * GIB
     if case.fits_by_recomputing is not None:
         other = case.fits_by_recomputing
-        return f"more than {gib(limit)}; with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
+        fits = f"with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
+        return f"more than {gib(limit)}; {fits}"
     if case.fits:
         return f"fits in {gib(limit)}"
     # What the allocator can keep is bounded by the GPU, what the run needs is not.

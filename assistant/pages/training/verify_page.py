@@ -13,7 +13,10 @@ _HEADINGS = ("", "predicted", "measured", "error", "within its interval")
 
 def verify_page(result: Verification) -> Page:
     """Return what ran, both comparisons, the course of the loss, and the path of the log."""
-    ran = f"{result.name}: {result.steps} steps on world size {result.world_size}, {result.backend}, {result.device_name}"
+    ran = (
+        f"{result.name}: {result.steps} steps on world size {result.world_size}, "
+        f"{result.backend}, {result.device_name}"
+    )
     rows = (
         ("step time", *_cells(result.step_time_s, duration)),
         ("peak memory per rank", *_cells(result.peak_memory_bytes, gib)),

@@ -146,14 +146,9 @@ def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Se
 def summary(findings: Sequence[Finding], limit: int) -> Section:
     """Return the number of findings of each status, then the worst of them."""
     lines = rows(findings, show_all=False)
-    last = (
-        f"{len(lines) - limit} more on 3 Findings"
-        if len(lines) > limit
-        else ""
-        if lines
-        else "nothing wrong was found"
-    )
-    last = last if findings else "no check has reported yet"
+    last = f"{len(lines) - limit} more on 3 Findings" if len(lines) > limit else ""
+    if not lines:
+        last = "nothing wrong was found" if findings else "no check has reported yet"
     counted = joined_by("  ", (words(part) for part in counts(findings)))
     columns = (Column(least=BADGE_WIDTH - 1, fixed=True), Column(fixed=True), Column())
     table = [Table(columns, tuple(row.cells for row in lines[:limit]), gap=1)] if lines else []

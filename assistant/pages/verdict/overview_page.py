@@ -55,7 +55,10 @@ def verdict_section(
     if verdict is not None:
         terms = STATUS[verdict.verdict]
         place = " on its CPU" if verdict.verdict is Status.PASS and not has_gpus(facts) else ""
-        answer = f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: {counts_line(verdict.findings)}"
+        answer = (
+            f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: "
+            f"{counts_line(verdict.findings)}"
+        )
         first = words((answer, terms.tone), (f"  {progress}" if progress else "", "dim"))
     return Section(
         "Verdict",

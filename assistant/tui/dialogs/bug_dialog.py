@@ -32,7 +32,8 @@ class BugDialog(Dialog[None]):
         lines = (
             words((self._error, "bad")),
             f"{where}.",
-            "Please report it with that file and, if you can, a recording: rigtune probe --record machine.json",
+            "Please report it with that file and, if you can, a recording: "
+            "rigtune probe --record machine.json",
             words(("Everything that was learned so far is kept; r reads the machine again.", "dim")),
         )
         yield Static(body(section("", lines)))

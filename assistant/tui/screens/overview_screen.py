@@ -56,7 +56,7 @@ class OverviewScreen(Frame):
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
         width = self.size.width // (2 if self.is_wide else 1) - _FRAME_WIDTH
         machine = panels(facts, complete=complete)
-        # Without a GPU the processor stands where the GPUs would.
+        # Without a GPU, the processor takes the place of the GPUs.
         host = machine.get("host", Section())
         has_gpus = overview_page.has_gpus(facts)
         shown = {

@@ -29,8 +29,7 @@ class AnswerFiles:
 
     def read(self) -> bool:
         """Read on in every file; return True if there is something new."""
-        fresh = {rank for rank, path in self._paths.items() if self._read(rank, path)}
-        return bool(fresh)
+        return bool({rank for rank, path in self._paths.items() if self._read(rank, path)})
 
     def _read(self, rank: int, path: Path) -> bool:
         """Read the new complete lines of one rank.
@@ -108,7 +107,7 @@ def interpreted(
     """Return the measurements that the benchmark reads from the answers so far."""
     try:
         measurements: tuple[Measurement, ...] | BenchFailure = module.interpret(request, answers.lines)
-    except Exception as error:  # noqa: BLE001 -- one benchmark that stumbles over its answer must not lose the others'
+    except Exception as error:  # noqa: BLE001 -- the other answers are still read
         words = " ".join(f"{type(error).__name__}: {error}".split())
         return request.failure("crashed", f"rigtune cannot read the answer of {request.title}: {words}")
     return measurements

@@ -35,7 +35,7 @@ class CpuWatch:
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _PERIOD_S
-        # Not in every container and virtual machine is there anything to read.
+        # Some containers and virtual machines have nothing to read.
         with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
             frequency = psutil.cpu_freq()
             if frequency is not None and frequency.current > 0:

@@ -58,7 +58,7 @@ def work_folder(chosen: str | None) -> Iterator[WorkFolder]:
         finally:
             if folder.keep:
                 with contextlib.suppress(OSError):
-                    (path / _LOCK).unlink()  # from now on nobody removes it but the user
+                    (path / _LOCK).unlink()  # now only the user removes it
             else:
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -28,7 +28,7 @@ class Gate(Record, kw_only=True):
 
     interpreter: Interpreter | None
     hindrance: Hindrance | None = None
-    """What prevents all that needs torch if there is no interpreter, else all that needs GPUs."""
+    """The reason against all that needs torch without an interpreter, else against all that needs GPUs."""
 
     def python_for(self, request: BenchRequest) -> str | Hindrance:
         """Return the interpreter for `request`; rigtune's own if no torch is needed and there is no other."""

@@ -65,8 +65,7 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
         return {host: _why(code, text) for host, (code, text) in asked.items() if token not in text}
     unseen = _unseen_by_ranks(hosts, spread_by, path, token)
     if len(hosts) > 1 and any(unseen.values()):
-        # One host that is down keeps a launcher from starting on any; by themselves those that are well
-        # answer.
+        # A launcher starts on no host if one is down; asked one by one, the good hosts answer.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             alone = pool.map(lambda host: _unseen_by_ranks((host,), spread_by, path, token), unseen)
             return {host: why for each in alone for host, why in each.items()} or unseen

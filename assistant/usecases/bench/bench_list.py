@@ -46,8 +46,10 @@ def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[Bench
     entries = []
     for row in BENCHMARKS:
         asked = row.load().requests(context)
-        why_not = "" if asked else f"needs {row.applies}" if row.applies else "does not apply here"
-        if asked and lacks_torch and options.python is None and all(request.needs_torch for request in asked):
+        why_not = ""
+        if not asked:
+            why_not = f"needs {row.applies}" if row.applies else "does not apply here"
+        elif lacks_torch and options.python is None and all(request.needs_torch for request in asked):
             why_not = "needs a training interpreter with torch"
         entries.append(
             BenchEntry(

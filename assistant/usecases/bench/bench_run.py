@@ -169,7 +169,7 @@ class _Run:
             return False
         self.code = self.job.wait(_TICK_S)
         if self.code is not None:
-            return True  # once more, for the last lines
+            return True  # one more round reads the last lines
         if self._started_s is None and self.answers.lines:
             self._started_s = time.monotonic()
         self.trouble = self._why_stop(stop)
@@ -230,7 +230,7 @@ def _failures(
     if run.code:
         log = run.job.log_tail(_CAUSE_BYTES)
         rank, code = failed_rank(log) or (None, run.code)
-        # What the other ranks tell then, such as a closed connection, follows from it.
+        # Failures of the other ranks, such as a closed connection, follow from this one.
         ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)

@@ -60,7 +60,7 @@ class Turn:
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
         size = self.log_bytes
-        # One byte more: the end of the line before, behind which the tail begins.
+        # One byte more, because the tail begins after the newline of the line before.
         return self._job.log_tail(min(limit_bytes, size) + 1) if size else ""
 
     @property

@@ -37,8 +37,8 @@ _SUBMIT = Artifact(
     mode=0o755,
     text="""\
 #!/usr/bin/env bash
-# submit.sh FOLDER NODES SCRIPT ARGUMENTS: submits a batch script for these nodes, waits for its end and prints its output. When
-# this ends early, so does the job.
+# submit.sh FOLDER NODES SCRIPT ARGUMENTS: submits a batch script for these nodes, waits for its end and
+# prints its output. If this script ends early, it cancels the job.
 set -uo pipefail
 folder=$1 nodes=$2
 shift 2
@@ -55,13 +55,16 @@ _ALLOCATED = Artifact(
     mode=0o755,
     text="""\
 #!/usr/bin/env bash
-# allocated.sh FOLDER NODES SCRIPT ARGUMENTS: runs a batch script on these nodes of the allocation that this shell is in.
+# allocated.sh FOLDER NODES SCRIPT ARGUMENTS: runs a batch script on these nodes of the allocation of this
+# shell.
 set -uo pipefail
 list=$2 script=$3
 shift 3
 IFS=, read -ra names <<<"$list"
 export list count=${#names[@]}
-srun() { command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"; }
+srun() {
+  command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"
+}
 export -f srun
 # Slurm numbers nodes in its own order; rank 0 listens on the first of that.
 # shellcheck disable=SC2016  # expanded on each node
@@ -145,7 +148,8 @@ def _environment(request: BenchRequest, directory: Path) -> Iterable[Environment
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **request.environment,
     }
-    if request.spread_by != "mpi":  # which keeps sockets there, and their paths must be short
+    # mpirun keeps sockets in TMPDIR, and their paths must be short.
+    if request.spread_by != "mpi":
         variables["TMPDIR"] = str(directory)
     for name, value in variables.items():
         yield Environment(name=name, value=value, why="the worker needs it", source=_SOURCE)

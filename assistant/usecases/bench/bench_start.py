@@ -31,6 +31,6 @@ def environment_of(request: BenchRequest, directory: Path) -> Mapping[str, str]:
         **worker_environment(),
         **worker_variables(request.threads_per_rank),
         **request.environment,
-        # torch's agent leaves a folder behind where temporary files go.
+        # torch's agent leaves a folder in TMPDIR.
         "TMPDIR": str(directory),
     }

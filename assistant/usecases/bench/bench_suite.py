@@ -46,7 +46,7 @@ def jobs_of(
     for row in rows:
         try:
             requests = row.load().requests(context)
-        except Exception as error:  # noqa: BLE001 -- one broken benchmark must not keep the others from running
+        except Exception as error:  # noqa: BLE001 -- the other benchmarks still run
             words = " ".join(f"{type(error).__name__}: {error}".split())
             prevented.append(
                 failure_of(
@@ -108,13 +108,11 @@ def run_jobs(
                 return
             left_s = ends - time.monotonic()
             if left_s <= 0:
-                yield from _ended(
-                    (
-                        job.request.failure(
-                            "timeout", f"not begun: the suite had overrun its {duration(limit_s)}"
-                        ),
-                    )
+                late = job.request.failure(
+                    "timeout", f"not begun: the suite had overrun its {duration(limit_s)}"
                 )
+                yield BenchFailed(failure=late)
+                yield RunEnded(measurements=(), failures=(late,))
                 continue
             steps = _Steps(jobs, number)
             yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
@@ -153,11 +151,6 @@ def _suite_events(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event |
             yield from (Measured(measurement=measurement) for measurement in event.fresh)
             yield from (BenchFailed(failure=failure) for failure in event.failures)
             yield event
-
-
-def _ended(failures: tuple[BenchFailure, ...]) -> Iterator[Event | RunEnded]:
-    yield from (BenchFailed(failure=failure) for failure in failures)
-    yield RunEnded(measurements=(), failures=failures)
 
 
 def _neighbours(watch: Watch, reported: set[str]) -> Iterator[Progress]:

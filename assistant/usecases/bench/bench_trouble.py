@@ -15,8 +15,9 @@ from probes.base.units import KIB
 _LEAST_FREE_BYTES = 64 * KIB
 """Free space below which a worker probably failed to write its answer and its error."""
 _EXCEPTION = re.compile(
-    r"(?:\[\w+\]:\s*)?"  # torch puts the rank before each line
-    r"((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?::.*)?|Fatal Python error:.*|.*No space left on device.*)"
+    r"(?:\[\w+\]:\s*)?"  # torch writes the rank before each line
+    r"((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?::.*)?"
+    r"|Fatal Python error:.*|.*No space left on device.*)"
 )
 _OF_AGENT = ("ChildFailedError", "SignalException")
 """Exceptions that torch's agent raises because a rank failed; they are never the cause."""

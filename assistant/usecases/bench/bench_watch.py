@@ -92,8 +92,8 @@ class Watch:
             processes = device.processes()
             if known(processes) and processes:
                 ours = _our_processes() if ours is None else ours
-                # Numbers of another PID namespace mean nothing here: a container sees its own processes under
-                # other numbers.
+                # Process ids of another PID namespace are useless here: a container sees its own processes
+                # under other ids.
                 others = [p for p in processes if p.pid not in ours and psutil.pid_exists(p.pid)]
                 if others:
                     names = {f"{p.name if known(p.name) else 'process'} {p.pid}" for p in others}

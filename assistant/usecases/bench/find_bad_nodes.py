@@ -122,11 +122,7 @@ def find_bad_hosts(
     yield StageStarted(stage="hosts", title=f"Searching for slow hosts among {len(hosts)}")
     gate = gate_of(facts, options.python)
     if gate.interpreter is None or gate.hindrance is not None:
-        message = (
-            gate.hindrance.message
-            if gate.hindrance is not None
-            else "no Python interpreter with torch was found"
-        )
+        message = gate.hindrance.message if gate.hindrance else "no Python interpreter with torch was found"
         raise WorkerError(message, "name the interpreter that you train with: --python PATH")
     context = msgspec.structs.replace(
         bench_context(
@@ -177,7 +173,7 @@ def _runs(
             folders = [directory / f"group{number + place + 1}" for place in range(len(groups))]
             number += len(groups)
             for run in pool.map(measure, groups, folders):
-                if not stop():  # of groups that were stopped nothing is known
+                if not stop():  # a stopped group has no result
                     search.record(run.group, min(run.rates, default=0.0), best=max(run.rates, default=0.0))
                     yield run
 
