@@ -68,7 +68,7 @@ def _event(kind: str, source: str, text: str, *, host: str | None = None, **fiel
 
 
 def _differs(kind: str, statement: str, **fields: Value) -> Event:
-    return _event(kind, "machine", statement, told=statement, **fields)
+    return _event(kind, "machine", statement, host=None, told=statement, **fields)
 
 
 def _variables(recipe: Recipe) -> Iterator[Event]:

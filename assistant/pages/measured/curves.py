@@ -112,20 +112,18 @@ def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurem
     """Return one figure over time; with many devices, those with the lowest and the highest mean."""
     curves = []
     for entry in measurements:
-        samples = entry.series.get(name, ())
+        series = entry.series.get(name, ())
         times = entry.series.get("elapsed_s", ())
-        moments = (
-            times if len(times) == len(samples) else tuple(float(index) for index in range(len(samples)))
-        )
-        if len(samples) >= _FEWEST_POINTS:
-            curves.append(Curve(entry.subject, tuple(zip(moments, samples, strict=True))))
+        moments = times if len(times) == len(series) else tuple(float(index) for index in range(len(series)))
+        if len(series) >= _FEWEST_POINTS:
+            curves.append(Curve(entry.subject, tuple(zip(moments, series, strict=True))))
     curves.sort(key=lambda curve: statistics.fmean(y for _, y in curve.points))
     if len(curves) > _MOST_CURVES:
         curves = [curves[0], curves[len(curves) // 2], curves[-1]]
     if not curves:
         return []
-    samples = [y for curve in curves for _, y in curve.points]
-    floor = max(0.0, min(samples) - _MARGIN * max(max(samples) - min(samples), 0.1 * max(samples)))
+    values = [y for curve in curves for _, y in curve.points]
+    floor = max(0.0, min(values) - _MARGIN * max(max(values) - min(values), 0.1 * max(values)))
     return [Figure(title, tuple(curves), _moment, _words_in(unit), floor=floor)]
 
 
