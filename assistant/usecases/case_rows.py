@@ -100,6 +100,7 @@ class _Lines:
         if not line:
             raise StopIteration
         self.number += 1
+        # Keep a short piece of an endless line, so that its row gets a fault and memory stays constant.
         if len(line) >= _LONGEST_LINE and not line.endswith("\n"):
             self._faults[self.number] = f"the line is longer than {_LONGEST_LINE} characters"
             while (more := self._read()) and not more.endswith("\n"):

@@ -141,6 +141,7 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             active=len(active),
             told=statement,
         )
+    # NCCL lists ports as `mlx5_0:1`, separated by commas or spaces.
     lists = [str(event.fields.get("names", "")) for event in events if event.kind == "nccl.hcas"]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
     kinds = {_kind(active[name]) for name in used if name in active}

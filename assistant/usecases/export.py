@@ -112,6 +112,7 @@ def _write(
         _refuse_foreign(
             directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
         )
+    # The manifest comes first: if the export is killed now, a later one still knows which files are its own.
     write_files(directory, [_manifest_file(manifest, artifacts.values())])
     write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
     for path in artifacts:

@@ -106,6 +106,7 @@ def verify_recipe(
         code: int | None = None
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
+            # The report is small, so that reading it again is simpler than following it.
             known, lines = len(lines), _read_report(report)
             for line in lines[known:]:
                 if isinstance(line, _Step):

@@ -64,7 +64,7 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """Return a note if the PCI bus has GPUs that no driver answers for."""
+    """Return the GPUs on the PCI bus that no driver answers for; without any, the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         words = (
             f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "

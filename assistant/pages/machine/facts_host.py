@@ -72,7 +72,9 @@ def _expected(facts: MachineFacts) -> list[Line]:
 
 
 def _many(number: int | Unknown, noun: str) -> str | Unknown:
-    return number if isinstance(number, Unknown) else plural(number, noun) if number else ""
+    if isinstance(number, Unknown):
+        return number
+    return plural(number, noun) if number else ""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:

@@ -81,7 +81,7 @@ def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | 
     """Return the words for each answer."""
     if isinstance(value, Unknown):
         return value
-    return "" if value is None else yes if value else no
+    return {None: "", True: yes, False: no}[value]
 
 
 def together(items: Iterable[tuple[str, Line]]) -> dict[Line, list[str]]:

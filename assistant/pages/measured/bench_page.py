@@ -78,7 +78,7 @@ def sick(judgement: Judgement) -> Section:
         finding, status = part.finding, STATUS[part.finding.status]
         rows.append(Row(words((f"{finding.subject}: {finding.summary}", status.tone)), status.badge))
         rows += [Row("; ".join(part.also), "  also")] * bool(part.also)
-        if finding.remedy is not None and part.tells_remedy:
+        if finding.remedy is not None and part.shows_remedy:
             rows.append(Row(finding.remedy.text, "  do"))
             rows += [Row(words((f"$ {finding.remedy.command}", "code")), literal=True)] * bool(
                 finding.remedy.command
@@ -215,14 +215,14 @@ class SickPart(NamedTuple):
     """The sentence about its worst fault."""
     also: tuple[str, ...]
     """Other statements about it, without the cause that the first sentence names."""
-    tells_remedy: bool
+    shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
 
 def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
     """Return parts with failures before those with warnings, in the order of the findings.
 
-    The host and all ranks together come first.
+    Each finding about the host, or about all ranks together, is a part of its own.
     """
     counting = [finding for finding in findings if finding.waived is None]
     groups: dict[object, list[Finding]] = {}
@@ -236,7 +236,7 @@ def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
     for first, *rest in groups.values():
         also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
         parts.append(
-            SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies)
+            SickPart(first, also, shows_remedy=first.remedy is not None and first.remedy not in remedies)
         )
         remedies.add(first.remedy)
     return tuple(parts)

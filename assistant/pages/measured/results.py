@@ -100,6 +100,7 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
     for group, case in cases:
         leader = leaders.get(_sweep_of(group[0]))
         key = (*_sweep_of(group[0]), case.metric)
+        # All metrics of a sweep show the case of the best leading metric, such as memory at the best rate.
         is_with_leader = leader is not None and leader.parameters == case.parameters
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)

@@ -47,7 +47,7 @@ def tabs(prepared: Prepared, current: int) -> Words:
 
 
 def scripts(files: LauncherFiles) -> Section:
-    """Return the exact text of the files, the one to start first; copied packages are listed elsewhere."""
+    """Return the exact text of the files, the one to start first; files in subfolders are left out."""
     blocks: list[Block] = []
     for artifact in _top_files(files):
         blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)

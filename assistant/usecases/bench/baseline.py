@@ -116,6 +116,7 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
         before = _read(path, measured.machine)
     except InputError:
         before = ()
+    # A run of some benchmarks must not drop the earlier runs of the others.
     new = {_key(run): run for run in _split(measured)}
     old = [run for run in before if _key(run) not in new]
     kept = _Kept(schema_version=SCHEMA_VERSION, machine=measured.machine, runs=(*old, *new.values()))

@@ -109,7 +109,7 @@ def run_request(
     except WorkerError as error:
         yield _not_started(request, f"{request.title} could not be started: {error.message}")
         return
-    answers.read()
+    answers.read()  # the last lines, written while the ranks ended
     result = interpreted(request, module, answers)
     failures = tuple(
         msgspec.structs.replace(failure, log_tail=job.log_tail(), command=job.command_line)
@@ -232,6 +232,7 @@ def _failures(
         rank, code = failed_rank(log) or (None, run.code)
         # Failures of the other ranks, such as a closed connection, follow from this one.
         ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
+        # A killed rank cannot report its own cause, so that its signal counts more than its last report.
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
             ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)

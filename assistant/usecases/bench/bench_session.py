@@ -85,6 +85,7 @@ class Sessions:
         Raises OSError or WorkerError if nothing can be started.
         """
         key = session_key(request, python)
+        # Ranks that died, or that another kind of request needs, make way for new ones.
         if self._open is not None and (key != self._open[0] or self._open[1].wait(0) is not None):
             self.close()
         if key is None:

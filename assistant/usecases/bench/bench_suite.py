@@ -54,7 +54,7 @@ def jobs_of(
                 )
             )
             continue
-        hindered = False
+        hindered = False  # one failure per benchmark is enough, however many requests it has
         for request in requests:
             python = gate.python_for(request)
             if isinstance(python, str):

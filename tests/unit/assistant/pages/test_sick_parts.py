@@ -45,4 +45,4 @@ def test_the_host_and_ranks_together_are_no_part_so_each_sentence_leads() -> Non
 
 def test_a_remedy_is_reported_once() -> None:
     parts = sick_parts([failed("GPU0", "a"), failed("GPU1", "b"), failed("GPU2", "c", LOOK)])
-    assert [part.tells_remedy for part in parts] == [True, False, True]
+    assert [part.shows_remedy for part in parts] == [True, False, True]
