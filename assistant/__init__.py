@@ -1,1 +1,1 @@
-"""Talk to the person: use-cases, command line, reports and the terminal UI."""
+"""Use cases, the command line, reports and the terminal UI."""

@@ -1,4 +1,4 @@
-"""`python -m assistant` from a checkout."""
+"""Run the program from a checkout: `python -m assistant`."""
 
 from assistant._entry import main
 

@@ -1,7 +1,7 @@
-"""The entry of the installed program.
+"""Start the installed program.
 
-In a wheel this file is `rigtune/__init__.py` and the packages stand beside it in `_app/`; in an editable
-install they stand in the checkout. Either way their folder goes first on `sys.path`: `recipes`, `probes` and
+In a wheel this file is `rigtune/__init__.py` and the packages are beside it in `_app/`; in an editable
+install they are in the checkout. Either way their folder goes first on `sys.path`: `recipes`, `probes` and
 `assistant` are common names, and another distribution (torchtune ships a top-level `recipes`) must neither
 shadow ours nor be overwritten.
 """
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python looks for dead circles after every 700 new objects. What a start loads is all alive, and looking
-through it time and again takes a fifteenth of a quick check.
+"""Number of new objects after which Python searches for unreachable cycles; its default is 700.
+
+All objects that a start loads stay alive, and repeated searches take a fifteenth of a quick check.
 """
 
 
@@ -33,15 +34,15 @@ def _packages_folder() -> Path:
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code.
 
-    Python ends with 1 where it cannot load a module or finds a bug, and 1 is the code of a verdict here: "not
-    fit to train".
+    Python ends with 1 if it cannot load a module or has a bug, but 1 is the code of a verdict here: "not fit
+    to train".
     """
     try:
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-        # The modules of a training job or a cluster (an older click, a random.py) are not meant for this
-        # program.
+        # PYTHONPATH serves a training job or a cluster: its modules (an older click, a random.py) must not
+        # replace those of this program.
         named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - as site does, links unfollowed
+        foreign = {os.path.abspath(folder) for folder in named if folder}  # noqa: PTH100 - keeps links
         sys.path[:] = [str(_packages_folder()), *(folder for folder in sys.path if folder not in foreign)]
         from assistant.cli import main as end_with_command_line
 

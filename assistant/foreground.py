@@ -1,6 +1,4 @@
-"""A child process in the foreground: it has this process's terminal, gets its signals and gives its exit
-code.
-"""
+"""Run a child process in the foreground: with this process's terminal, its signals and its exit code."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ _TIED = Path(__file__).with_name("tied.py")
 
 
 def run_in_foreground(argv: tuple[str, ...]) -> int:
-    """Run `argv` to its end and return its exit code; 128 plus the signal's number where a signal ended it,
-    as shells do.
+    """Run `argv` to its end and return its exit code, 128 + N after signal N, as shells do.
 
-    SIGINT, SIGTERM and SIGHUP go on to the child, and this process waits for it. On Linux the child gets
-    SIGTERM even when this process is killed with SIGKILL. Raises WorkerError when it cannot be started.
+    SIGINT, SIGTERM and SIGHUP are forwarded to the child, and this process waits for it. On Linux the child
+    gets SIGTERM even when this process is killed with SIGKILL. Raises WorkerError if the child cannot be
+    started.
     """
     program = shutil.which(argv[0])
     if program is None:
@@ -49,7 +47,7 @@ def run_in_foreground(argv: tuple[str, ...]) -> int:
 
 
 class _Relay:
-    """Passes signals on to the child, also those that come while it is being started."""
+    """Forward signals to the child, also those that arrive while it is being started."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
@@ -73,7 +71,9 @@ class _Relay:
 
 @contextlib.contextmanager
 def _handled_by(relay: _Relay) -> Iterator[None]:
-    """Signals that are ignored stay so, for nohup. Only a main thread may handle signals; elsewhere this does
+    """Handle the forwarded signals with `relay` inside the body.
+
+    Ignored signals stay ignored, for nohup. Only a main thread may handle signals; elsewhere this does
     nothing.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -89,7 +89,10 @@ def _handled_by(relay: _Relay) -> Iterator[None]:
 
 
 def _terminal_signals_us() -> bool:
-    """True when this process is in the foreground of a terminal, which signals the whole process group."""
+    """Return whether this process is in the foreground of a terminal.
+
+    The terminal then signals the whole process group.
+    """
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

@@ -1,13 +1,14 @@
-"""Runs one command and leaves nothing of it behind. A script of its own, started by `assistant.runner`:
-standard library only.
+"""Run one command and end everything that it started.
 
-    python guard.py GRACE_S COMMAND...
+`assistant.runner` starts this file as a script of its own, with the standard library only:
 
-Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was itself killed,
-the command and everything that it started get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are
-found even if they made sessions of their own, as torch's agent does for its ranks: this process adopts every
-orphan below it (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit
-status is the command's, 128 + N where signal N ended it.
+python guard.py GRACE_S COMMAND...
+
+Standard input is the lifeline: when its other end closes, because rigtune wants to stop or was killed, the
+command and all its descendants get SIGTERM, and SIGKILL after GRACE_S seconds. Descendants are found even if
+they made sessions of their own, as torch's agent does for its ranks: this process adopts every orphan below
+it (PR_SET_CHILD_SUBREAPER). The command's output goes to the guard's standard error. The exit status is the
+command's, 128 + N after signal N.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-"""linux/prctl.h"""
+"""Options of prctl(2), from linux/prctl.h."""
 LIFELINE = 0
 
 
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
     while status is None:
         readable, _, _ = select.select([LIFELINE, wake], [], [])
         if wake in readable and signal.SIGCHLD not in os.read(wake, 4096):
-            break  # told to end
+            break  # asked to end
         if LIFELINE in readable and not os.read(LIFELINE, 4096):
             break
         status = reap().get(child)
@@ -58,7 +59,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def wake_on_signals() -> int:
-    """A file descriptor from which the numbers of arriving signals can be read."""
+    """Return a file descriptor that yields the numbers of arriving signals."""
     receive, send = os.pipe()
     os.set_blocking(send, False)
     signal.set_wakeup_fd(send, warn_on_full_buffer=False)
@@ -87,7 +88,7 @@ def start(command: list[str]) -> int:
 
 
 def reap() -> dict[int, int]:
-    """Exit codes of the children that ended, by process id; -N where signal N ended it."""
+    """Return the exit codes of the children that ended, by process id; -N after signal N."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -107,8 +108,9 @@ def has_children() -> bool:
 
 
 def wait_for_tree(child: int, wake: int, deadline: float) -> int | None:
-    """Wait until nothing is left below this process or the deadline comes. The exit code of `child` where it
-    ended.
+    """Wait until no process is left below this one or the deadline comes.
+
+    Return the exit code of `child` if it ended.
     """
     status: int | None = None
     while True:
@@ -130,7 +132,7 @@ def signal_tree(child: int, number: int) -> None:
 
 
 def descendants() -> list[int]:
-    """All processes below this one; none where there is no procfs."""
+    """Return all processes below this one; none on systems without procfs."""
     me = os.getpid()
     parent_of = parents()
     below = []
@@ -144,16 +146,16 @@ def descendants() -> list[int]:
 
 
 def parents() -> dict[int, int]:
-    """The parent of every process that can be seen."""
-    found: dict[int, int] = {}
+    """Return the parent of every visible process."""
+    parent_of: dict[int, int] = {}
     with contextlib.suppress(OSError):
         for directory in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                # The command's name stands in parentheses and may itself hold some.
-                found[int(directory.name)] = int(
+                # The command's name is in parentheses and may itself contain some.
+                parent_of[int(directory.name)] = int(
                     (directory / "stat").read_bytes().rpartition(b")")[2].split()[1]
                 )
-    return found
+    return parent_of
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finds out by one start whether a Python interpreter can run the workers."""
+"""Test with one start whether a Python interpreter can run the workers."""
 
 from __future__ import annotations
 
@@ -19,54 +19,55 @@ from probes.facts import TrainingPython
 
 LEAST_PYTHON = (3, 9)
 LEAST_TORCH = (2, 4)
-"""The first with torch.nn.RMSNorm, which the reference model uses."""
+"""The oldest torch with torch.nn.RMSNorm, which the reference model uses."""
 _DEADLINE_S = 180.0
-"""torch from a cold network file system takes a minute and more."""
+"""Importing torch from a cold network file system takes a minute or more."""
 
 
-class Interpreter(Record, kw_only=True):
-    """What a training interpreter told about itself. Empty values mean that torch has no such thing."""
-
-    path: str
-    """Absolute or a name on the PATH; links as they were given, since resolving them would leave a virtual
-    environment.
-    """
-    python: str
-    torch: str
+class _Torch(Record, kw_only=True):
     cuda: str | None = None
-    """The CUDA that torch was built for."""
+    """The CUDA version that torch was built for."""
     nccl_version: str = ""
     gloo: bool = False
     nccl: bool = False
     devices: tuple[str, ...] = ()
     """Names of the GPUs that torch can use, in its order."""
     cuda_error: str = ""
-    """Why it can use none, in the words of CUDA."""
+    """CUDA's message if torch can use no GPU."""
 
 
-class _Answer(Record, kw_only=True):
+class Interpreter(_Torch, kw_only=True):
+    """The description that a training interpreter gives of itself.
+
+    Empty values mean that its torch lacks the feature.
+    """
+
+    path: str
+    """An absolute path or a name on the PATH; links are kept, because virtual environments need them."""
+    python: str
+    torch: str
+
+
+class _Answer(_Torch, kw_only=True):
     executable: str
     python: str
     torch: str | None = None
-    cuda: str | None = None
-    nccl_version: str = ""
-    gloo: bool = False
-    nccl: bool = False
-    devices: tuple[str, ...] = ()
-    cuda_error: str = ""
     error: str = ""
 
 
 def workers_path() -> Path:
-    """The folder that goes on PYTHONPATH so that `rigtune_worker` can be imported. It holds nothing else."""
+    """Return the folder that goes on PYTHONPATH so that `rigtune_worker` can be imported.
+
+    It contains nothing else.
+    """
     return Path(probes.__file__).parent / "workers"
 
 
 def worker_environment() -> dict[str, str]:
-    """Variables with which an interpreter finds the workers and its own packages, and nothing from the
-    current folder.
+    """Return variables with which an interpreter imports the workers, and nothing from the current folder.
 
-    The user's PYTHONPATH stays, behind: without it another torch might be measured than the one that trains.
+    The user's PYTHONPATH stays behind them: without it, another torch might be measured than the one that
+    trains.
     """
     path = os.pathsep.join(filter(None, (str(workers_path()), os.environ.get("PYTHONPATH"))))
     return {
@@ -78,12 +79,15 @@ def worker_environment() -> dict[str, str]:
 
 
 def install_command(python: str) -> str:
-    """The one command that gets torch into an interpreter."""
+    """Return the command that installs torch into an interpreter."""
     return f"{shlex.quote(python)} -m pip install torch"
 
 
 def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interpreter:
-    """The interpreter that the user named, else the one that the probe found. Raises InterpreterError."""
+    """Return the interpreter that the user named, else the one that the probe found.
+
+    Raises InterpreterError.
+    """
     if explicit:
         return vet(explicit)
     if isinstance(training.path, str):
@@ -97,8 +101,9 @@ def choose_interpreter(training: TrainingPython, explicit: str | None) -> Interp
 
 
 def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
-    """Start the interpreter at `path` once and have it describe itself. Raises InterpreterError with what to
-    do.
+    """Start the interpreter at `path` once and return its description of itself.
+
+    Raises InterpreterError with a remedy.
     """
     path = str(Path(path).absolute()) if os.sep in path else path
     choose_other = "name the interpreter that you train with: --python PATH"
@@ -126,7 +131,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
         raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
     words = output.decode("utf-8", "replace").strip().splitlines()
     if os.environ.get("PYTHONPATH"):
-        choose_other += ", or unset PYTHONPATH, whose modules may stand in its way"
+        choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"
     raise InterpreterError(
         f"{path} is no usable Python interpreter (exit {code}{': ' + words[-1][:200] if words else ''})",
         choose_other,
@@ -134,7 +139,7 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
 
 
 def _read(output: bytes) -> _Answer | None:
-    """The last line that is an answer: importing torch may print too."""
+    """Return the last line that is an answer, because importing torch may print other lines."""
     for line in reversed(output.splitlines()):
         try:
             return msgspec.json.decode(line, type=_Answer)
@@ -173,6 +178,6 @@ def _checked(path: str, answer: _Answer) -> Interpreter:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    """The leading numbers: `2.13.0+cpu` is (2, 13, 0)."""
+    """Return the leading numbers of a version: `2.13.0+cpu` is (2, 13, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in match.group().split(".")) if match else ()

@@ -1,7 +1,7 @@
-"""Starts programs in the training interpreter, watches them, and makes sure that none outlives rigtune.
+"""Start programs in the training interpreter, watch them, and end them all before rigtune ends.
 
-Every program runs below `assistant.guard`, which ends the whole tree of processes when it is told to, and
-also when rigtune itself is killed.
+Every program runs below `assistant.guard`, which ends the whole tree of processes on request, and also when
+rigtune itself is killed.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ from probes.facts import MachineFacts
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LAUNCHER_VARIABLES = (
-    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK",
+    "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_USE_AGENT_STORE",
 )  # fmt: skip
-"""Of a job that rigtune itself may run in; a program that inherits them waits for that job's ranks."""
+"""Variables of a job in which rigtune may run; a program that inherits them waits for the job's ranks."""
 _AGENT_PREFIX = "PET_"
-"""torch's agent reads its options from such variables (torch.distributed.argparse_util); Kubeflow sets
-them.
+"""Prefix of variables from which torch's agent reads its options; Kubeflow sets them.
+
+Source: torch.distributed.argparse_util.
 """
 _SHORT_GRACE_S = 1.0
 _OUTPUT_LIMIT_BYTES = 1024**2
 _BUSY_CPU_PERCENT = 60.0
-"""Of all CPUs together; more than that, and a measurement tells about the neighbours."""
+"""Load of all CPUs together above which a measurement is disturbed by other programs."""
 _CPU_SAMPLE_S = 0.5
 
 
 class Job:
-    """A running program. Use as a context manager: leaving it ends everything that is left of the program."""
+    """A running program. Use it as a context manager, which ends everything that is left of the program."""
 
     def __init__(
         self,
@@ -53,11 +55,10 @@ class Job:
         log: Path,
         grace_s: float = 5.0,
     ) -> None:
-        """Start `argv` in `directory` with `environment` over this process's own; its output goes to the file
-        `log`.
+        """Start `argv` in `directory` with `environment` over this process's own; log its output to `log`.
 
-        `grace_s` is the time between SIGTERM and SIGKILL when it is stopped. Raises WorkerError where nothing
-        can be started.
+        `grace_s` is the time between SIGTERM and SIGKILL when the program is stopped. Raises WorkerError if
+        nothing can be started.
         """
         self.argv, self.directory, self.log = argv, directory, log
         self._environment, self._grace_s = dict(environment), grace_s
@@ -73,16 +74,16 @@ class Job:
 
     @property
     def command_line(self) -> str:
-        """What to type in a shell to run the same by hand."""
+        """The shell command that runs the same program by hand."""
         return self.command_line_of(self.argv)
 
     def command_line_of(self, argv: tuple[str, ...]) -> str:
-        """What to type in a shell to run `argv` as this program was run."""
+        """Return the shell command that runs `argv` as this program was run."""
         variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(self._environment.items())]
         return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(argv)))
 
     def wait(self, timeout_s: float) -> int | None:
-        """The exit code, 128 + N after signal N; None when the program still runs after `timeout_s`."""
+        """Return the exit code, 128 + N after signal N; None if the program still runs after `timeout_s`."""
         assert self._guard.stdout is not None  # noqa: S101 - opened above
         # The guard never writes: its standard output becomes readable when it ends.
         if self._guard.returncode is None and not select.select([self._guard.stdout], [], [], timeout_s)[0]:
@@ -90,7 +91,7 @@ class Job:
         return self._guard.wait()
 
     def stop(self) -> int:
-        """SIGTERM to all its processes, SIGKILL to those left after the grace time; returns the exit code."""
+        """Send SIGTERM to all processes, SIGKILL after the grace time to the rest; return the exit code."""
         assert self._guard.stdin is not None  # noqa: S101 - opened above
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
@@ -102,14 +103,14 @@ class Job:
 
     @property
     def log_bytes(self) -> int:
-        """How much has been printed so far."""
+        """Number of bytes printed so far."""
         try:
             return self.log.stat().st_size
         except OSError:
             return 0
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
-        """The end of the output, from the start of a line."""
+        """Return the end of the output, from the start of a line."""
         try:
             with self.log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -135,10 +136,10 @@ class Job:
 def output_of(
     argv: tuple[str, ...], *, directory: Path, environment: Mapping[str, str], deadline_s: float
 ) -> tuple[int | None, bytes]:
-    """The exit code of a short program and the end of what it wrote to both outputs; the code is None where
-    it was too slow.
+    """Return the exit code of a short program and the end of its output.
 
-    Nothing of it is left afterwards. Raises OSError or ValueError where nothing can be started.
+    The code is None if the program was too slow. No process of it is left afterwards. Raises OSError or
+    ValueError if nothing can be started.
     """
     ends = time.monotonic() + deadline_s
     output, ended = b"", False
@@ -154,7 +155,7 @@ def output_of(
 def _start_guard(
     argv: tuple[str, ...], directory: Path, environment: Mapping[str, str], *, output: int, grace_s: float
 ) -> subprocess.Popen[bytes]:
-    """`argv` below the guard, which writes the program's output to `output` as its standard error."""
+    """Start `argv` below the guard, which writes the program's output to `output` as its standard error."""
     inherited = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
     return subprocess.Popen(
         (sys.executable, "-I", "-S", str(_GUARD), str(grace_s), *argv),
@@ -172,15 +173,18 @@ def _of_a_launcher(name: str) -> bool:
 
 
 def worker_variables(threads: int) -> dict[str, str]:
-    """What every program with several ranks on this node gets, unless the user set it himself."""
+    """Return the variables of every program with several ranks on this node.
+
+    Variables that the user set himself are left out.
+    """
     wanted = {
         "OMP_NUM_THREADS": str(threads),
         # The order of nvidia-smi; CUDA's own puts the fastest first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if sys.platform.startswith("linux"):
-        # Ranks of one node: the loopback always works, the host name of a fresh server often resolves to
-        # nowhere.
+        # For the ranks of one node the loopback always works, but the host name of a new server often does
+        # not resolve.
         wanted["GLOO_SOCKET_IFNAME"] = "lo"
     return {
         name: value for name, value in wanted.items() if name == "OMP_NUM_THREADS" or name not in os.environ
@@ -188,7 +192,7 @@ def worker_variables(threads: int) -> dict[str, str]:
 
 
 def busy_gpus(facts: MachineFacts) -> str:
-    """Which GPUs other processes hold, in words; empty where none is known to be held."""
+    """Return in words which GPUs other processes use; empty if none is known to be used."""
     held = []
     for gpu in facts.gpus if known(facts.gpus) else ():
         processes = gpu.processes if known(gpu.processes) else ()
@@ -206,6 +210,6 @@ def busy_gpus(facts: MachineFacts) -> str:
 
 
 def busy_host(limit_percent: float = _BUSY_CPU_PERCENT) -> str:
-    """How busy the CPUs are, in words; empty where they are idle enough to measure. Takes half a second."""
+    """Return in words how busy the CPUs are; empty if idle enough to measure. This takes half a second."""
     percent = psutil.cpu_percent(interval=_CPU_SAMPLE_S)
     return f"the CPUs are {percent:.0f} % busy with other work" if percent > limit_percent else ""

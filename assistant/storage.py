@@ -1,7 +1,7 @@
-"""Files on disk: written whole or not at all, in a run folder that a later run understands.
+"""Write files whole or not at all, into a run folder that later runs understand.
 
-A file gets its name only after its content is complete, so whoever reads the folder, or kills rigtune at any
-moment, finds whole files alone. Only this module writes for the application.
+A file gets its name only after its content is complete. A reader of the folder, and a user who kills rigtune
+at any moment, finds only complete files. Only this module writes files for the application.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HINTS = {
     errno.EFBIG: "the file would pass the size limit of this shell (ulimit -f)",
     errno.EDQUOT: "your quota is used up; free some space or choose another folder",
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
-    errno.EISDIR: "a folder stands where the file should go; remove it or choose another folder",
+    errno.EISDIR: "a folder has the name of the file; remove it or choose another folder",
 }
 
 
@@ -45,7 +45,7 @@ def default_run_directory() -> Path:
 
 
 @contextlib.contextmanager
-def _told_to_user(path: Path) -> Iterator[None]:
+def _output_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -55,10 +55,8 @@ def _told_to_user(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path) -> Path:
-    """Create `path` and its parents where missing; OutputError where that is not possible or it is not
-    writable.
-    """
-    with _told_to_user(path):
+    """Create `path` and its missing parents. Raises OutputError if that fails or it is not writable."""
+    with _output_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -66,16 +64,17 @@ def make_directory(path: Path) -> Path:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises OutputError where nothing can be written to `path`, before work that would be for nothing. A
-    disk may still fill.
+    """Raise OutputError if nothing can be written to `path`.
+
+    Callers ask this before long work. The disk may still fill up later.
     """
-    with _told_to_user(path):
+    with _output_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target = (
             path
             if path.exists() and not path.is_file()
-            else next(one for one in path.absolute().parents if one.exists())
+            else next(folder for folder in path.absolute().parents if folder.exists())
         )
         if target != path and not target.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -84,8 +83,9 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace `path` by a complete file with `data`, or leave it as it was; a device or pipe gets `data`.
-    Raises OutputError.
+    """Replace `path` by a complete file with `data`, or leave it unchanged. Raises OutputError.
+
+    A device or a pipe is written to directly.
     """
     with writing(path, mode) as file:
         file.write(data)
@@ -93,15 +93,16 @@ def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """A file to write to that replaces `path` when the body ends, and is dropped where it raises; a device or
-    pipe is written to at once. Raises OutputError, also from the body's own writes.
+    """Yield a file that replaces `path` when the body ends, and is dropped if the body raises.
+
+    A device or a pipe is written to directly. Raises OutputError, also for the body's own writes.
     """
-    with _told_to_user(path):
+    with _output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
-            with path.open("wb") as device:  # /dev/stdout, a pipe: nothing that may be replaced
+            with path.open("wb") as device:  # /dev/stdout and pipes cannot be replaced
                 yield device
             return
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -115,7 +116,7 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """Give `path` its name only once all is on disk, where the file system can (O_TMPFILE)."""
+    """Name the file only when all its data is on disk, if the file system can do that (O_TMPFILE)."""
     path.unlink(missing_ok=True)
     try:
         descriptor = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -137,9 +138,9 @@ def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
 
 
 def clear_partial_files(directory: Path) -> None:
-    """Remove what a killed run may have left between completing a file and giving it its final name."""
+    """Remove the files that a killed run left between completing a file and renaming it."""
     for leftover in directory.glob(".*.tmp"):
-        with _told_to_user(leftover):
+        with _output_errors(leftover):
             leftover.unlink(missing_ok=True)
 
 
@@ -168,7 +169,7 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
 
 
 def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
-    """The content of a file that the user named. Raises InputError with the reason."""
+    """Return the content of a file that the user named. Raises InputError with the reason."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
@@ -182,8 +183,9 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
 
 
 class _Written(Record, kw_only=True):
-    """What a report of measurements always has; the fields of a `MeasurementSet` all have defaults, so any
-    object would do.
+    """The required fields of a report of measurements.
+
+    All fields of `MeasurementSet` have defaults, so that any JSON object would be accepted as one.
     """
 
     schema_version: int
@@ -191,9 +193,7 @@ class _Written(Record, kw_only=True):
 
 
 def read_measurements(path: Path) -> MeasurementSet:
-    """Read what `rigtune bench` or `rigtune auto` wrote. Raises InputError that names the place of the
-    fault.
-    """
+    """Read a file of `rigtune bench` or `rigtune auto`. Raises InputError with the place of the fault."""
     remedy = "`rigtune bench -o FILE.json` writes one"
     data = read_bytes(path)
     try:

@@ -1,9 +1,10 @@
-"""Becomes a command that gets SIGTERM when rigtune dies, even by SIGKILL (Linux). Started by
-`assistant.foreground`.
+"""Become a command that gets SIGTERM when rigtune ends, even after SIGKILL (Linux).
 
-    python tied.py RIGTUNE_PID COMMAND...
+`assistant.foreground` starts this file as a script, with the standard library only:
 
-Standard library only. The exit status is the command's; 127 where it cannot be started.
+python tied.py RIGTUNE_PID COMMAND...
+
+The exit status is the command's; 127 if the command cannot be started.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-"""linux/prctl.h"""
+"""Option of prctl(2), from linux/prctl.h."""
 
 
 def main(rigtune: int, command: list[str]) -> int:
@@ -22,7 +23,7 @@ def main(rigtune: int, command: list[str]) -> int:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != rigtune:
             return 143
-    # Python ignores these two; what it starts should not.
+    # Python ignores these two signals; the command should not.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -1,6 +1,6 @@
-"""The command line: one lazy group, one error boundary, exit codes chosen in one place.
+"""Dispatch the command line: one lazy group, one error boundary, exit codes chosen in one place.
 
-Data goes to stdout, words to stderr.
+Data goes to stdout, messages go to stderr.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ COMMANDS: dict[str, str] = {
 
 
 class LazyGroup(click.Group):
-    """Loads a command's module only when it is used, so that `check` never pays for the terminal UI."""
+    """A group that loads a command's module only when it is used.
+
+    `check`, for example, never loads the terminal UI.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -86,7 +89,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _stand_somewhere() -> None:
-    """Raises UsageError where the working folder was removed: what is named relative to it is nowhere."""
+    """Raise UsageError if the working folder was removed, because relative names then have no meaning."""
     try:
         Path.cwd()
     except OSError as error:
@@ -117,10 +120,10 @@ def command_line(arguments: list[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """The whole process: the command line, whatever standard streams there are, and then the end at once.
+    """Run the whole process: the command line, whatever standard streams exist, then the end at once.
 
-    Threads that hang in the kernel must not delay the end, and taking the interpreter apart costs more than a
-    check.
+    Threads that hang in the kernel must not delay the end, and an orderly end of the interpreter takes longer
+    than a check.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by who started us

@@ -22,7 +22,7 @@ from assistant.pages.advice_page import advice_page
 
 @click.group()
 def command() -> None:
-    """What to do before a machine can train."""
+    """Advise what to do before a machine can train."""
 
 
 @command.command("install")

@@ -52,7 +52,7 @@ def command(
     verbose: bool,
     **wanted: Any,
 ) -> None:
-    """Probe, check, measure, plan and export in one go; says where it wrote what.
+    """Probe, check, measure, plan and export in one go, and report the files.
 
     MODEL is a preset or a model file; without it the largest known model that suits the machine, on a CPU the
     shipped reference workload. PROGRAM is your own training command after `--`.

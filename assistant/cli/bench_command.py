@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from assistant.cli.bench_hosts_command import find_hosts
-from assistant.cli.bench_options import read_shapes, stop_on_signals, told_entries
+from assistant.cli.bench_options import print_entries, read_shapes, stop_on_signals
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
-    collect_options,
+    facts_of,
     format_option,
+    names_of,
     python_option,
     require_function,
-    source_of,
     verbosity_options,
 )
 from assistant.cli.output import emit_answer, emit_csv
@@ -29,14 +29,12 @@ from assistant.usecases.judge import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import model_named
-from assistant.usecases.probe import probe_machine
 from probes.base.errors import ExitCode, OutputError, UsageError
 from probes.base.record import to_json
 from probes.bench.bench_report import BenchReport, report_of
 from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
 from probes.compare.measured_findings import WRONG
 from probes.compare.measurement_judgement import Judgement
-from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Status
 from probes.judging.policies.file import thresholds_under
@@ -152,21 +150,21 @@ def command(
         raise UsageError(f"{'--list' if list_only else '--find-bad-hosts'} has no CSV", "use --format json")
     options = MeasureOptions(
         suite=suite,
-        only=_names(only),
-        skip=_names(skip),
+        only=names_of(only),
+        skip=names_of(skip),
         force=force,
         python=python,
         settings=_settings(data, step, shapes, model=model, noise_scale=noise_scale),
-        hosts=_names((hosts,)),
+        hosts=names_of((hosts,)),
         spread_by=spread_by,
         work_directory=str(work_directory.absolute()) if work_directory is not None else None,
     )
     policy = read_policy(policy_file) if policy_file is not None else None
     if output is not None:
         refuse_unwritable(output)
-    facts: MachineFacts = follow(probe_machine(source_of((), None), collect_options(python)), quiet=True)
+    facts = facts_of(python=python)
     if list_only:
-        told_entries(facts, options, output_format)
+        print_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
         limits = thresholds_under(policy or Policy())
@@ -202,7 +200,10 @@ def command(
 
 
 def _write(report: BenchReport, output: Path) -> OutputError | None:
-    """What prevented it: to be told after the report, which took minutes, has gone to stdout and is kept."""
+    """Write the report and return the error, if any.
+
+    The caller raises it only after the report, which took minutes to measure, is on stdout and stored.
+    """
     try:
         write_bytes(output, csv_text(report).encode() if output.suffix.lower() == ".csv" else to_json(report))
     except OutputError as error:
@@ -211,8 +212,9 @@ def _write(report: BenchReport, output: Path) -> OutputError | None:
 
 
 def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
-    """Store the run for later comparisons, if it gave anything to compare to. Raises OutputError where it is
-    to be pinned.
+    """Store the run for later comparisons if it contains measurements.
+
+    Raises OutputError if the run cannot be pinned.
     """
     if not measured.measurements:
         if pins:
@@ -238,14 +240,12 @@ def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) 
     return int(ExitCode.FINDINGS if is_bad else ExitCode.OK)
 
 
-def _names(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
-
-
 def _settings(
     data: Path | None, step: str, shapes: tuple[tuple[int, int, int], ...], *, model: str, noise_scale: bool
 ) -> BenchSettings:
-    """Raises UsageError for a path that does not exist, a step that is no name or of no file, and an unknown
+    """Return the settings that the options describe.
+
+    Raises UsageError for a path that does not exist, a step that names no function or file, and an unknown
     model.
     """
     if data is not None and not data.exists():

@@ -25,9 +25,9 @@ def find_hosts(
     output_format: str,
     quiet: bool,
 ) -> int:
-    """Search, tell, and the exit code: 1 where a host or link is bad, 4 where the search could not tell.
+    """Search, report, and return the exit code: 1 for a bad host or link, 4 if the search is inconclusive.
 
-    Slow is what would fail beside a reference, by `limits`.
+    A link is slow below the fraction of `limits` at which a measurement fails beside a reference.
     """
     slow_below = limits.measured_fail_fraction.value
     with stop_on_signals() as is_stopped:

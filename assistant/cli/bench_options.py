@@ -1,6 +1,4 @@
-"""What `rigtune bench` reads from the command line and the terminal: matrix shapes, the list, and the wish to
-stop.
-"""
+"""Read the options of `rigtune bench`: matrix shapes, the list of benchmarks, and signals to stop."""
 
 from __future__ import annotations
 
@@ -25,13 +23,13 @@ _LARGEST_SIDE = 2**20
 def read_shapes(
     _context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Matrix products, each as rows x columns x inner size."""
+    """Return matrix products, each as rows x columns x inner size."""
     return tuple(_read_shape(value, option) for value in values)
 
 
 def _read_shape(value: str, option: click.Parameter) -> tuple[int, int, int]:
-    found = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
-    sizes = [int(size) for size in found.groups()] if found else []
+    match = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
+    sizes = [int(size) for size in match.groups()] if match else []
     if not sizes or not all(1 <= size <= _LARGEST_SIDE for size in sizes):
         message = f"{value!r} is no matrix product; give rows x columns x inner size, such as 8192x8192x4096."
         raise click.BadParameter(message, param=option)
@@ -40,9 +38,10 @@ def _read_shape(value: str, option: click.Parameter) -> tuple[int, int, int]:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Whether somebody wants the work within to end: the first signal asks, a second one interrupts at once.
+    """Yield a function that returns whether the user wants the work to stop.
 
-    Signals that were ignored before, as nohup does, stay so.
+    The first signal asks for it, a second one interrupts at once. Signals that were ignored before, as under
+    nohup, stay ignored.
     """
     asked = False
 
@@ -63,8 +62,8 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def told_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
-    """`--list`: every benchmark with its cost, what it occupies, and whether it applies here."""
+def print_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
+    """List every benchmark with its cost, what it occupies, and whether it applies here."""
     entries = list_benchmarks(facts, options)
     answer = {"schema_version": 1, "benchmarks": entries}
     emit_answer(answer, output_format, lambda width: list_page(entries, width=width), is_wide=True)

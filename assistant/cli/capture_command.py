@@ -80,9 +80,9 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Record all that can be read here, without names, serial numbers, addresses and secrets.
+    """Record everything that can be read here, without names, serial numbers, addresses and secrets.
 
-    The same value has the same placeholder everywhere, so `rigtune check --from FILE` says what it says here.
+    The same value has the same placeholder everywhere, so `rigtune check --from FILE` gives the same verdict.
     """
     if no_redact and (keep or salt):
         raise UsageError("--no-redact leaves nothing for --keep and --salt to do", "give one or the other")

@@ -14,6 +14,7 @@ from assistant.cli.options import (
     PATH,
     Number,
     collect_options,
+    names_of,
     paths_of,
     python_option,
     source_of,
@@ -35,16 +36,16 @@ from probes.judging.policies.selection import select
 from probes.judging.verdict import FailOn, Verdict
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
-"""A prolog may take ten seconds, a HealthCheckProgram sixty."""
+"""Seconds for each tier; a Slurm prolog may take ten seconds, a HealthCheckProgram sixty."""
 LONGEST_S = 86400.0
-"""Of `--budget`."""
+"""The largest value of `--budget`."""
 
 
 class Answer(Record, kw_only=True):
-    """How the verdict is told."""
+    """The settings for how the verdict is reported."""
 
     output_format: Format | None = None
-    """None where the user chose none: then the exit profile decides what stands on stdout."""
+    """None if the user chose none: then the exit profile decides what goes to stdout."""
     profile: Profile = "gate"
     fail_on: FailOn = "fail"
     file: str | None = None
@@ -59,7 +60,8 @@ class Answer(Record, kw_only=True):
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="What you expect of this machine; --learn writes one.")  # fmt: skip
 @click.option("--measurements", type=PATH, metavar="FILE",
-              help="Judge a report of `rigtune bench -o FILE` too, beside earlier runs of that machine.")  # fmt: skip
+              help="Also judge a report of `rigtune bench -o FILE`, beside earlier runs of that "
+                   "machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
@@ -70,9 +72,11 @@ class Answer(Record, kw_only=True):
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
 )
 @click.option("--tier", type=click.Choice(("quick", "deep")), default=None,
-              help="How much to read of a live machine: quick (default) or deep, which also starts slow commands.")  # fmt: skip
+              help="How much to read of a live machine: quick (default) or deep, which also starts slow "
+                   "commands.")  # fmt: skip
 @click.option("--budget", type=Number(0, LONGEST_S, min_open=True), metavar="SECONDS",
-              help="What has not answered by then is UNKNOWN (default: 8 for quick, 60 for deep).")  # fmt: skip
+              help="Time after which unanswered checks are UNKNOWN (default: 8 for quick, 60 for "
+                   "deep).")  # fmt: skip
 @click.option(
     "--only",
     multiple=True,
@@ -83,8 +87,8 @@ class Answer(Record, kw_only=True):
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
               help="Findings that give exit code 1 (default: the policy's, else fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
-              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and nhc 0 or 1, with one "
-                   "line of reason.")  # fmt: skip
+              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and "
+                   "nhc 0 or 1, with one line of reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
               help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
 @click.option(
@@ -126,7 +130,7 @@ def command(
     measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
     wanted: Tier = tier or ("deep" if learn else "quick")
-    selection = select(wanted if source.is_live else "deep", _names(only), _names(skip))
+    selection = select(wanted if source.is_live else "deep", names_of(only), names_of(skip))
     if learn is not None:
         from assistant.usecases.learn import require_free
 
@@ -150,7 +154,7 @@ def command(
         started=started,
         duration_s=round(time.monotonic() - clock, 6),
     )
-    code = tell(
+    code = write_verdict(
         verdict,
         Answer(
             output_format=output_format,
@@ -168,16 +172,17 @@ def command(
     return code
 
 
-def tell(verdict: Verdict, answer: Answer) -> int:
-    """Write the verdict where it is wanted and return the exit code, which no format changes. Raises
-    OutputError.
+def write_verdict(verdict: Verdict, answer: Answer) -> int:
+    """Write the verdict to its destination and return the exit code, which no format changes.
+
+    Raises OutputError.
     """
     if answer.file is None:
         if not answer.quiet:
-            _tell_stdout(verdict, answer)
+            _write_stdout(verdict, answer)
         return exit_status(verdict, answer.profile, answer.fail_on)
     if answer.profile != "gate" and not answer.quiet:
-        _tell_stdout(verdict, msgspec.structs.replace(answer, output_format=None))
+        _write_stdout(verdict, msgspec.structs.replace(answer, output_format=None))
     from assistant.storage import write_bytes
     from probes.base.record import printable
 
@@ -192,8 +197,8 @@ def tell(verdict: Verdict, answer: Answer) -> int:
     return exit_status(verdict, answer.profile, answer.fail_on)
 
 
-def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
-    """The chosen format; without one the line that the profile's reader keeps, and the report for people."""
+def _write_stdout(verdict: Verdict, answer: Answer) -> None:
+    """Write the chosen format; without one, the line that the profile's reader keeps, or the report."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
         from assistant.formats.reason import reason_line
@@ -206,7 +211,10 @@ def _tell_stdout(verdict: Verdict, answer: Answer) -> None:
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:
-    """The policy of the command line or RIGTUNE_POLICY. Learning goes by rigtune's own judgement."""
+    """Return the policy of the command line or RIGTUNE_POLICY.
+
+    Learning uses rigtune's own limits.
+    """
     if file is None:
         return Policy()
     if learn is not None:
@@ -222,7 +230,7 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
 
 
 def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline, ...]]:
-    """The measurements in a file, and the earlier runs to compare them to."""
+    """Return the measurements in a file, and the earlier runs to compare them with."""
     if file is None:
         return None, ()
     from assistant.storage import read_measurements
@@ -232,7 +240,3 @@ def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline,
     return measured, load_baselines(
         measured.machine, say, moment=measured.started
     ) if measured.machine else ()
-
-
-def _names(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))

@@ -1,4 +1,4 @@
-"""The only writer of stderr: errors in one line, and progress in words."""
+"""Write errors in one line and progress in words; no other module writes to stderr."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from probes.facts.measurements import Measurement
 
 
 def has_terminal() -> bool:
-    """Whether somebody can see the terminal UI and type. Textual draws on stderr."""
+    """Return whether somebody can see the terminal UI and type; Textual draws on stderr."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -37,35 +37,36 @@ def one_line(text: str) -> str:
 
 
 def say(words: str) -> None:
-    """One or several lines. Names in them may come from hostile files; nobody may be listening."""
+    """Print one or several lines on stderr.
+
+    Names in them may come from hostile files, and stderr may be closed.
+    """
     with contextlib.suppress(OSError):
         print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
 
 
 def say_page(page: Page) -> None:
-    """A page in the columns of the terminal."""
+    """Print a page on stderr, in the columns of the terminal."""
     from assistant.text.plain_writer import text_of
 
     say(text_of(page, width=width_of_terminal()).rstrip("\n"))
 
 
 def complain(error: RigtuneError) -> None:
-    """One line: what is wrong and what to do."""
+    """Print in one line what is wrong and what to do."""
     hint = f" (hint: {one_line(error.hint)})" if error.hint else ""
     say(f"rigtune: {one_line(error.message)}{hint}")
 
 
 def complain_usage(error: click.ClickException) -> None:
-    """click's own usage errors in the same form."""
+    """Print click's own usage errors in the same form."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "rigtune"
     say(f"rigtune: {one_line(error.format_message())} (hint: {path} --help)")
 
 
 class StatusLine:
-    """A line on a terminal that the next words replace; nothing elsewhere, where it could not be taken
-    back.
-    """
+    """A line on a terminal that the next words replace; without a terminal nothing is shown."""
 
     def __init__(self) -> None:
         self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -94,27 +95,28 @@ class StatusLine:
 
 
 def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = False) -> Any:
-    """Run a use-case to its end, telling its stages on stderr, and return the last result.
+    """Run a use case to its end, report its stages on stderr, and return the last result.
 
-    A stage is announced when it has done something, so that one that fails at once leaves the error's line
-    alone.
+    A stage is announced when it has done something, so that a stage that fails at once prints only the error.
     """
     result = None
-    teller = _Teller(verbose=verbose)
+    reporter = _Reporter(verbose=verbose)
     try:
         for event in events:
             if isinstance(event, StageFinished):
                 result = event.result
             if not quiet:
-                teller.tell(event)
+                reporter.report(event)
     finally:
-        teller.end()
+        reporter.end()
     return result
 
 
-class _Teller:
-    """Says in words what happens. While benchmarks run, each is told as it begins and its results in a few
-    lines once the next one does; on a terminal a last line shows what runs now and the time that remains.
+class _Reporter:
+    """Report in words what happens.
+
+    While benchmarks run, each is announced as it begins, and its results follow in a few lines when the next
+    one begins. On a terminal, a last line shows what runs now and the time that remains.
     """
 
     def __init__(self, *, verbose: bool) -> None:
@@ -123,11 +125,11 @@ class _Teller:
         self._status = StatusLine()
         self._measured: list[Measurement] = []
         self._failed: dict[str, list[str]] = {}
-        """Benchmarks by the reason that they gave no result."""
+        """The failed benchmarks by the reason of the failure."""
         self._job = -1
-        """Number of the last job that was told; before the first, rigtune says what it will occupy."""
+        """Number of the last announced job; -1 until rigtune has announced what it will occupy."""
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         if isinstance(event, Measured):
             self._measured.append(event.measurement)
             return
@@ -141,7 +143,7 @@ class _Teller:
             self._announced = event.title
             return
         if isinstance(event, Progress) and event.stage == "bench" and event.total:
-            self._tell_job(event)
+            self._report_job(event)
             return
         if isinstance(event, StageFinished):
             self._say_measured()
@@ -155,7 +157,7 @@ class _Teller:
             self._say(f"  {', '.join(dict.fromkeys(benchmarks))}: {message}")
         self._failed = {}
 
-    def _tell_job(self, event: Progress) -> None:
+    def _report_job(self, event: Progress) -> None:
         if self._job < 0:
             self._job = 0
             self._say(f"  {event.message}")
@@ -182,7 +184,7 @@ class _Teller:
 
 
 def _job(event: Progress) -> str:
-    """`about 1 min 20 s left  3 of 12  matrix multiply: dtype bf16, m 1024`."""
+    """Return for example `about 1 min 20 s left  3 of 12  matrix multiply: dtype bf16, m 1024`."""
     left = "" if event.remaining_s is None else f"about {duration(max(1.0, round(event.remaining_s)))} left  "
     return f"{left}{min(event.done + 1, event.total)} of {event.total}  {event.message}"
 

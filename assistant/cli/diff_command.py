@@ -41,8 +41,7 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """What changed between two machines, or between two moments of one; of three and more, who is the odd one
-    out.
+    """Compare two machines or two moments of one; of three and more, find the odd one out.
 
     A, B: a recording; pasted files of one machine joined by commas; `machine:NAME` of the catalogue; `live`.
 

@@ -1,4 +1,4 @@
-"""`rigtune explain`: what an NCCL, torch, Slurm or kernel log says."""
+"""`rigtune explain`: diagnose logs of NCCL, torch, Slurm and the kernel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import click
 
 from assistant.cli.diagnostics import follow
 from assistant.cli.export_command import read_recipe
-from assistant.cli.options import PATH, collect_options, format_option, source_of, verbosity_options
+from assistant.cli.options import PATH, facts_of, format_option, verbosity_options
 from assistant.cli.output import emit_answer
 from assistant.pages.explain_page import explain_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
 from probes.base.errors import ExitCode
-from probes.facts import MachineFacts
 from probes.logs.diagnosis import Explanation
 
 _CODES = {"healthy": ExitCode.OK, "fault": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}
@@ -27,13 +26,18 @@ _CODES = {"healthy": ExitCode.OK, "fault": ExitCode.FINDINGS, "unknown": ExitCod
 @click.command()
 @click.argument("logs", nargs=-1, metavar="LOG...")
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Read on as the logs grow; tell causes as they show."
+    "-f",
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Read on as the logs grow; report causes as they appear.",
 )
 @click.option(
     "--recipe", type=PATH, metavar="FILE", help="Also compare the run to this recipe's environment."
 )
 @click.option("--from", "from_paths", multiple=True, type=PATH, metavar="PATH",
-              help="Also compare the run to this recording or pasted tool output of the machine; repeat.")  # fmt: skip
+              help="Also compare the run to this recording or pasted tool output of the machine; "
+                   "repeat.")  # fmt: skip
 @click.option("--redact", is_flag=True, help="Replace names, addresses and paths as `rigtune capture` does.")
 @format_option("text", "json")
 @verbosity_options
@@ -47,9 +51,9 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """What LOG says (files, folders, - for standard input): what happened, where first, why, and what to do.
+    """Explain LOG (files, folders, - for standard input): what happened, where first, why, and what to do.
 
-    Exit code 0: nothing wrong is visible; 1: a fault; 3: the logs do not tell.
+    Exit code 0: nothing wrong is visible; 1: a fault; 3: the logs show neither.
     """
     if not logs:
         raise click.UsageError("no log is named; - reads standard input")
@@ -60,7 +64,7 @@ def command(
         following=following,
         is_over=_until_interrupted() if following else lambda: False,
         recipe=read_recipe(recipe) if recipe is not None else None,
-        machine=_machine(from_paths) if from_paths else None,
+        machine=facts_of(from_paths) if from_paths else None,
         redacting=redact,
     )
     explanation: Explanation = follow(events, quiet=quiet, verbose=verbose)
@@ -70,8 +74,10 @@ def command(
 
 
 def _until_interrupted() -> Callable[[], bool]:
-    """Ctrl-C is how a person ends following: the first one brings the answer, a second one ends as anywhere
-    else.
+    """Return a function that reports whether Ctrl-C was pressed.
+
+    Ctrl-C is how a person ends following: the first one brings the answer, a second one ends the command as
+    usual.
     """
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()
@@ -82,10 +88,3 @@ def _until_interrupted() -> Callable[[], bool]:
 
     signal.signal(signal.SIGINT, stop)
     return stopped.is_set
-
-
-def _machine(paths: tuple[Path, ...]) -> MachineFacts:
-    from assistant.usecases.probe import probe_machine
-
-    facts: MachineFacts = follow(probe_machine(source_of(paths, None), collect_options(None)), quiet=True)
-    return facts

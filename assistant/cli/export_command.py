@@ -83,7 +83,8 @@ def command(
                 "--provision and RECIPE exclude each other",
                 "Write launch files and health checks one by one.",
             )
-        options = ProvisionOptions(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        values = {name: value for name, value in given.items() if value is not None}
+        options = ProvisionOptions(**values)  # type: ignore[arg-type]
         target = directory if directory is not None else Path("provision")
         events = export_provision(kind, options, target, overwrite=overwrite)
     elif recipe_file is None:
@@ -102,5 +103,5 @@ def command(
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in `path`; raises InputError."""
+    """Return the recipe in `path`. Raises InputError."""
     return load_recipe(read_bytes(path).decode("utf-8", "surrogateescape"), str(path))

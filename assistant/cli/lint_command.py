@@ -8,13 +8,12 @@ from typing import Literal, get_args
 
 import click
 
-from assistant.cli.diagnostics import follow, say
-from assistant.cli.options import PATH, collect_options, source_of, source_options
+from assistant.cli.diagnostics import say
+from assistant.cli.options import PATH, facts_of, source_options
 from assistant.cli.output import emit_csv, emit_text, emitting, wants_colour
 from assistant.usecases.lint import Linted, lint_files
 from probes.base.errors import ExitCode, UsageError
 from probes.base.record import printable, to_json
-from probes.facts import MachineFacts
 from recipes.lint.context import Context
 from recipes.lint.document import DocumentKind
 from recipes.lint.finding import Severity
@@ -31,7 +30,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 @click.option(
     "--kind",
     type=click.Choice(get_args(DocumentKind)),
-    help="What the files are, where name and content do not tell.",
+    help="What the files are, if name and content do not show it.",
 )
 @click.option(
     "--nccl-version",
@@ -43,8 +42,14 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     "--here", is_flag=True, help="The job will run on this machine: its NICs, GPUs and versions are known."
 )
 @source_options
-@click.option("--format", "output_format", type=click.Choice(get_args(Format)), default="text", show_default=True,
-              help="Output on stdout: for people, for programs, for code scanning, for GitHub's workflows.")  # fmt: skip
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(get_args(Format)),
+    default="text",
+    show_default=True,
+    help="Output on stdout: for people, for programs, for code scanning, for GitHub's workflows.",
+)
 @click.option("--diff", "as_diff", is_flag=True, help="Print the safe fixes as a patch instead.")
 @click.option(
     "--redact",
@@ -55,7 +60,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 @click.option("--fail-on", type=click.Choice(get_args(FailOn)), default="error", show_default=True,
               help="The lightest finding that gives exit code 1.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and who says so.")
+@click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and its source.")
 def command(
     files: tuple[Path, ...],
     environment: bool,
@@ -73,9 +78,9 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """What will FILES do wrong? Scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes files,
-    configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is standard
-    input. They are judged together, with what they source. Nothing is started.
+    """Report what FILES will do wrong: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes
+    files, configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is
+    standard input. They are judged together, with what they source. Nothing is started.
 
     A comment waives a rule: # rigtune: ignore=RULE reason. assistant/docs/lint.md says more.
 
@@ -90,7 +95,7 @@ def command(
     context = Context(
         nccl_version=nccl_version,
         torch_version=torch_version,
-        machine=_machine(from_paths, machine) if here or from_paths or machine else None,
+        machine=facts_of(from_paths, machine) if here or from_paths or machine else None,
     )
     linted = lint_files(files, context, kind=kind, environment=environment)
     if redact:
@@ -124,15 +129,6 @@ def command(
 def _check_version(option: str, version: str | None) -> None:
     if version is not None and not _VERSION.match(version):
         raise UsageError(f"{option} {version[:40]!r} is no version", "give it as 2.27.5")
-
-
-def _machine(from_paths: tuple[Path, ...], machine: str | None) -> MachineFacts:
-    from assistant.usecases.probe import probe_machine
-
-    facts: MachineFacts = follow(
-        probe_machine(source_of(from_paths, machine), collect_options(None)), quiet=True
-    )
-    return facts
 
 
 def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:

@@ -1,4 +1,4 @@
-"""`rigtune list`: what rigtune knows."""
+"""`rigtune list`: the rows of rigtune's tables."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def command(kind: str, output_format: str) -> None:
 
 
 def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    """One line. Of a check also its group, tier and weight, and after the title what it is about; of a
-    benchmark its suites.
+    """Return the cells of one line.
+
+    A check also has its group, tier and weight, and its needs after the title; a benchmark has its suites.
     """
     if kind == "benchmarks":
         return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)
@@ -46,7 +47,7 @@ def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _benchmark_words(entry: dict[str, Any]) -> str:
-    """Title, rough duration in each suite, what it occupies and what it needs."""
+    """Return the title, the rough duration in each suite, what the benchmark occupies and what it needs."""
     costs = (
         f"{entry['cost_s']:g} to {entry['full_cost_s']:g} s"
         if len(entry["suites"]) != 1

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Define the options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from assistant.cli.diagnostics import follow
 from probes.base.errors import UsageError
 from probes.collect.collecting import CollectOptions
+from probes.facts import MachineFacts
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 
@@ -21,7 +23,7 @@ PATH = click.Path(path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within bounds. click lets NaN pass any bound."""
+    """A number within bounds, but not NaN, which click lets pass any bound."""
 
     name = "number"
 
@@ -33,8 +35,9 @@ class Number(click.FloatRange):
 
 
 class ProgramCommand(click.Command):
-    """A command that takes the user's own training command after `--`, however few arguments stand before
-    it.
+    """A command that takes the user's own training command after `--`.
+
+    It may have any number of arguments before that.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -46,14 +49,14 @@ class ProgramCommand(click.Command):
 
 
 def program_after_dashes() -> tuple[str, ...]:
-    """What stood after `--`."""
-    program: tuple[str, ...] = click.get_current_context().meta.get("rigtune.program", ())
-    return program
+    """Return the arguments after `--`."""
+    return tuple(click.get_current_context().meta.get("rigtune.program", ()))
 
 
 def source_options(function: Command) -> Command:
-    """`--from PATH` (repeatable) and `--machine NAME`: look at a recording, pasted files or a catalogue
-    machine.
+    """Add `--from PATH` (repeatable) and `--machine NAME`.
+
+    They select a recording, pasted files or a catalogue machine.
     """
     function = click.option(
         "--machine",
@@ -66,7 +69,8 @@ def source_options(function: Command) -> Command:
         multiple=True,
         type=PATH,
         metavar="PATH",
-        help="A recording or pasted tool output instead of this machine, - for standard input; repeat for several files.",
+        help="A recording or pasted tool output instead of this machine, - for standard input; "
+        "repeat for several files.",
     )(function)
 
 
@@ -80,8 +84,9 @@ def python_option(function: Command) -> Command:
 
 
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """An absolute path, as programs run in other folders; a bare name stays, for the PATH. Links stay: they
-    make a venv.
+    """Return an absolute path, because programs run in other folders.
+
+    A bare name is kept for the PATH, and links are kept because they make a virtual environment.
     """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
@@ -105,7 +110,7 @@ def verbosity_options(function: Command) -> Command:
 
 
 def plan_options(function: Command) -> Command:
-    """What `plan` and `auto` let the user fix."""
+    """Add the options that `plan` and `auto` share."""
     for option in reversed(
         (
             click.option("--nodes", type=int, default=1, show_default=True, help="Nodes like this one."),
@@ -127,15 +132,20 @@ def plan_options(function: Command) -> Command:
     return function
 
 
+def names_of(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of an option that may be repeated or have several values, separated by commas."""
+    return tuple(name for value in values for part in value.split(",") if (name := part.strip()))
+
+
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """`--from A B C`: arguments after the option's own value count as further paths."""
+    """Return all paths of `--from A B C`: arguments after the option's own value count as further paths."""
     if more and not from_paths:
         raise click.UsageError(f"unexpected argument {str(more[0])!r}")
     return from_paths + more
 
 
 def source_of(from_paths: tuple[Path, ...], machine: str | None) -> Source:
-    """The source that the options name; the live machine without any. It is closed when the command ends."""
+    """Return the source that the options name, by default the live machine; the command's end closes it."""
     source = open_source(from_paths, machine)
     click.get_current_context().call_on_close(source.close)
     return source
@@ -147,8 +157,19 @@ def collect_options(python: str | None, *, ask_interpreters: bool = True) -> Col
     )
 
 
+def facts_of(
+    from_paths: tuple[Path, ...] = (), machine: str | None = None, python: str | None = None
+) -> MachineFacts:
+    """Return the facts of the machine that `--from`, `--machine` and `--python` name, by default this one."""
+    from assistant.usecases.probe import probe_machine  # many commands read no machine
+
+    source, options = source_of(from_paths, machine), collect_options(python)
+    facts: MachineFacts = follow(probe_machine(source, options), quiet=True)
+    return facts
+
+
 def require_function(option: str, text: str) -> None:
-    """Raises UsageError where `text` is no `module:function` or `file.py:function`, or names no file."""
+    """Raise UsageError if `text` is no `module:function` or `file.py:function`, or names no file."""
     hint = "give module:function or path/to/file.py:function"
     module, _, function = text.rpartition(":")
     named = module.endswith(".py") or all(part.isidentifier() for part in module.split("."))

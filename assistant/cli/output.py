@@ -1,4 +1,4 @@
-"""The only writer of stdout: data."""
+"""Write data; no other module writes to stdout."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _ASCII = str.maketrans(
         **{chr(dots): "*" for dots in range(0x2801, 0x2900)},  # the Braille dots of plots
     }
 )
-"""Signs that reports draw and abbreviate with, for terminals that know no more."""
+"""ASCII replacements of the characters in reports, for terminals that cannot show them."""
 
 
 def wants_colour() -> bool:
-    """Colour on a terminal unless NO_COLOR is set (https://no-color.org)."""
+    """Return whether to use colour: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def emit_text(text: str) -> None:
-    """A report, in the encoding of the terminal. Raises OutputError where it cannot be written."""
+    """Write a report in the encoding of the terminal. Raises OutputError if it cannot be written."""
     whole = text if text.endswith("\n") else text + "\n"
     encoding = sys.stdout.encoding or "utf-8"
     _write(spelled(whole, encoding).encode(encoding, "replace"))
@@ -50,8 +50,9 @@ def emit_answer(
     *,
     is_wide: bool = False,
 ) -> None:
-    """JSON where it is asked for, else the page of so many columns: with `is_wide` those of the terminal.
-    Raises OutputError.
+    """Write JSON if it is asked for, else the page. Raises OutputError if it cannot be written.
+
+    The function `page` takes a number of columns: with `is_wide` those of the terminal.
     """
     if output_format == "json":
         emit_json(record)
@@ -64,7 +65,7 @@ def emit_answer(
 
 
 def spelled(text: str, encoding: str) -> str:
-    """`text` as it is where `encoding` can write it, else with the signs of reports spelled in ASCII."""
+    """Return `text` unchanged if `encoding` can write it, else with ASCII replacements."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -73,19 +74,21 @@ def spelled(text: str, encoding: str) -> str:
 
 
 def emit_json(record: Record | dict[str, object]) -> None:
-    """JSON, which is UTF-8 whatever the terminal is. Raises OutputError where it cannot be written."""
+    """Write JSON, which is UTF-8 on every terminal. Raises OutputError if it cannot be written."""
     _write(to_json(record))
 
 
 def emit_csv(text: str) -> None:
-    """CSV, which is UTF-8 too. Raises OutputError where it cannot be written."""
+    """Write CSV, which is UTF-8 too. Raises OutputError if it cannot be written."""
     _write(text.encode())
 
 
 @contextlib.contextmanager
 def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
-    """A writer of output that comes bit by bit, in the terminal's encoding where it is a text and in UTF-8
-    else. When the reader has seen enough, the body ends early. Raises OutputError where it cannot be written.
+    """Yield a writer for output that comes piece by piece.
+
+    Text uses the terminal's encoding, other output UTF-8. When the reader closes the pipe, the body ends
+    early. Raises OutputError if the output cannot be written.
     """
     encoding = (sys.stdout.encoding or "utf-8") if is_text else "utf-8"
 
@@ -95,23 +98,23 @@ def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
             if is_text
             else text.encode("utf-8", "surrogateescape")
         )
-        with _told():
+        with _output_errors():
             sys.stdout.buffer.write(data)
 
     with contextlib.suppress(BrokenPipeError):
         yield write
-        with _told():
+        with _output_errors():
             sys.stdout.buffer.flush()
 
 
 def _write(data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError), _told():  # the exit code stays what it is
+    with contextlib.suppress(BrokenPipeError), _output_errors():  # the exit code stays what it is
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _output_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

@@ -12,12 +12,11 @@ from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
     ProgramCommand,
-    collect_options,
+    facts_of,
     format_option,
     plan_options,
     program_after_dashes,
     python_option,
-    source_of,
     source_options,
     verbosity_options,
 )
@@ -26,7 +25,6 @@ from assistant.cli.requests import command_of, request_of
 from assistant.pages.training.plan_page import plan_page
 from assistant.storage import read_measurements, write_bytes
 from assistant.usecases.plan import plan_workload
-from assistant.usecases.probe import probe_machine
 from recipes.launch.recipe_file import dump_recipe
 from recipes.launch.resolve import recipe_of
 
@@ -63,8 +61,7 @@ def command(
     `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
     without it the recipe runs the reference workload with the model's sizes.
     """
-    source = source_of(from_paths, machine)
-    facts = follow(probe_machine(source, collect_options(python)), quiet=True)
+    facts = facts_of(from_paths, machine, python)
     measured = read_measurements(measurements).measurements if measurements else ()
     plan = follow(plan_workload(facts, measured, request_of(model, wanted)), quiet=True)
     if output is not None:

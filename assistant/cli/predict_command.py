@@ -13,6 +13,7 @@ from assistant.cli.diagnostics import StatusLine, follow, say
 from assistant.cli.options import (
     PATH,
     collect_options,
+    facts_of,
     python_option,
     require_function,
     source_of,
@@ -32,7 +33,6 @@ from assistant.usecases.predict import (
     predict_cases,
     predict_collectives,
 )
-from assistant.usecases.probe import probe_machine
 from probes.base.errors import OutputError, UsageError
 from recipes.cases.case import COLUMNS, NOT_INPUTS
 from recipes.cases.resolved import Here
@@ -42,7 +42,7 @@ from recipes.job.models.files import names_model_file
 from recipes.job.workload import TransformerModel, VisionModel
 
 _SHOWN = 8
-"""Columns that are named in one line."""
+"""The number of columns that one line names."""
 
 
 @click.command()
@@ -55,11 +55,14 @@ _SHOWN = 8
     help="Write there, whole or not at all; JSON where it ends in .json.",
 )
 @click.option("--set", "settings", multiple=True, metavar="COLUMN=VALUE",
-              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set n_gpus=8.")  # fmt: skip
+              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set "
+                   "n_gpus=8.")  # fmt: skip
 @click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
-              help="Count your module for cases whose model is that text: assistant/docs/own_module.md.")  # fmt: skip
+              help="Count your module for cases whose model is that text: "
+                   "assistant/docs/own_module.md.")  # fmt: skip
 @click.option("--model-file", "model_files", multiple=True, metavar="FILE",
-              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that text.")  # fmt: skip
+              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that "
+                   "text.")  # fmt: skip
 @click.option(
     "--explain", metavar="CASE_ID", help="Only this case of the table, with what its figures are made of."
 )
@@ -111,14 +114,15 @@ def command(
         raise UsageError(
             "--own-module, --model-file and --collectives exclude each other", "a collective has no model"
         )
-    tell = None if quiet else functools.partial(_tell_unread, columns=columns)
-    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns, tell)
+    report_skipped = None if quiet else functools.partial(_report_unread, columns=columns)
+    rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns, report_skipped)
     own = _Own(own_modules, model_files, settings)
     if explain is not None:
         rows = _only(rows, explain)
     alone = cases is None or explain is not None
     is_json = output is not None and output.suffix.lower() == ".json"
-    kind: Format = output_format or ("json" if is_json else "text" if alone else "csv")
+    default: Format = "text" if alone else "csv"
+    kind: Format = output_format or ("json" if is_json else default)
     if output is not None:
         refuse_unwritable(output)
         if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
@@ -139,10 +143,10 @@ def command(
 
 
 class _Own:
-    """The user's own models: those that flags name, and that of the only case."""
+    """The user's own models: those that flags name, and the model of the only case."""
 
     def __init__(self, modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...]) -> None:
-        """Raises UsageError where a module names no function."""
+        """Raise UsageError if a module names no function."""
         self._modules, self._files = dict.fromkeys(modules), dict.fromkeys(files)
         for target in modules:
             require_function("--own-module", target)
@@ -159,7 +163,10 @@ class _Own:
             self._files[name] = None
 
     def read(self, python: str | None) -> dict[str, VisionModel | TransformerModel]:
-        """Models by name. Raises InputError and, of code that is run to be counted, WorkerError."""
+        """Return the models by name.
+
+        Raises InputError and, for code that is run to be counted, WorkerError.
+        """
         models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in self._files}
         if self._modules:
             models.update(_counted(tuple(self._modules), python))
@@ -170,14 +177,13 @@ def _machine(
     from_paths: tuple[Path, ...], machine: str | None, python: str | None, measurements: Path | None
 ) -> Here:
     measured = read_measurements(measurements).measurements if measurements else ()
-    return machine_here(
-        follow(probe_machine(source_of(from_paths, machine), collect_options(python)), quiet=True), measured
-    )
+    return machine_here(facts_of(from_paths, machine, python), measured)
 
 
 def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
-    """The user's own modules by name, counted in the training interpreter of this machine, whichever machine
-    the cases name.
+    """Return the user's own modules by name, counted in the training interpreter of this machine.
+
+    The cases may name another machine.
     """
     from assistant.usecases.own_module import count_modules  # most cases have none
 
@@ -193,9 +199,7 @@ def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionMo
 
 
 def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
-    """The case of `--set`. Raises UsageError for a column that does not exist and for a sharding that none
-    is.
-    """
+    """Return the case of `--set`. Raises UsageError for an unknown column or an unknown sharding."""
     cells = {"case_id": "case"}
     for setting in settings:
         column, equals, value = setting.partition("=")
@@ -209,8 +213,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
             )
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
-    # Tables hold the words of others, which are taken as far as they are known; a word typed by hand is a
-    # slip.
+    # Tables contain the words of others, of which unknown ones are ignored; an unknown word that was typed
+    # by hand is a mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(
@@ -221,16 +225,17 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
 
 
 def _near(name: str, columns: tuple[str, ...]) -> str:
-    """The column that may be meant; blank where none is like it."""
+    """Return the column that is probably meant; blank if none is similar."""
     import difflib
 
     begun = [column for column in columns if name and column.startswith(f"{name}_")]
     return next(iter(difflib.get_close_matches(name, columns, n=1) or begun), "")
 
 
-def _tell_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
-    """Columns of a table that nothing reads, but for those where tables keep what was measured and where it
-    stands.
+def _report_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    """Report the columns of a table that nothing reads.
+
+    Columns that usually contain measurements and their sources are left out.
     """
     unread = [name for name in names if name not in NOT_INPUTS and not name.startswith(("source_", "raw_"))]
     if not unread:
@@ -244,7 +249,7 @@ def _tell_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
 
 
 def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
-    """The first row with this id. Raises UsageError where there is none."""
+    """Yield the first row with this id. Raises UsageError if there is none."""
     for row in rows:
         if row.cells.get("case_id", "").strip() == case_id.strip():
             yield row
@@ -254,8 +259,9 @@ def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
 
 @contextlib.contextmanager
 def _sink(output: Path | None, kind: Format) -> Iterator[Callable[[str], None]]:
-    """Where the text goes: the file or stdout, what programs read in UTF-8. Ids that are no UTF-8 leave as
-    they came.
+    """Yield the function that writes text to the file or stdout, in UTF-8 if programs read it.
+
+    Ids that are not UTF-8 are written as they were read.
     """
     if output is not None:
         with writing(output) as file:
@@ -271,8 +277,9 @@ def _ignored(_: object) -> None: ...
 def _written(
     events: Iterator[Event], writer: Writer, write: Callable[[str], None], alone: bool
 ) -> Iterator[Event]:
-    """The other events; each answer is written as it comes. Raises UsageError where the only case was
-    refused.
+    """Write each answer as it comes, and pass the other events on.
+
+    Raises UsageError if the only case was refused.
     """
     before = writer.head
     for event in events:

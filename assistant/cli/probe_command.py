@@ -42,10 +42,10 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """What this machine is: GPUs, links, NICs, CPU, memory, limits, software.
+    """Describe this machine: GPUs, links, NICs, CPU, memory, limits, software.
 
-    A recording holds what was read without redaction, readable by you alone; `rigtune capture` writes one to
-    share.
+    A recording contains what was read without redaction, readable by you alone; `rigtune capture` writes one
+    to share.
     """
     source = source_of(paths_of(from_paths, more_paths), machine)
     if record is not None:

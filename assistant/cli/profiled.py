@@ -1,6 +1,4 @@
-"""A command whose exit code follows the convention of whoever started it, also where it fails before it has a
-verdict.
-"""
+"""Make a command's exit code follow the convention of its caller, even if it fails without a verdict."""
 
 from __future__ import annotations
 
@@ -20,25 +18,28 @@ _OPTION = "--exit-profile"
 
 
 class ProfiledCommand(click.Command):
-    """Errors of every kind end with the profile's code; with `nagios` standard output says so as well, as it
-    is all that Nagios shows.
+    """A command whose errors all end with the profile's code.
+
+    With `nagios`, standard output contains the error too, because Nagios shows nothing else.
     """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> Any:
         given = list(args)
-        return _told(
+        return _with_exit_code(
             _profile_in(given),
             lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
         )
 
     def invoke(self, ctx: click.Context) -> Any:
-        return _told(ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx))
+        return _with_exit_code(
+            ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx)
+        )
 
 
-def _told(profile: Profile, work: Callable[[], Any]) -> Any:
-    """What `work` returns. Its errors are told here where `profile` has a code of its own for them."""
+def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
+    """Return what `work` returns; report its errors here if `profile` has a code of its own for them."""
     try:
         return work()
     except (click.exceptions.Exit, click.Abort):
@@ -78,11 +79,11 @@ def _end(profile: Profile, code: int, message: str) -> None:
 
 
 def _profile_in(arguments: list[str]) -> Profile:
-    """The profile that the arguments name, read without click, which may have refused them."""
-    found: Profile = "gate"
+    """Return the profile that the arguments name, without click, which may have refused them."""
+    named: Profile = "gate"
     for word, following in itertools.pairwise([*arguments, ""]):
-        value = (
-            following if word == _OPTION else word.partition("=")[2] if word.startswith(f"{_OPTION}=") else ""
-        )
-        found = next((profile for profile in PROFILES if profile == value), found)
-    return found
+        option, equals, value = word.partition("=")
+        if option == _OPTION:
+            wanted = value if equals else following
+            named = next((profile for profile in PROFILES if profile == wanted), named)
+    return named

@@ -1,4 +1,4 @@
-"""What the user typed, as the records of the use-cases."""
+"""Turn the user's options into the records of the use cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recipes.launch.recipe import Command
 
 
 def request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
-    """The options of `plan_options` as a request."""
+    """Return the options of `plan_options` as a request."""
     pins = Pins(
         **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")}
     )
@@ -19,9 +19,9 @@ def request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
 
 
 def command_of(program: tuple[str, ...]) -> Command:
-    """The user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
+    """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
 
-    It runs in the current folder, so relative paths keep their meaning wherever the launch script lies.
+    It runs in the current folder, so that relative paths keep their meaning wherever the launch script is.
     """
     words = list(program)
     if words and Path(words[0]).name.startswith("python"):

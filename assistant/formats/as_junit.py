@@ -1,6 +1,6 @@
-"""A verdict as JUnit XML, one test case for each finding.
+"""Write a verdict as JUnit XML, one test case for each finding.
 
-FAIL is a failure, UNKNOWN an error, SKIP and what is waived are skipped, WARN passes with its words on
+FAIL is a failure, UNKNOWN an error, SKIP and waived findings are skipped, WARN passes with its words on
 system-out. Source of the form: the JUnit schema of the Jenkins xUnit plugin; goss, outputs/junit.go.
 """
 
@@ -19,7 +19,7 @@ _ESCAPES = str.maketrans(
 
 
 def junit_text(verdict: Verdict) -> str:
-    """The whole document."""
+    """Return the whole document."""
     findings = verdict.findings
     counted = {
         "tests": len(findings),
@@ -53,14 +53,16 @@ def _case(finding: Finding, group: str) -> list[str]:
 def _inside(finding: Finding) -> str:
     message = _attribute("message", problem_line(finding))
     if finding.waived is not None:
-        return f"<skipped{_attribute('message', f'waived until {finding.waived.expires}: {finding.waived.reason}')}/>"
+        waived = f"waived until {finding.waived.expires}: {finding.waived.reason}"
+        return f"<skipped{_attribute('message', waived)}/>"
     match finding.status:
         case Status.FAIL:
             return f'<failure type="FAIL"{message}>{_escaped(_words(finding))}</failure>'
         case Status.UNKNOWN:
             return f'<error type="UNKNOWN"{message}>{_escaped(_words(finding))}</error>'
         case Status.WARN:
-            return f"<system-out>{_escaped(f'WARN {problem_line(finding)}' + chr(10) + _words(finding))}</system-out>"
+            text = _escaped(f"WARN {problem_line(finding)}\n{_words(finding)}")
+            return f"<system-out>{text}</system-out>"
         case Status.SKIP:
             return f"<skipped{_attribute('message', finding.summary)}/>"
     return ""
@@ -83,7 +85,7 @@ def _attribute(name: str, value: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` without the characters that XML 1.0 cannot hold in any form."""
+    """Return `text` without the characters that XML 1.0 cannot contain in any form."""
     return "".join(
         character if _is_xml(character) else "\N{REPLACEMENT CHARACTER}" for character in printable(text)
     ).translate(_ESCAPES)

@@ -1,6 +1,4 @@
-"""A verdict as Markdown, for the summary of a CI step: one line where all is well, a table of problems where
-not.
-"""
+"""Write a verdict as Markdown for the summary of a CI step: one line, and a table of problems if any."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ _MARKS = {Status.PASS: "✅", Status.WARN: "⚠️", Status.FAIL: "❌", Status.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~]|:(?=//))")
 _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"})
 _MOST = 50
-"""Rows of a table; a summary has a limit of size."""
+"""Largest number of rows of a table; CI systems limit the size of a summary."""
 
 
 def markdown_text(verdict: Verdict) -> str:
-    """The whole summary."""
+    """Return the whole summary."""
     lines = [
         f"### {_MARKS[verdict.verdict]} {_escaped(name_of(verdict))} {STATUS[verdict.verdict].answer}",
         "",
@@ -58,7 +56,8 @@ def _row(finding: Finding) -> str:
     cells = (
         _escaped(text) for text in (finding.subject, finding.summary, finding.observed, finding.expected)
     )
-    return f"| {_MARKS[finding.status]} {finding.status.value} | {_code(finding.check_id)} | {' | '.join(cells)} | {done} |"
+    status = f"{_MARKS[finding.status]} {finding.status.value}"
+    return f"| {status} | {_code(finding.check_id)} | {' | '.join(cells)} | {done} |"
 
 
 def _words(finding: Finding) -> str:
@@ -79,12 +78,12 @@ def _left_out(count: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text of a machine: no markup, no link, no name that somebody is called by."""
+    """Return text of a machine without markup, links or mentions of users."""
     return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
 
 
 def _code(text: str) -> str:
-    """A code span, in which a table's bar must be escaped and a backtick cannot stand."""
+    """Return a code span; a table's bar is escaped and a backtick replaced."""
     line = _one_line(text).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""
 

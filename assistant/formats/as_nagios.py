@@ -1,4 +1,4 @@
-"""A verdict as the output of a Nagios plugin: one line with performance data, then the problems one by one.
+"""Write a verdict as the output of a Nagios plugin: one line with performance data, then the problems.
 
 Source of the form: Nagios plugin guidelines, plugin output and performance data (2026-11).
 """
@@ -29,7 +29,10 @@ _LABELS = (
 
 
 def nagios_text(verdict: Verdict) -> str:
-    """`RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...` and the further problems."""
+    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ...
+
+    failed=1;;0 ...` and the further problems.
+    """
     problems = [
         problem_line(finding)
         for finding in verdict.findings
@@ -50,7 +53,7 @@ def nagios_text(verdict: Verdict) -> str:
 
 
 def nagios_failure(message: str) -> str:
-    """The line where there is no verdict."""
+    """Return the line for a command that has no verdict."""
     return _plain(shortened(f"RIGTUNE UNKNOWN - {printable(message)}")) + "\n"
 
 
@@ -61,5 +64,5 @@ def _nothing(verdict: Verdict) -> str:
 
 
 def _plain(line: str) -> str:
-    """The pipe begins the performance data, and must not stand elsewhere."""
+    """Return words without the pipe, which begins the performance data."""
     return printable(line).replace("|", "/")

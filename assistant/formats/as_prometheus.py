@@ -1,8 +1,8 @@
-"""A verdict for the textfile collector of Prometheus' node_exporter.
+"""Write a verdict for the textfile collector of Prometheus' node_exporter.
 
-Source of the form: Prometheus, exposition formats, text-based format; of the names: those of textfile scripts
-and of goss (2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as Nagios counts.
-Checks that do not apply have no sample, and device telemetry is left to the DCGM exporter.
+Source of the form: Prometheus, exposition formats, text-based format; of the names: textfile scripts and goss
+(2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as Nagios counts. Checks that
+do not apply have no sample, and device telemetry is left to the DCGM exporter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VALUES = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
 
 
 def prometheus_text(verdict: Verdict) -> str:
-    """All metrics, each with its help and type."""
+    """Return all metrics, each with its help and type."""
     lines = _metric(
         "rigtune_verdict", "Fit to train: 0 pass, 1 warn, 2 fail, 3 unknown.", [({}, VALUES[verdict.verdict])]
     )
@@ -59,14 +59,14 @@ def prometheus_text(verdict: Verdict) -> str:
 
 
 def _worst(findings: Iterable[Finding]) -> list[tuple[dict[str, str], Status]]:
-    """One sample for each check and subject: a series must not come twice."""
-    found: dict[tuple[str, str], Status] = {}
+    """Return one sample for each check and subject, because a series must not appear twice."""
+    worst: dict[tuple[str, str], Status] = {}
     for finding in findings:
         if finding.status in VALUES:
             key = (finding.check_id, _plain(finding.subject))
-            found[key] = min(found.get(key, finding.status), finding.status, key=WORST_FIRST.index)
+            worst[key] = min(worst.get(key, finding.status), finding.status, key=WORST_FIRST.index)
     return [
-        ({"check": check_id, "subject": subject}, status) for (check_id, subject), status in found.items()
+        ({"check": check_id, "subject": subject}, status) for (check_id, subject), status in worst.items()
     ]
 
 
@@ -88,5 +88,5 @@ def _escaped(value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """Control characters are allowed in a label and wanted by nobody."""
+    """Return a label's text without control characters, which are allowed but useless."""
     return clean(printable(value))

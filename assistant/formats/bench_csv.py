@@ -1,6 +1,4 @@
-"""Measurements as a table for spreadsheets: RFC 4180, one row per measurement, figures in the base units of
-the column `unit`.
-"""
+"""Write measurements as CSV (RFC 4180), one row each, in the base units of the column `unit`."""
 
 from __future__ import annotations
 
@@ -29,11 +27,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_text(report: BenchReport) -> str:
-    """A header, then a row for each measurement.
+    """Return a header, then a row for each measurement.
 
-    After the figures: `samples`, how many there are; for each kind of comparison its share (1.0 is as good,
-    below is worse) and its status, empty where there is none; then one column `parameter.NAME` for each
-    parameter that any measurement has.
+    After the figures come `samples`, their number; for each kind of comparison its share (1.0 is as good,
+    below is worse) and its status, empty if there is none; then one column `parameter.NAME` for each
+    parameter of any measurement.
     """
     names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
     compared = {(_key(entry), entry.to): entry for entry in report.comparisons}
@@ -42,10 +40,10 @@ def csv_text(report: BenchReport) -> str:
     writer = csv.writer(text)
     writer.writerow([*FIGURES, "samples", *shares, *(_safe(f"parameter.{name}") for name in names)])
     for row in report.measurements:
-        found = [compared.get((_key(row), kind)) for kind in COMPARED]
+        own = [compared.get((_key(row), kind)) for kind in COMPARED]
         cells: list[object] = [getattr(row, name) for name in FIGURES]
         cells.append(len(row.samples))
-        for entry in found:
+        for entry in own:
             cells += [entry.share, entry.status.value] if entry is not None else ["", ""]
         cells += [row.parameters.get(name, "") for name in names]
         writer.writerow([_safe(cell) for cell in cells])
@@ -57,7 +55,7 @@ def _key(entry: MeasurementReport | Comparison) -> tuple[object, ...]:
 
 
 def _safe(cell: object) -> object:
-    """Text that a spreadsheet would compute gets an apostrophe in front; numbers stay numbers."""
+    """Return a cell; text that a spreadsheet would compute gets an apostrophe in front."""
     if not isinstance(cell, str):
         return cell
     text = printable(cell)

@@ -1,6 +1,4 @@
-"""The output formats of `rigtune check`: one table, each format a pure function of the verdict, loaded on
-use.
-"""
+"""Select the output format of `rigtune check`; each is a pure function of the verdict, loaded on use."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ _FUNCTIONS: dict[Format, tuple[str, str]] = {
     "prometheus": ("as_prometheus", "prometheus_text"),
     "nagios": ("as_nagios", "nagios_text"),
 }
-"""Format to the module in this package and its function."""
+"""The module in this package and the function of each format."""
 
 
 def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
-    """The verdict in a format; `colour` and `verbose` are for `text` alone."""
+    """Return the verdict in a format; `colour` and `verbose` are for `text` alone."""
     if output_format == "text":
-        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - no other format needs it
+        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
         from assistant.text.plain_writer import text_of  # noqa: PLC0415
 
         return text_of(verdict_page(verdict, verbose=verbose), colour=colour)

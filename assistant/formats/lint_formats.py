@@ -1,6 +1,4 @@
-"""Writes what is wrong with launch files for programs: SARIF 2.1.0, and the annotations of GitHub's
-workflows.
-"""
+"""Write lint findings for programs: SARIF 2.1.0, and the annotations of GitHub's workflows."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def sarif_text(report: LintReport) -> str:
-    """One run with its rules and results. Source: OASIS, SARIF 2.1.0; sections in brackets below."""
+    """Return one run with its rules and results. Source: OASIS, SARIF 2.1.0; sections in brackets below."""
     used = list(dict.fromkeys(finding.rule_id for finding in report.findings))
     run = {
         "tool": {
@@ -52,7 +50,7 @@ def _version() -> str:
 
 
 def _rule(rule_id: str) -> dict[str, Any]:
-    """A reportingDescriptor [3.49]."""
+    """Return a reportingDescriptor [3.49]."""
     row = load_rules().get(rule_id)
     if row is None:
         return {"id": rule_id}
@@ -66,7 +64,7 @@ def _rule(rule_id: str) -> dict[str, Any]:
 
 
 def _result(finding: LintFinding, index: int) -> dict[str, Any]:
-    """A result [3.27], with the safe change as its fix [3.55]."""
+    """Return a result [3.27], with the safe change as its fix [3.55]."""
     location = {"artifactLocation": {"uri": _uri(finding.document)}, "region": _region(finding.place)}
     words = f"{finding.message} {finding.fix}" if finding.fix else finding.message
     result: dict[str, Any] = {
@@ -89,12 +87,12 @@ def _result(finding: LintFinding, index: int) -> dict[str, Any]:
 
 
 def _words(text: str) -> dict[str, str]:
-    """A message [3.11]. Braces mark placeholders there, and stand doubled for themselves [3.11.5]."""
+    """Return a message [3.11]; braces, which mark placeholders there, are doubled [3.11.5]."""
     return {"text": text.replace("{", "{{").replace("}", "}}")}
 
 
 def _region(place: Place, *, is_edit: bool = False) -> dict[str, int]:
-    """A text region [3.30.4]: lines and columns from 1, the end column after the last character."""
+    """Return a text region [3.30.4]: lines and columns from 1, the end column after the last character."""
     region = {"startLine": max(place.line, 1), "startColumn": max(place.column, 1)}
     if place.end_column is not None and (place.end_line or place.line) >= place.line:
         region |= {"endLine": place.end_line or place.line, "endColumn": max(place.end_column, 1)}
@@ -111,7 +109,7 @@ def _uri(name: str) -> str:
 
 
 def github_text(report: LintReport) -> str:
-    """A line for each finding. Source: GitHub's workflow commands, docs.github.com."""
+    """Return a line for each finding. Source: GitHub's workflow commands, docs.github.com."""
     lines = []
     for finding in report.findings:
         place = finding.place
@@ -121,9 +119,9 @@ def github_text(report: LintReport) -> str:
         if place.end_column is not None and place.end_line in (None, place.line):
             fields["endColumn"] = str(place.end_column)
         fields["title"] = f"rigtune {finding.rule_id}"
-        told = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
+        properties = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
         words = f"{finding.message}\n{finding.fix}" if finding.fix else finding.message
-        lines.append(f"::{_LEVELS[finding.severity]} {told}::{_data(words)}")
+        lines.append(f"::{_LEVELS[finding.severity]} {properties}::{_data(words)}")
     return "".join(f"{line}\n" for line in lines)
 
 

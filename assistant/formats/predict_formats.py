@@ -1,6 +1,4 @@
-"""The output formats of `rigtune predict`, each written case by case, so that a million cases need no more
-memory than one.
-"""
+"""Write predictions case by case in each output format, so that a million cases need constant memory."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ COLLECTIVE_COLUMNS = CollectivePrediction.__struct_fields__
 
 
 class Writer(NamedTuple):
-    """One format: what comes before, between and after the cases."""
+    """A format: the text before, between and after the cases."""
 
     head: str
     case: Callable[[Answer], str]
@@ -76,7 +74,7 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
                 f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n"
             )
         case "text":
-            from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - no other format needs it
+            from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - only for text
             from assistant.text.lines import width_of_terminal  # noqa: PLC0415
             from assistant.text.plain_writer import text_of  # noqa: PLC0415
 
@@ -85,7 +83,7 @@ def writer_of(output_format: Format, *, collectives: bool = False, colour: bool 
 
 
 def _json(case: Answer) -> str:
-    """One line of the report's `cases`."""
+    """Return one line of the report's `cases`."""
     return "    " + msgspec.json.format(to_json(case), indent=0).decode()
 
 
@@ -94,7 +92,7 @@ def header(*, collectives: bool = False) -> str:
 
 
 def csv_row(case: CasePrediction | CollectivePrediction) -> str:
-    """The case's line. Its id stays as it came, so that both tables can be joined."""
+    """Return the case's line; its id is unchanged, so that both tables can be joined."""
     if isinstance(case, CollectivePrediction):
         return _line(_cell(getattr(case, name)) for name in COLLECTIVE_COLUMNS)
     cells: list[object] = [_cell(getattr(case, name)) for name in ANSWERS]

@@ -1,6 +1,4 @@
-"""A verdict in one line, for those who keep no more: Slurm's reason, NHC, node-problem-detector, Nagios, the
-journal.
-"""
+"""Write a verdict in one line, for Slurm's reason, NHC, node-problem-detector, Nagios and the journal."""
 
 from __future__ import annotations
 
@@ -9,13 +7,14 @@ from probes.judging.findings import Finding
 from probes.judging.verdict import FailOn, Verdict, decisive
 
 _LONGEST = 200
-"""Characters of a line; who reads it cuts it sooner (node-problem-detector keeps 80), so that the check's id
-stands first.
+"""Largest number of characters; readers may cut sooner, so that the check's id comes first.
+
+node-problem-detector keeps 80.
 """
 
 
 def problem_line(finding: Finding) -> str:
-    """`nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
+    """Return `nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
     observed = (
         f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
     )
@@ -23,7 +22,7 @@ def problem_line(finding: Finding) -> str:
 
 
 def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool = False) -> str:
-    """Why the exit code is not 0, the worst first and how many more there are; empty where it is 0."""
+    """Return why the exit code is not 0, the worst first and the number of others; empty if it is 0."""
     problems = decisive(verdict, fail_on)
     if not problems:
         is_unknown = verdict.verdict.value == "UNKNOWN"
@@ -38,6 +37,6 @@ def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool 
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """One printable line of at most `longest` characters."""
+    """Return one printable line of at most `longest` characters."""
     line = clean(" ".join(text.split()))
     return line if len(line) <= longest else line[: longest - 3].rstrip() + "..."

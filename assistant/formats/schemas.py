@@ -1,4 +1,4 @@
-"""The JSON Schemas of what the commands print with `--format json`, generated from the records themselves.
+"""Generate the JSON Schemas of the output of `--format json` from the records themselves.
 
 They are published in `assistant/docs/schemas/`; `python -m assistant.formats.schemas` writes them anew.
 """
@@ -27,15 +27,13 @@ RECORDS: dict[str, tuple[str, str]] = {
     "lint": ("recipes.lint.finding", "LintReport"),
     "diff": ("probes.compare.differences", "Comparison"),
 }
-"""Command, or command and option, to the module and name of the record that it prints."""
+"""The module and name of the record that each command, or command and option, prints."""
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 
 def schema_for(command: str) -> bytes:
-    """The schema of a command's JSON, as the bytes of its published file. Raises UsageError for an unknown
-    command.
-    """
+    """Return the schema of a command's JSON, as the bytes of its published file. Raises UsageError."""
     if command not in RECORDS:
         raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
@@ -49,7 +47,7 @@ def schema_for(command: str) -> bytes:
 
 
 def _tighten(definition: dict[str, Any]) -> None:
-    """Output holds every field, defaults too; only the detail of an Unknown is left out when empty."""
+    """Return the schema with every field required; only the detail of an Unknown is left out when empty."""
     if "properties" in definition and definition["title"] != "Unknown":
         definition["required"] = list(definition["properties"])
     if "description" in definition:

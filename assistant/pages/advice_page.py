@@ -23,7 +23,8 @@ def advice_page(advice: InstallationAdvice) -> Page:
             )
         )
     fits = [
-        f"  CUDA {row.cuda}: driver {row.oldest_driver} or newer, torch {row.torch}: {'fits' if row.fits else 'does not fit'}"
+        f"  CUDA {row.cuda}: driver {row.oldest_driver} or newer, torch {row.torch}"
+        f": {'fits' if row.fits else 'does not fit'}"
         for row in advice.compatibility
     ]
     power = [

@@ -1,8 +1,8 @@
-"""The model of a page: typed rows and words that say what a page says, once, for every writer.
+"""Model a page as typed rows and words, once for every writer.
 
-A page is a sequence of sections, a section a title with blocks. Writers (`assistant.text`, `assistant.tui`)
-decide about wrapping, colours and frames; they also take control characters out of every word, since names
-may come from a hostile recording.
+A page is a sequence of sections, and a section a title with blocks. Writers (`assistant.text`,
+`assistant.tui`) choose wrapping, colours and frames; they also remove control characters from every word,
+since names may come from a hostile recording.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def joined_by(separator: str, lines: Iterable[Cell]) -> Words:
 
 
 class Row(NamedTuple):
-    """A line or paragraph, with a label in front of it where it has one."""
+    """A line or paragraph, with an optional label in front."""
 
     text: Cell = ""
     label: Cell = ""
     literal: bool = False
-    """True for what is copied or searched for, such as a command: it is never broken."""
+    """True for text that people copy or search for, such as a command; such text is never broken."""
 
 
 class Column(NamedTuple):
@@ -65,10 +65,10 @@ class Column(NamedTuple):
     heading: str = ""
     right: bool = False
     fixed: bool = False
-    """Never narrowed: its cells stay on one line."""
+    """True for a column that is never narrowed: its cells stay on one line."""
     least: int = 0
     most: int = 0
-    """Widest that it may become; 0 for any width."""
+    """Largest width; 0 for any width."""
 
 
 class Table(NamedTuple):
@@ -87,7 +87,7 @@ class Share(NamedTuple):
     name: str
     value: Cell
     fraction: float | None = None
-    """Part of the whole; None where it is not known."""
+    """Part of the whole; None if unknown."""
     is_part: bool = False
     """True for a part of the term before it."""
 
@@ -113,7 +113,7 @@ class Figure(NamedTuple):
     x_words: Callable[[float], str]
     y_words: Callable[[float], str]
     is_log: bool = False
-    """True where the horizontal axis grows by factors, as sizes do."""
+    """True if the horizontal axis is logarithmic, as for sizes."""
     floor: float = 0.0
     """Value at which the vertical axis begins."""
 
@@ -134,7 +134,7 @@ class Section(NamedTuple):
     title: Cell = ""
     blocks: tuple[Block, ...] = ()
     indent: int = 0
-    """Column at which text stands behind its labels, for writers that keep columns."""
+    """Column at which text begins behind its labels, for writers that align columns."""
 
     @property
     def is_empty(self) -> bool:
@@ -151,4 +151,5 @@ def section(title: Cell, blocks: Iterable[Block | Cell], indent: int = 0) -> Sec
 
 def _as_block(block: Block | Cell) -> Block:
     # Blocks are tuples too, but of classes of their own.
-    return Row(block) if isinstance(block, str) or type(block) is tuple else block  # type: ignore[return-value,arg-type]
+    is_cell = isinstance(block, str) or type(block) is tuple
+    return Row(block) if is_cell else block  # type: ignore[return-value,arg-type]

@@ -1,4 +1,4 @@
-"""Says what `rigtune capture` did to the recording it wrote."""
+"""Report how `rigtune capture` changed the recording that it wrote."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from probes.redaction import Manifest
 
 
 def capture_page(manifest: Manifest | None, path: str) -> Page:
-    """Return what was replaced and kept, for the person who is about to share the file."""
+    """Return the kinds of values that were replaced and kept, for the person who will share the file."""
     if manifest is None:
         secrets = "it holds host names, serial numbers, addresses and maybe secrets; keep it to yourself"
         return (section("", [f"wrote {path} as it was read: {secrets}"]),)
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             row.title,
-            f"{row.values} {'value' if row.values == 1 else 'different values'} in {plural(row.places, 'place')}",
+            f"{row.values} {'value' if row.values == 1 else 'different values'}"
+            f" in {plural(row.places, 'place')}",
         )
         for row in manifest.rows
     )

@@ -1,4 +1,4 @@
-"""How two machines, or one machine at two moments, differ."""
+"""Report how two machines, or one machine at two moments, differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from assistant.pages.blocks import Page, Row, section
 from probes.compare.differences import Comparison, Difference, FindingChange
 
 _MOST_LINES = 12
-"""Lines of what only one side knows, unless --verbose; two pastes of different kinds share little."""
+"""Number of lines for facts of one side only, unless --verbose; different pastes share little."""
 
 
 def diff_page(comparison: Comparison, *, verbose: bool = False) -> Page:

@@ -18,8 +18,8 @@ _LONGEST_LINE = 240
 _STATUS = {"healthy": Status.PASS, "fault": Status.FAIL, "unknown": Status.UNKNOWN}
 _ANSWERS = {
     "healthy": "nothing wrong in these logs",
-    "fault": "the logs tell of a fault",
-    "unknown": "the logs do not tell what is wrong, or whether anything is",
+    "fault": "the logs show a fault",
+    "unknown": "the logs do not show what is wrong, or whether anything is",
 }
 _FACTS = {
     "hosts": "hosts in the logs",
@@ -31,10 +31,10 @@ _FACTS = {
     "init_completed": "how many completed it",
     "init_incomplete": "ranks that wait in it",
     "init_incomplete_hosts": "hosts of those that wait",
-    "init_unseen": "ranks of which nothing is told",
+    "init_unseen": "ranks that the logs do not mention",
 }
 """Facts whose names alone would be misread: `init_incomplete` lists ranks, and `0` is one of them."""
-_NO_FAILURE = "the logs tell of no failure, but of something to look at"
+_NO_FAILURE = "the logs show no failure, but something to look at"
 """Answer that needs no more evidence, for example for runs that were ended from outside."""
 
 
@@ -109,9 +109,7 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return a line as it stands in the log, whole so that it can be searched for, with its place before
-    it.
-    """
+    """Return a line as it is in the log, unbroken so that it can be searched for, after its place."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
     shown = f"{text[:_LONGEST_LINE]}{'…' if len(text) > _LONGEST_LINE else ''}"
@@ -132,7 +130,7 @@ def fact_rows(facts: Mapping[str, object], *, verbose: bool = False) -> tuple[Ro
 
 
 def _place(failure: Mapping[str, object]) -> str:
-    """Return where and when the first failure was told."""
+    """Return where and when the first failure was logged."""
     words = [f"line {failure.get('line')} of {failure.get('source')}"]
     words += [f"{name} {failure[name]}" for name in ("host", "rank") if failure.get(name) is not None]
     after_s = failure.get("after_s")

@@ -17,7 +17,7 @@ _TONES: dict[Severity, Tone] = {"error": "bad", "warning": "caution", "note": "d
 def lint_page(
     report: LintReport, documents: tuple[Document, ...], *, verbose: bool = False, fixable: int = 0
 ) -> Page:
-    """Return the whole report; `verbose` adds why each rule exists and who says so. `fixable` findings have a
+    """Return the whole report; `verbose` adds the reason and source of each rule. `fixable` findings have a
     safe change.
     """
     texts = {document.name: document.text.split("\n") for document in documents}

@@ -1,6 +1,4 @@
-"""The one table of terms: how each status is written, in which order, and what the parts of a finding are
-called.
-"""
+"""Define the terms: how each status is written, in which order, and the names of a finding's parts."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ BADGE_WIDTH = 10
 
 
 class StatusTerms(NamedTuple):
-    """How a status is written."""
+    """The words and the colour of a status."""
 
     status: Status
     glyph: str
@@ -50,7 +48,7 @@ STATUS = {
 def counts(
     findings: Iterable[Finding], statuses: Iterable[Status] = tuple(STATUS), *, with_groups: bool = False
 ) -> list[tuple[str, Tone]]:
-    """Return `2 failed (gpu, host)`, `120 passed`; what is waived is counted apart."""
+    """Return `2 failed (gpu, host)`, `120 passed`; waived findings are counted apart."""
     groups = {row.id: row.group for row in CHECKS} if with_groups else {}
     findings = list(findings)
     counting = [finding for finding in findings if finding.waived is None]
@@ -66,7 +64,7 @@ def counts(
 
 
 def short(value: T | Unknown | None, how: Callable[[T], str] = str) -> str:
-    """Return a value for narrow columns: `?` where it is unknown, `-` where there is none."""
+    """Return a value for narrow columns: `?` if it is unknown, `-` if there is none."""
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else how(value)

@@ -1,5 +1,6 @@
-"""Plain lines for a terminal: wrapped, free of control characters, coloured on request. No rich: start-up
-time counts.
+"""Write plain lines for a terminal: wrapped, free of control characters, coloured on request.
+
+The library rich is not used because of its start-up time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SGR: dict[Tone, str] = {
 
 
 def width_of_terminal() -> int:
-    """Return the columns of the terminal, as far as reports use them; 100 where there is none."""
+    """Return the columns of the terminal, as far as reports use them; 100 without a terminal."""
     import shutil  # noqa: PLC0415 - a check does without it
 
     return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
@@ -26,10 +27,8 @@ def clean(text: str) -> str:
     """Return `text` without characters that move the cursor or colour the terminal."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        character if character.isprintable() else " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
+    spaced = (" " if character.isspace() else character for character in text)
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in spaced)
 
 
 def clean_lines(text: str) -> str:
@@ -49,13 +48,19 @@ def painted(cell: Cell, *, colour: bool) -> str:
 def filled(
     cell: Cell, *, label: Cell = "", indent: int = 0, width: int = WIDTH, colour: bool = False
 ) -> list[str]:
-    """Return `label` and `cell` in lines of at most `width` columns; the lines that follow hang at
-    `indent`.
+    """Return `label` and `cell` in lines of at most `width` columns.
+
+    All lines but the first are indented by `indent`.
     """
     text, start = clean(plain(cell)), clean(plain(label)).ljust(indent)
     lines = textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
-    ) or [start.rstrip()]  # fmt: skip
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [start.rstrip()]
     if not colour:
         return lines
     leads = [len(start), *(indent for _ in lines[1:])]

@@ -1,4 +1,4 @@
-"""Writes pages as plain text for a terminal or a file."""
+"""Write pages as plain text for a terminal or a file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _NARROWEST = 8
 
 
 def text_of(page: Page, *, colour: bool = False, width: int = WIDTH) -> str:
-    """Return the page as text: sections with a blank line between them. Without `colour` no escape code is
-    left.
+    """Return the page as text, with a blank line between sections.
+
+    Without `colour` the text contains no escape codes.
     """
     lines: list[str] = []
     for section in page:
@@ -75,7 +76,7 @@ def _block(block: Block, indent: int, *, colour: bool, width: int) -> list[str]:
 
 
 def _row(row: Row, indent: int, *, colour: bool, width: int) -> list[str]:
-    """Return a paragraph. What it begins with as an indentation holds for the lines that follow too."""
+    """Return a paragraph; its leading spaces also indent the lines that follow."""
     if row.literal:
         return [
             painted(row.label, colour=colour)
@@ -109,7 +110,10 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
 
 
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
-    """Return a piece of a cell, as written and as counted, filled up to its column."""
+    """Return a piece of a cell with spaces up to the width of its column.
+
+    The piece is given as it is written and as it is counted, without escape codes.
+    """
     written, counted = part
     gap = " " * (space - len(counted))
     return gap + written if column.right else written + gap
@@ -124,7 +128,7 @@ def _folded(cell: Cell, space: int, *, colour: bool) -> list[tuple[str, str]]:
 
 
 def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]:
-    """Return the width of each column: of those that may be narrowed, the widest give way first."""
+    """Return the width of each column; of the columns that may be narrowed, the widest are narrowed first."""
     widths = []
     for number, column in enumerate(table.columns):
         longest = max((len(plain(row[number])) for row in rows), default=0)

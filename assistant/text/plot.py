@@ -1,7 +1,7 @@
-"""Curves drawn with Braille dots, two by four to a character: small enough for a report, fine enough to see a
-knee.
+"""Draw curves with Braille dots, two by four to a character.
 
-A terminal without Unicode gets asterisks in place of the dots.
+That is small enough for a report and fine enough to show a knee. A terminal without Unicode gets asterisks in
+place of the dots.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _HEIGHT = 8
 
 
 def draw(figure: Figure, *, width: int, height: int = _HEIGHT) -> list[Words]:
-    """Return the lines of the figure: title, `height` rows and the axis. Each curve has its name at its right
-    end.
+    """Return the lines of the figure: title, `height` rows and the axis.
+
+    Each curve has its name at its right end.
     """
     points = [point for curve in figure.curves for point in curve.points]
     top = max(*(y for _, y in points), math.nextafter(figure.floor, math.inf))
@@ -64,7 +65,7 @@ def _row(value: float, floor: float, top: float, rows: int) -> int:
 
 
 def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the dots and what lies between them."""
+    """Return the dots and the points between them."""
     whole = list(dots[:1])
     for (x0, y0), (x1, y1) in itertools.pairwise(dots):
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)

@@ -1,7 +1,7 @@
-"""The one registry of what a person can do in the terminal UI.
+"""List all actions that a person can take in the terminal UI.
 
 Key bindings, the footer, the `?` panel and the command palette are generated from this table. A global key is
-never reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` holds
+never reused, and a key means the same on every screen that has it; `tests/contracts/test_actions.py` checks
 both.
 """
 
@@ -13,7 +13,7 @@ from probes.base.record import Record
 
 
 class ScreenRow(Record, frozen=True, kw_only=True):
-    """One screen: its digit is stable, 2 and 7 belong to Topology and Live."""
+    """A screen with its stable digit; 2 and 7 are reserved for Topology and Live."""
 
     id: str
     key: str
@@ -22,7 +22,7 @@ class ScreenRow(Record, frozen=True, kw_only=True):
 
 
 class Action(Record, frozen=True, kw_only=True):
-    """Something a person can do. Its handler is `action_<id>` on the App, or on each of `screens`."""
+    """An action of the user; its handler is `action_<id>` on the App, or on each of `screens`."""
 
     id: str
     title: str
@@ -31,12 +31,12 @@ class Action(Record, frozen=True, kw_only=True):
     key: str = ""
     """Key as Textual names it; empty for the palette alone."""
     shown_key: str = ""
-    """How the key is written, where that differs."""
+    """The key as it is shown, if that differs."""
     screens: tuple[str, ...] = ()
-    """Ids of the screens where it applies; empty for everywhere."""
+    """Ids of the screens on which the action applies; empty for all screens."""
     footer: bool = True
     dangerous: bool = False
-    """It occupies the machine or writes files; the UI tells what it will do and asks first."""
+    """True if the action occupies the machine or writes files; the UI then announces it and asks first."""
 
 
 SCREENS: tuple[ScreenRow, ...] = (
@@ -164,7 +164,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="explain",
         title="Logs",
-        help="Ask what a log of a run says: what happened, with the lines that tell it, and what to do",
+        help="Ask what a log of a run says: what happened, with the lines that show it, and what to do",
         key="l",
         footer=False,
     ),
@@ -190,7 +190,7 @@ ACTIONS: tuple[Action, ...] = (
 
 
 def actions_of(screen: str) -> tuple[Action, ...]:
-    """Return what applies on `screen`: its own actions first, then those that apply everywhere."""
+    """Return the actions of `screen`: its own first, then those that apply everywhere."""
     return tuple(row for row in ACTIONS if screen in row.screens) + tuple(
         row for row in ACTIONS if not row.screens
     )
@@ -201,12 +201,12 @@ def shown_key(action: Action) -> str:
 
 
 def screen_bindings(screen: str) -> list[BindingType]:
-    """The bindings of the actions that are special to `screen`."""
+    """Return the bindings of the actions that only `screen` has."""
     return [_binding(row, f"screen.{row.id}") for row in ACTIONS if screen in row.screens]
 
 
 def global_bindings() -> list[BindingType]:
-    """The bindings that hold everywhere: the screens' digits, then the global actions."""
+    """Return the bindings that apply everywhere: the screens' digits, then the global actions."""
     digits: list[BindingType] = [
         Binding(row.key, f"app.go('{row.id}')", row.title, show=False, id=row.id, tooltip=row.purpose)
         for row in SCREENS

@@ -1,6 +1,6 @@
-"""The terminal UI: five screens over the same use-cases as the command line.
+"""Run the terminal UI: five screens over the same use cases as the command line.
 
-Handlers here are the only writers of the state; each stage of work runs beside the UI and posts its events.
+Only the handlers here change the state; each stage of work runs beside the UI and posts its events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter
-from textual.message import Message
 from textual.screen import Screen
 
 from assistant.pages.measured.bench_page import lacks_torch
@@ -42,13 +41,13 @@ from probes.base.errors import RigtuneError
 
 ASKS_BEFORE_LEAVING = {"bench": "A benchmark", "export": "An export"}
 LEAVING_TIMEOUT_S = 5.0
-"""How long a stopped benchmark gets to end its processes."""
+"""Time for a stopped benchmark to end its processes."""
 GONE_TIMEOUT_S = LEAVING_TIMEOUT_S + 3.0
-"""How long the UI gets to end once its terminal is gone."""
+"""Time for the UI to end after its terminal is gone."""
 
 
 class RigtuneApp(App[int]):
-    """Probes by itself, checks, plans; measures and writes only when asked."""
+    """The application: probes, checks and plans by itself; measures and writes only on request."""
 
     TITLE = "rigtune"
     CSS_PATH = "app.tcss"
@@ -66,7 +65,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filter = AsciiFilter() if ascii_only else None
         super().__init__()
-        # Now: a terminal that goes before the first screen is drawn is no terminal any more.
+        # Ask now: a terminal that closes before the first screen is drawn is no terminal any more.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -87,7 +86,7 @@ class RigtuneApp(App[int]):
         return filters if self._ascii_filter is None else (*filters, self._ascii_filter)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: the screens, then the actions of the current one."""
+        """Yield the entries of the palette: the screens, then the actions of the current screen."""
         for row in SCREENS:
             yield SystemCommand(f"{row.title}", row.purpose, partial(self.go, row.id))
         if isinstance(screen, Frame):
@@ -110,7 +109,7 @@ class RigtuneApp(App[int]):
     # What screens and keys ask for
 
     def go(self, screen: str) -> None:
-        """Switch to `screen`; plan and recipe make themselves when they are looked at."""
+        """Switch to `screen`; plan and recipe are made when they are first shown."""
         while self.screen.is_modal:
             self.pop_screen()
         self.switch_mode(screen)
@@ -122,7 +121,7 @@ class RigtuneApp(App[int]):
         self.go(screen)
 
     def measure(self) -> None:
-        """Run the chosen suite, unless there is a reason not to, which is told."""
+        """Run the chosen suite, or report the reason why that is not possible."""
         facts = self.state.facts
         if facts is None or not self.state.facts_complete:
             self.say("The machine is still being read; try again in a moment.", is_problem=True)
@@ -147,7 +146,7 @@ class RigtuneApp(App[int]):
             self._start("bench", "Measuring", lambda stop: self.services.measure(facts, stop, suite))
 
     def choose_suite(self) -> None:
-        """The other suite, for the next run."""
+        """Choose the other suite for the next run."""
         if self._is_running("bench"):
             self.say("Not while the benchmark runs; . stops it.", is_problem=True)
         else:
@@ -156,7 +155,7 @@ class RigtuneApp(App[int]):
             )
 
     def pin(self) -> None:
-        """Keep what was measured as the run that later ones are compared to."""
+        """Keep the measurements as the run that later runs are compared with."""
         facts = self.state.facts
         if facts is None or self._is_running("bench") or not self.state.measured.started:
             self.say("There is no complete run to pin: s measures one.", is_problem=True)
@@ -191,7 +190,7 @@ class RigtuneApp(App[int]):
         self.notify(message, severity="warning" if is_problem else "information", markup=False)
 
     def report_bug(self, error: Exception) -> None:
-        """Keep the traceback and tell where; one report at a time."""
+        """Save the traceback and show its file; only one report is shown at a time."""
         try:
             saved_in = self.services.save_report("".join(traceback.format_exception(error)))
         except RigtuneError:
@@ -242,7 +241,7 @@ class RigtuneApp(App[int]):
             )
 
     def _leave(self) -> None:
-        """Stop everything. A benchmark gets a moment to end its processes; nothing else is waited for."""
+        """Stop everything and leave; only a benchmark gets time to end its processes."""
         self._is_leaving = True
         for run in self._runs.values():
             run.stop()
@@ -284,16 +283,13 @@ class RigtuneApp(App[int]):
         return stage in self._runs
 
     def _start(self, stage: str, title: str, make_events: Callable[[Stop], Iterator[Event]]) -> None:
-        """Run a stage; an earlier run of the same stage is told to stop and no longer heard."""
+        """Run a stage; an earlier run of the same stage is stopped and its events are ignored."""
         if stage in self._runs:
             self._runs[stage].stop()
-        run = StageRun(stage, make_events, self._post)
+        run = StageRun(stage, make_events, self.post_message)
         self._runs[stage] = run
         self._write(begin(self.state, stage, title))
         run.start()
-
-    def _post(self, message: Message) -> None:
-        self.post_message(message)
 
     def on_stage_event(self, message: StageEvent) -> None:
         if self._runs.get(message.run.stage) is message.run:
@@ -326,8 +322,9 @@ class RigtuneApp(App[int]):
             self.report_bug(error)
 
     def _follow(self, stage: str) -> None:
-        """Start what comes by itself after a stage: probe, check, and where a page shows it, plan and
-        recipe.
+        """Start the stages that follow `stage`.
+
+        The checks follow a probe; plan and recipe follow if a page shows them.
         """
         match stage:
             case "probe":
@@ -349,7 +346,7 @@ class RigtuneApp(App[int]):
                 self.say(f"Wrote {self.state.written[0]}")
 
     def _write(self, state: State) -> None:
-        """The new state; however many events arrive at once, the page is drawn once."""
+        """Set the state, and draw the page once however many events arrive together."""
         self.state = state
         if not self._is_refresh_due:
             self._is_refresh_due = True
@@ -362,8 +359,9 @@ class RigtuneApp(App[int]):
                 screen.refresh_state()
 
     def parting_words(self) -> str:
-        """Return what was written and how to start it, for the terminal that remains; empty without an
-        export.
+        """Return the files that were written and how to start them; empty without an export.
+
+        The terminal shows this after the UI has closed.
         """
         state = self.state
         if not state.written or state.prepared is None:
@@ -372,7 +370,7 @@ class RigtuneApp(App[int]):
         return "\n".join((*(f"wrote {path}" for path in state.written), f"Start training:  {start}"))
 
     def stop_all(self, timeout_s: float) -> None:
-        """End what still runs, as when the terminal went away."""
+        """Stop everything that still runs, for example after the terminal was closed."""
         for run in self._runs.values():
             run.stop()
         bench = self._runs.get("bench")
@@ -381,7 +379,7 @@ class RigtuneApp(App[int]):
 
 
 def run_tui(services: Services, *, ascii: bool = False) -> tuple[int, str]:  # noqa: A002  the option's name
-    """Open the terminal UI; return the exit code and what to tell on the terminal that it leaves."""
+    """Open the terminal UI; return the exit code and the words to print after it has closed."""
     app = RigtuneApp(services, ascii_only=ascii)
     try:
         result = app.run()

@@ -1,4 +1,4 @@
-"""Colours of the terminal UI, and the filter that keeps every cell ASCII for serial consoles."""
+"""Define the colours of the terminal UI, and a filter that draws only ASCII, for serial consoles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ANSI_COLOURS = TerminalTheme(
         (0xEE, 0xF2, 0xF5),
     ],
 )
-"""Colours that `red`, `green` and so on stand for in what `panel_writer` draws."""
+"""The colours for the names `red`, `green` and so on that `panel_writer` uses."""
 
 _ASCII = str.maketrans(
     {
@@ -99,8 +99,9 @@ _ASCII = str.maketrans(
 
 @lru_cache(4096)
 def ascii_text(text: str) -> str:
-    """`text` in ASCII with the same width in cells: known signs by their nearest letter, others by a question
-    mark.
+    """Return `text` in ASCII with the same width in cells.
+
+    Known signs become their nearest letter, others a question mark.
     """
     if text.isascii():
         return text
@@ -115,7 +116,7 @@ def _ascii_character(character: str) -> str:
 
 
 class AsciiFilter(LineFilter):
-    """Applies `ascii_text` to all that is drawn, widgets of Textual included."""
+    """Apply `ascii_text` to everything that is drawn, including widgets of Textual."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(ascii_text(text), style, control) for text, style, control in segments]

@@ -1,7 +1,7 @@
-"""Runs a use-case beside the terminal UI and posts its events.
+"""Run a use case in a thread beside the terminal UI and post its events.
 
-Textual's own thread workers are joined when the app ends, so a command that hangs would hold the terminal.
-These threads are daemons: leaving never waits for a reader. A benchmark is told to stop and gets a moment to
+Textual joins its own thread workers when the app ends, so that a command that hangs would block the terminal.
+These threads are daemons: leaving never waits for a reader. A benchmark is asked to stop and gets a moment to
 end its processes.
 """
 
@@ -15,11 +15,11 @@ from textual.message import Message
 from assistant.usecases.events import Event
 
 Stop = Callable[[], bool]
-"""True once the user wants the stage to end."""
+"""A function that returns True once the user wants the stage to end."""
 
 
 class StageEvent(Message):
-    """A use-case tells something."""
+    """An event of a use case."""
 
     def __init__(self, run: StageRun, event: Event) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class StageEvent(Message):
 
 
 class StageEnded(Message):
-    """A use-case is over; `error` is what it raised."""
+    """The end of a use case; `error` is the exception that it raised."""
 
     def __init__(self, run: StageRun, error: Exception | None) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class StageRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the use-case to end; it does so at its next event, or at once where it watches for this."""
+        """Ask the use case to end at its next event, or at once if it watches for this."""
         self._stop.set()
 
     @property
@@ -60,7 +60,7 @@ class StageRun:
         return self._stop.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """True when the thread ended within `timeout_s`."""
+        """Wait for the thread, and return whether it ended within `timeout_s`."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -72,18 +72,18 @@ class StageRun:
                 for event in events:
                     if self._stop.is_set():
                         break
-                    self._tell(StageEvent(self, event))
+                    self._send(StageEvent(self, event))
             finally:
                 close = getattr(events, "close", None)
                 if close is not None:
                     close()
-        except Exception as raised:  # noqa: BLE001  the front end's one boundary: shown as a problem or an error screen
+        except Exception as raised:  # noqa: BLE001  shown as a problem or a bug
             error = raised
-        self._tell(StageEnded(self, error))
+        self._send(StageEnded(self, error))
 
-    def _tell(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         try:
             self._post(message)
         except RuntimeError:
-            # The app ended and closed its event loop: nobody listens any more.
+            # The app ended and closed its event loop: nothing receives messages any more.
             self._stop.set()

@@ -1,4 +1,4 @@
-"""The two sides of the application: what screens may ask of it, and what it asks of the rest of rigtune.
+"""Define the two interfaces of the application: to its screens, and to the rest of rigtune.
 
 Screens never start work themselves, and tests give the application scripted services.
 """
@@ -22,15 +22,15 @@ from recipes.planning.plan import Plan
 
 
 class Services(Protocol):
-    """Use-cases as generators of events; they run outside the UI's thread."""
+    """The use cases as generators of events; they run outside the UI's thread."""
 
     @property
     def title(self) -> str:
-        """Title of what is looked at: `live`, a recording, a catalogue machine."""
+        """Title of the source: `live`, a recording, a catalogue machine."""
 
     @property
     def is_live(self) -> bool:
-        """True when this machine itself is looked at, so that it can be measured."""
+        """True for this machine itself, which can be measured."""
 
     @property
     def directory(self) -> str:
@@ -45,36 +45,36 @@ class Services(Protocol):
         """Ids of the model presets."""
 
     def probe(self) -> Iterator[Event]:
-        """Result: MachineFacts."""
+        """Read the machine; the result is a MachineFacts."""
 
     def check(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
-        """Result: Verdict."""
+        """Run the checks; the result is a Verdict."""
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
-        """Result: MeasurementSet. Ends early once `stop` says so."""
+        """Measure until the end or until `stop` returns True; the result is a MeasurementSet."""
 
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
-        """Result: Judgement, beside earlier runs. A run that came to its end is kept for later ones."""
+        """Compare with earlier runs and keep a complete run for later ones; the result is a Judgement."""
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
-        """Keep `measured` as the run that later ones are compared to, and return where."""
+        """Keep `measured` as the run that later runs are compared with, and return its file."""
 
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
-        """Result: Plan."""
+        """Plan; the result is a Plan."""
 
     def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
-        """Result: Prepared."""
+        """Make the recipe of a plan and its files; the result is a Prepared."""
 
     def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
-        """Result: the written paths."""
+        """Write the launch files; the result is the tuple of their paths."""
 
     def explain(self, path: str) -> Iterator[Event]:
-        """Result: Explanation of the log, or of the folder of logs."""
+        """Explain a log or a folder of logs; the result is an Explanation."""
 
     def save_report(self, text: str) -> str:
-        """Keep `text`, the traceback of a bug, and return where."""
+        """Save `text`, the traceback of a bug, and return its file."""
 
 
 class Desk(Protocol):
@@ -93,7 +93,7 @@ class Desk(Protocol):
         """Choose the other suite for the next run."""
 
     def pin(self) -> None:
-        """Keep what was measured as the run that later ones are compared to."""
+        """Keep the measurements as the run that later runs are compared with."""
 
     def plan(self, request: PlanRequest) -> None:
         """Make a plan, then its recipe."""
@@ -105,9 +105,9 @@ class Desk(Protocol):
         """Show a short message for some seconds."""
 
     def report_bug(self, error: Exception) -> None:
-        """Keep the traceback and tell the user where; the application goes on."""
+        """Save the traceback and show its file to the user; the application goes on."""
 
 
 def desk_of(app: App[object]) -> Desk:
-    """The running application, which implements `Desk`."""
+    """Return the running application, which implements `Desk`."""
     return cast("Desk", app)

@@ -1,4 +1,4 @@
-"""The base of all screens: title bar, body, footer, and the sentence for terminals that are too small."""
+"""Define the base of all screens: title bar, body, footer, and a message for too small terminals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from assistant.tui.session import Problem, State
 from assistant.tui.widgets.panel import PanelBox
 from assistant.tui.widgets.title_bar import TitleBar
 
-TOO_SMALL = "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, or use `rigtune check` and `rigtune auto`."
+TOO_SMALL = (
+    "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, "
+    "or use `rigtune check` and `rigtune auto`."
+)
 TWO_COLUMNS = 100
 """Columns from which a page has two panes."""
 ROOMY = 140
@@ -25,14 +28,15 @@ ROOMY = 140
 
 
 class Frame(Screen[None]):
-    """A screen of the application. Subclasses compose a body and show the state; they hold no data of their
-    own but what is chosen on the page.
+    """A screen of the application.
+
+    Subclasses compose a body and show the state; their only own data is the user's choice on the page.
     """
 
     SCREEN_ID: ClassVar[str]
     AUTO_FOCUS = ""
     _is_broken = False
-    """The page could not be drawn and that was reported."""
+    """True after a failure to draw the page was reported."""
 
     def compose(self) -> ComposeResult:
         yield TitleBar(self.SCREEN_ID)
@@ -42,17 +46,15 @@ class Frame(Screen[None]):
         yield Static(TOO_SMALL, id="too-small", markup=False)
 
     def compose_body(self) -> ComposeResult:
-        """The page's own widgets."""
+        """Yield the page's own widgets."""
         raise NotImplementedError
 
     def show(self, state: State) -> None:
-        """Draw `state`; called when it changed, when the screen appears and when the terminal was resized."""
+        """Draw `state`; called after each change, when the screen appears and after a resize."""
         raise NotImplementedError
 
     def leave(self) -> bool:
-        """`esc` on this screen: True when something on the page was closed, False to return to the
-        overview.
-        """
+        """Handle `esc`: return True if it closed something on the page, False to return to the overview."""
         return False
 
     @property
@@ -68,9 +70,7 @@ class Frame(Screen[None]):
         return self.size.width >= ROOMY
 
     def refresh_state(self) -> None:
-        """Draw what the application knows now. A bug in a page is reported once, and the application goes
-        on.
-        """
+        """Draw the present state; a bug in a page is reported once, and the application goes on."""
         if not self.is_mounted:
             return
         state = self.desk.state
@@ -99,12 +99,12 @@ class Frame(Screen[None]):
             panel.update(body(section("", [words((f"✗ {problem.message}", "bad")), *hint])))
 
     def show_panels(self, sections: Mapping[str, Section], width: int = 100) -> None:
-        """Draw each section in the panel of that id; a section that says nothing hides its panel."""
+        """Draw each section in the panel of that id; an empty section hides its panel."""
         for name, shown in sections.items():
             self.query_one(f"#{name}", PanelBox).show(shown, width)
 
     def show_words(self, name: str, shown: Section) -> None:
-        """Draw a section without a frame, hidden where it says nothing."""
+        """Draw a section without a frame; an empty section is hidden."""
         static = self.query_one(f"#{name}", Static)
         static.display = not shown.is_empty
         static.update(whole((shown,)))

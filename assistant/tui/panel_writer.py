@@ -1,4 +1,4 @@
-"""Writes the sections of pages as what rich draws in a panel."""
+"""Write the sections of pages as objects that rich draws in a panel."""
 
 from __future__ import annotations
 
@@ -14,25 +14,33 @@ from assistant.text.lines import clean, clean_lines
 from assistant.text.plot import draw
 
 _STYLES: dict[Tone, str] = {
-    "bad": "bold red", "caution": "yellow", "good": "green", "odd": "magenta", "strong": "bold", "code": "cyan",
-}  # fmt: skip
+    "bad": "bold red",
+    "caution": "yellow",
+    "good": "green",
+    "odd": "magenta",
+    "strong": "bold",
+    "code": "cyan",
+}
 _BAR_WIDTH = 16
 _LABEL_WIDTH = 10
 _LONGEST = 2000
-"""Characters of one value; more is not for the eye."""
+"""Largest number of characters of one value; longer ones are cut because nobody reads them."""
 
 
 def line(cell: Cell) -> Text:
-    """Return a cell as one line of clean text; words of the machine are never taken for markup."""
+    """Return a cell as one line of clean text; its words are never interpreted as markup."""
     return Text.assemble(*((clean(text[:_LONGEST]), _STYLES.get(tone, tone)) for text, tone in spans(cell)))
 
 
 def body(section: Section, width: int = 100) -> RenderableType:
-    """Return what stands below the section's title; figures are drawn in `width` cells."""
+    """Return the blocks of a section; figures are drawn in `width` cells."""
     parts: list[RenderableType] = []
     for is_rows, group in itertools.groupby(section.blocks, key=lambda block: isinstance(block, Row)):
         blocks = list(group)
-        parts += [_rows(blocks)] if is_rows else [_drawn(block, width) for block in blocks]  # type: ignore[arg-type]
+        if is_rows:
+            parts.append(_rows(blocks))  # type: ignore[arg-type]
+        else:
+            parts += [_drawn(block, width) for block in blocks]
     return parts[0] if len(parts) == 1 else Group(*parts)
 
 
@@ -47,7 +55,7 @@ def whole(sections: Page, width: int = 100) -> RenderableType:
 
 
 def _rows(rows: list[Row]) -> RenderableType:
-    """Return labels on the left and words on the right, or plain lines where no row has a label."""
+    """Return labels on the left and words on the right, or plain lines if no row has a label."""
     if not any(row.label for row in rows):
         return Text("\n").join(line(row.text) for row in rows)
     grid = Grid.grid(padding=(0, 2, 0, 0))
@@ -59,9 +67,7 @@ def _rows(rows: list[Row]) -> RenderableType:
 
 
 def _label(cell: Cell) -> Text:
-    """Return a label without the spaces that keep columns in plain text, dim unless it has a tone of its
-    own.
-    """
+    """Return a label without padding, dim unless it has a tone of its own."""
     has_tone = any(span.tone not in ("", "strong") for span in spans(cell))
     return line(cell) if has_tone else Text(line(cell).plain.strip(), style="dim")
 

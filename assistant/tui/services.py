@@ -1,4 +1,4 @@
-"""The use-cases that the command line gives to the terminal UI."""
+"""Give the use cases to the terminal UI."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIVE_TITLE = "live"
 
 
 class RealServices:
-    """The use-cases on a real source."""
+    """The use cases on a real source."""
 
     def __init__(self, source: Source, *, python: str | None, directory: Path | None) -> None:
         self._source = source
@@ -84,16 +84,16 @@ class RealServices:
     def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
-        told: list[str] = []
+        notes: list[str] = []
         judgement = judge_measurements(
-            facts, named, load_baselines(named.machine, told.append, moment=named.started)
+            facts, named, load_baselines(named.machine, notes.append, moment=named.started)
         )
         if measured.started:  # known once a run came to its end
             try:
                 save_run(named)
             except OutputError as error:
-                told.append(f"this run is not kept for later comparisons: {error.message}")
-        yield from (Progress(stage="judge", message=words) for words in told)
+                notes.append(f"this run is not kept for later comparisons: {error.message}")
+        yield from (Progress(stage="judge", message=words) for words in notes)
         yield StageFinished(stage="judge", result=judgement)
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
@@ -131,5 +131,5 @@ class RealServices:
 
 
 def real_services(source: Source, *, python: str | None = None, directory: Path | None = None) -> Services:
-    """The services that the command line gives to the terminal UI."""
+    """Return the services that the command line gives to the terminal UI."""
     return RealServices(source, python=python, directory=directory)

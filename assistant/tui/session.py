@@ -1,7 +1,7 @@
-"""What the terminal UI knows, in one frozen record, and how each event changes it.
+"""Hold the state of the terminal UI in one frozen record, and change it with each event.
 
-Handlers of the App are the only writers; screens read. `advance` is pure, so that every state can be tested
-without a terminal.
+Only handlers of the App replace the state; screens read it. `advance` is pure, so that every state can be
+tested without a terminal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Running(Record, frozen=True, kw_only=True):
 
 
 class Problem(Record, frozen=True, kw_only=True):
-    """Why a stage gave no result, and what to do."""
+    """The reason why a stage gave no result, and the remedy."""
 
     stage: str
     message: str
@@ -62,11 +62,11 @@ class State(Record, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     measured: MeasurementSet = MeasurementSet()
     suite: Suite = "quick"
-    """What the next benchmark measures."""
+    """The suite of the next benchmark run."""
     judgement: Judgement = Judgement()
-    """What is to be said about `measured`; empty until it is judged."""
+    """The findings and comparisons of `measured`; empty until they are made."""
     measuring_note: str = ""
-    """What the last benchmark said about all of its numbers: that others used the machine too."""
+    """A remark on all numbers of the last run, for example that others used the machine too."""
     request: PlanRequest = PlanRequest()
     plan: Plan | None = None
     prepared: Prepared | None = None
@@ -74,11 +74,11 @@ class State(Record, frozen=True, kw_only=True):
     written: tuple[str, ...] = ()
     """Files of the last export."""
     exported_launcher: str = ""
-    """Id of the launcher that they belong to."""
+    """Id of the launcher whose files were exported."""
     log: str = ""
-    """Path of the log that was asked about last."""
+    """Path of the log that was explained last."""
     explanation: Explanation | None = None
-    """What it says."""
+    """Explanation of that log."""
     running: tuple[Running, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -90,7 +90,7 @@ class State(Record, frozen=True, kw_only=True):
 
 
 def begin(state: State, stage: str, title: str) -> State:
-    """`stage` starts: earlier trouble with it is over."""
+    """Return the state in which `stage` runs; an earlier problem with it is cleared."""
     changed = msgspec.structs.replace(
         state,
         running=(*_without(state.running, stage), Running(stage=stage, title=title)),
@@ -106,23 +106,25 @@ def begin(state: State, stage: str, title: str) -> State:
 
 
 def end(state: State, stage: str, problem: Problem | None = None) -> State:
-    """`stage` is over, with a problem or without. What an earlier run of it gave is no answer to what was
-    asked now.
+    """Return the state after `stage` has ended, with a problem or without.
+
+    Results of an earlier run of the stage are dropped, because they do not answer the present request.
     """
     ended = msgspec.structs.replace(state, running=_without(state.running, stage))
     if problem is None:
         return ended
-    told = msgspec.structs.replace(ended, problems=(*state.problems, problem))
+    failed = msgspec.structs.replace(ended, problems=(*state.problems, problem))
     if stage == "plan":
-        return msgspec.structs.replace(told, plan=None, prepared=None, written=())
+        return msgspec.structs.replace(failed, plan=None, prepared=None, written=())
     if stage == "recipe":
-        return msgspec.structs.replace(told, prepared=None, written=())
-    return told
+        return msgspec.structs.replace(failed, prepared=None, written=())
+    return failed
 
 
 def advance(state: State, event: Event) -> State:
-    """The state after `event`. Facts and findings of an earlier probe stay until the new ones are
-    complete.
+    """Return the state after `event`.
+
+    Facts and findings of an earlier probe are kept until the new ones are complete.
     """
     replace = msgspec.structs.replace
     match event:

@@ -1,4 +1,4 @@
-"""Whether the terminal that the UI draws on is still there."""
+"""Detect that the terminal of the UI was closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 def terminal_descriptor() -> int | None:
-    """The file descriptor of the terminal on standard input; None where there is none, as in tests."""
+    """Return the file descriptor of the terminal on standard input; None without a terminal, as in tests."""
     try:
         descriptor = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
@@ -23,10 +23,10 @@ def terminal_descriptor() -> int | None:
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """True once nobody is at the other end: the window was closed, the connection lost.
+    """Return whether the other end is gone: the window was closed or the connection lost.
 
-    The kernel tells that by SIGHUP as well, but only to the session's own processes, and a user may ignore it
-    (nohup). Textual's input thread would spin on such a terminal for ever.
+    The kernel also sends SIGHUP, but only to the session's own processes, and a user may ignore it (nohup).
+    Textual's input thread would run in a busy loop on such a terminal.
     """
     poll = select.poll()
     poll.register(descriptor, 0)
@@ -34,11 +34,10 @@ def has_hung_up(descriptor: int) -> bool:
 
 
 def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
-    """Call `leave` from a thread of its own once the terminal is gone, and end the process where that has not
-    after `timeout_s`.
+    """Call `leave` from a thread when the terminal is gone, and end the process `timeout_s` later.
 
-    Textual's writer thread ends at the first write to a terminal that is gone, and whoever writes next waits
-    for it for ever: then no timer of the UI comes to pass any more.
+    Textual's writer thread ends at the first write to a terminal that is gone, and the next writer waits for
+    it for ever; then no timer of the UI fires any more.
     """
 
     def watch() -> None:

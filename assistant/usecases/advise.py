@@ -1,6 +1,4 @@
-"""What to install here: facts of the machine, or of the one that is planned, and the tables of what goes with
-what.
-"""
+"""Advise what to install on this machine, or on one that is planned."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ def advise_install(
     operating_system: str | None = None,
     supplies_w: float | None = None,
 ) -> InstallationAdvice:
-    """Advice for the GPUs of `facts`, or for `count` of the catalogue's `gpu`.
+    """Return the installation advice for the GPUs of `facts`, or for `count` of the catalogue's `gpu`.
 
-    Raises UsageError for a GPU or distribution that no table knows, and for numbers that no machine has.
+    Raises UsageError for a GPU or distribution that no table contains, and for numbers that no machine has.
     """
     if not 1 <= count <= MOST_GPUS:
         raise UsageError(f"--count {count} is no number of GPUs", f"Give 1 to {MOST_GPUS}.")

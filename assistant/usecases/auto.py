@@ -1,5 +1,6 @@
-"""The main job in one go: probe, check, quick benchmark, plan, export. Every stage's result is saved as it
-ends.
+"""Run the main job in one go: probe, check, quick benchmark, plan, export.
+
+The result of each stage is saved as soon as the stage ends.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from recipes.planning.plan import Plan
 
 
 class AutoOptions(Record, kw_only=True):
-    """What the main job is given."""
+    """The settings of the main job."""
 
     directory: str
     request: PlanRequest = PlanRequest()
@@ -43,11 +44,11 @@ class AutoOptions(Record, kw_only=True):
     launchers: tuple[str, ...] = tuple(row.id for row in LAUNCHERS)
     collect: CollectOptions = CollectOptions()
     measure: bool = True
-    """False for a machine that is not this one: nothing can be measured there."""
+    """False for a machine other than this one, where nothing can be measured."""
 
 
 class AutoResult(Record, kw_only=True):
-    """What the main job found and wrote."""
+    """The results of all stages and the files that they wrote."""
 
     schema_version: int = 1
     directory: str
@@ -56,16 +57,16 @@ class AutoResult(Record, kw_only=True):
     measurements: MeasurementSet
     plan: Plan
     scripts: tuple[str, ...]
-    """The script to start, one per launcher."""
+    """The scripts that start training, one per launcher."""
     start: str
-    """How to start training with the first launcher."""
+    """The shell command that starts training with the first launcher."""
 
 
 def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     """Run every stage into `options.directory`; the last event's result is an `AutoResult`.
 
-    A folder that an earlier, perhaps killed, run left is written over stage by stage. Raises the errors of
-    the stages.
+    The files of an earlier run in that folder, also of a killed one, are replaced stage by stage. Raises the
+    errors of the stages.
     """
     started = time.monotonic()
     directory = make_directory(Path(options.directory))
@@ -110,8 +111,9 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
 
 
 def _measure_options(options: AutoOptions) -> MeasureOptions:
-    """The plan is for the ranks that are measured; a busy host is better measured, and told, than not
-    measured.
+    """Return options that measure the ranks that the plan will use.
+
+    A busy host is accepted: a measurement with a warning is better than none.
     """
     ranks = options.request.pins.ranks_per_node
     model = options.request.model
@@ -137,7 +139,10 @@ def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:
 def _saved(
     events: Iterator[Event], path: Path, what: str, as_written: Callable[[Any], Record] | None = None
 ) -> Generator[Event, None, Any]:
-    """The same, and save the result, in another form with `as_written`."""
+    """Pass a stage's events on, save its result to `path` and return it.
+
+    `as_written` turns the result into the record that the file contains.
+    """
     result = yield from _result(events)
     write_record(path, result if as_written is None else as_written(result))
     yield Written(path=str(path), what=what)

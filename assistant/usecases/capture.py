@@ -1,4 +1,4 @@
-"""Record what can be read of a machine, without what names it."""
+"""Record everything that can be read about a machine, without names that identify it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SALT_BYTES = 32
 
 
 class Capture(Record, kw_only=True):
-    """A recording; `manifest` is None where nothing was redacted."""
+    """A recording with the manifest of its redactions; `manifest` is None if nothing was redacted."""
 
     recording: Recording
     manifest: Manifest | None = None
@@ -35,10 +35,10 @@ def capture_machine(
     keep: frozenset[str] = frozenset(),
     salt: str | None = None,
 ) -> Iterator[Event]:
-    """Probe, then redact; the last event's result is a `Capture`.
+    """Probe the machine and redact the recording; the last event's result is a `Capture`.
 
-    Without `salt` a random one is used and forgotten, so that nobody can try out which value a placeholder
-    stands for; with the same salt two captures have the same placeholders.
+    Without `salt`, a random salt is used once and not kept, so that nobody can test which value a placeholder
+    replaces. Captures with the same salt have the same placeholders.
     """
     started = time.monotonic()
     recorder = RecordingSource(source)

@@ -1,7 +1,6 @@
-"""The rows of a table of cases, one at a time: a CSV of any size with columns in any order.
+"""Read a table of cases row by row: a CSV of any size with columns in any order.
 
-A row that cannot be read is given with the fault in its place, so that as many answers leave as cases came
-in.
+A row that cannot be read is returned with its fault, so that there is one answer for each case.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ _REMEDY = "give a CSV (comma, semicolon or tab) whose first line names the colum
 
 
 class CaseRow(Record, kw_only=True):
-    """One row by column name, or what is wrong with it."""
+    """One row as cells by column name, with its fault if it cannot be used."""
 
     line: int
-    """Where it begins in the file, counted from 1."""
+    """The line of the file on which the row begins, counted from 1."""
     cells: dict[str, str] = {}
     fault: str = ""
 
 
 def case_rows(
-    path: Path, columns: Iterable[str], tell: Callable[[tuple[str, ...]], None] | None = None
+    path: Path, columns: Iterable[str], report_skipped: Callable[[tuple[str, ...]], None] | None = None
 ) -> Iterator[CaseRow]:
-    """The rows of the file at `path`, `-` for standard input; of each only `columns`, the others are skipped
-    unread.
+    """Read the columns `columns` of each row of the file at `path`; `-` is standard input.
 
-    `tell` is called once with the names of those others, where there are any. Memory stays flat but for the
-    ids, which must differ. Raises InputError where the file is no table of cases.
+    Other columns are skipped; `report_skipped` is called once with their names if there are any. Memory use
+    is constant except for the case ids, which must be unique. Raises InputError if the file is not a table of
+    cases.
     """
     with _opened(path) as file:
         name = "standard input" if str(path) == "-" else str(path)
         lines = _Lines(file, name)
         try:
             table = _Table(lines, tuple(columns))
-            if tell is not None and table.others:
-                tell(table.others)
+            if report_skipped is not None and table.others:
+                report_skipped(table.others)
             yield from table
         finally:
             lines.leave()
@@ -74,15 +73,16 @@ def _unreadable(name: str, error: OSError) -> InputError:
 
 
 class _Lines:
-    """Lines as text, without NUL bytes. Bytes that are no UTF-8 are kept as surrogates, so that an id leaves
-    as it came.
+    """Iterate over lines as text, without NUL bytes.
+
+    Bytes that are not UTF-8 become surrogates, so that an id is written as it was read.
     """
 
     def __init__(self, file: io.BufferedReader, name: str) -> None:
         self.name = name
         self.number = 0
         self._faults: dict[int, str] = {}
-        """By line, until the row that holds it was read."""
+        """The fault of each line until the row that contains the line is read."""
         try:
             start = file.peek(2)[:2]
         except OSError as error:
@@ -100,6 +100,7 @@ class _Lines:
         if not line:
             raise StopIteration
         self.number += 1
+        # Keep a short piece of an endless line, so that its row gets a fault and memory stays constant.
         if len(line) >= _LONGEST_LINE and not line.endswith("\n"):
             self._faults[self.number] = f"the line is longer than {_LONGEST_LINE} characters"
             while (more := self._read()) and not more.endswith("\n"):
@@ -114,7 +115,7 @@ class _Lines:
         return line
 
     def leave(self) -> None:
-        """Leave the file to whoever opened it."""
+        """Detach the text wrapper, so that the caller can close the file."""
         self._text.detach()
 
     def _read(self) -> str:
@@ -124,14 +125,14 @@ class _Lines:
             raise _unreadable(self.name, error) from error
 
     def fault_since(self, line: int) -> str:
-        """What is wrong with the lines from `line` on, once."""
-        found = [words for number, words in self._faults.items() if number >= line]
+        """Return the first fault of the lines from `line` on, and forget all faults."""
+        faults = [words for number, words in self._faults.items() if number >= line]
         self._faults.clear()
-        return found[0] if found else ""
+        return faults[0] if faults else ""
 
 
 class _Table:
-    """Lines as rows by the columns of the first one."""
+    """Iterate over lines as rows, with the columns that the first line names."""
 
     def __init__(self, lines: _Lines, columns: tuple[str, ...]) -> None:
         csv.field_size_limit(_LONGEST_CELL)
@@ -153,7 +154,7 @@ class _Table:
         self._width = len(names)
         self.others = tuple(dict.fromkeys(name for name in names if name and name not in columns))
         self._places = [(name, names.index(name)) for name in columns if name in names]
-        self._seen: dict[str, int] = {}
+        self._line_by_id: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[CaseRow]:
         while True:
@@ -177,13 +178,17 @@ class _Table:
         if fault:
             fault = f"{where} cannot be read: {fault}"
         elif len(cells) != self._width:
-            fault = f"{where} has {len(cells)} cells where the header names {self._width}: check its commas and quotes"
+            fault = (
+                f"{where} has {len(cells)} cells, the header names {self._width}: check its commas and quotes"
+            )
         elif not case_id:
             fault = f"case_id is blank in {where}: give each case a name of its own"
-        elif case_id in self._seen:
-            fault = f"case_id is that of line {self._seen[case_id]} again: give each case a name of its own"
+        elif case_id in self._line_by_id:
+            fault = (
+                f"case_id is that of line {self._line_by_id[case_id]} again: give each case a name of its own"
+            )
         else:
-            self._seen[case_id] = first
+            self._line_by_id[case_id] = first
         return CaseRow(line=first, cells=row, fault=fault)
 
 
@@ -192,7 +197,7 @@ def _span(first: int, last: int) -> str:
 
 
 def _header(line: str, name: str) -> tuple[list[str], str]:
-    """The column names and what separates them."""
+    """Return the column names and the delimiter of the header `line`."""
     for delimiter in (",", ";", "\t"):
         try:
             names = [cell.strip().lower() for cell in next(csv.reader([line], delimiter=delimiter), [])]

@@ -1,4 +1,4 @@
-"""Is this machine fit to train? Checks over facts, one after the other."""
+"""Run the checks of a machine over its facts, one after the other."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ def evidence_under(
     measured: MeasurementSet | None = None,
     baselines: tuple[Baseline, ...] = (),
 ) -> Evidence:
-    """What the checks judge: the facts, what was measured, the catalogue, and the limits and expectations of
-    `policy`.
-    """
-    found = measured or MeasurementSet()
+    """Return what the checks judge: facts, measurements, the catalogue, and the limits of `policy`."""
+    measurements = measured or MeasurementSet()
     return Evidence(
         facts=facts,
         catalogue=load_catalogue(),
-        measurements=found.measurements,
-        bench_failures=found.failures,
+        measurements=measurements.measurements,
+        bench_failures=measurements.failures,
         baselines=baselines,
         thresholds=_thresholds(policy),
         policy=policy,
@@ -50,16 +48,16 @@ def evidence_under(
 def _thresholds(policy: Policy) -> Thresholds:
     if not policy.thresholds:
         return load_thresholds()
-    from probes.judging.policies.file import thresholds_under  # noqa: PLC0415 - most checks go by rigtune's own limits
+    from probes.judging.policies.file import thresholds_under  # noqa: PLC0415 - few policies need it
 
     return thresholds_under(policy)
 
 
 def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iterator[Event]:
-    """Run the checks of `rows` in their order, under the policy of `evidence`; the last event's result is a
-    `Verdict`.
+    """Run the checks of `rows` in order; the last event's result is a `Verdict`.
 
-    A check that crashes gives an UNKNOWN of its own, and the others go on.
+    The policy of `evidence` applies. A check that crashes yields one UNKNOWN finding, and the other checks
+    still run.
     """
     started = time.monotonic()
     facts, policy = evidence.facts, evidence.policy

@@ -1,4 +1,4 @@
-"""What differs between machines, or between moments of one: facts and findings."""
+"""Compare the facts and findings of several machines, or of one machine at several times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def diff_machines(
     *,
     everything: bool = False,
 ) -> Iterator[Event]:
-    """Probe and check each of `sources` (name and source), then compare; the last event's result is a
-    `Comparison`.
-    """
+    """Probe and check each of `sources` (name and source); the last event's result is a `Comparison`."""
     started = time.monotonic()
     machines: list[tuple[str, MachineFacts]] = []
     findings: list[tuple[Finding, ...]] = []
@@ -57,6 +55,6 @@ def diff_machines(
 
 
 def _unlike(name: str, machines: Sequence[tuple[str, MachineFacts]]) -> str:
-    """`name`, numbered where it was given before."""
+    """Return `name`, with a number if an earlier machine has the same name."""
     before = sum(name == other.partition(" (")[0] for other, _ in machines)
     return f"{name} ({before + 1})" if before else name

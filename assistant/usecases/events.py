@@ -1,5 +1,6 @@
-"""What use-cases tell while they work. The command line prints them, the terminal UI shows them, tests
-collect them.
+"""Events that use cases yield while they work.
+
+The command line prints them, the terminal UI shows them, and tests collect them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from probes.judging.findings import Finding
 
 
 class Event(Record, kw_only=True):
-    """Base of all events."""
+    """The base class of all events."""
 
 
 class StageStarted(Event, kw_only=True):
@@ -31,11 +32,11 @@ class Progress(Event, kw_only=True):
     done: int = 0
     total: int = 0
     remaining_s: float | None = None
-    """Rough time until the stage ends; None where nobody knows."""
+    """Rough time until the stage ends; None if unknown."""
 
 
 class FactsGrew(Event, kw_only=True):
-    """What is known of the machine so far; what was not read yet is Unknown."""
+    """The facts read so far; those that are still to be read are Unknown."""
 
     facts: MachineFacts
 

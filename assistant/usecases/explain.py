@@ -1,4 +1,4 @@
-"""Read logs of any size, from files, folders and a pipe, and tell what happened."""
+"""Read logs of any size from files, folders and pipes, and diagnose what happened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from probes.logs.redacting import LogRedactor
 from recipes.launch.recipe import Recipe
 
 _POLL_S = 0.5
-_TELL_EVERY_S = 2.0
+_REPORT_EVERY_S = 2.0
 _SALT_BYTES = 32
 
 
@@ -40,49 +40,50 @@ def explain_logs(
 ) -> Iterator[Event]:
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
-    With `following`, files are read on as they grow and causes are told as they show, until `is_over` or the
-    end of the pipe. `recipe` and `machine` are what the run is compared to; with `redacting`, nobody's names
-    are told. Raises InputError for what cannot be read.
+    With `following`, files are read as they grow and causes are reported as they appear, until `is_over`
+    returns True or the pipe ends. The run is compared with `recipe` and `machine` if they are given. With
+    `redacting`, names are replaced by placeholders. Raises InputError for sources that cannot be read.
     """
     started = time.monotonic()
     yield StageStarted(stage="explain", title="reading logs")
     redactor = LogRedactor(secrets.token_bytes(_SALT_BYTES)) if redacting else None
-    told = redactor.text if redactor is not None else str
+    shown = redactor.text if redactor is not None else str
     reading = Reading(redactor)
     try:
         files = files_of(names)
         if following:
             yield from _follow(reading, files, is_over)
         else:
-            yield from _read_all(reading, files, names, told)
+            yield from _read_all(reading, files, names, shown)
     except InputError as error:
-        raise InputError(told(error.message), told(error.hint)) from error
+        raise InputError(shown(error.message), shown(error.hint)) from error
     beside = known_beside(reading.events(), recipe, machine)
     explanation = reading.explanation(beside)
     if differences := differences_in(beside):
-        facts = {**explanation.facts, "differences": tuple(map(told, differences))}
+        facts = {**explanation.facts, "differences": tuple(map(shown, differences))}
         explanation = msgspec.structs.replace(explanation, facts=facts)
     yield StageFinished(stage="explain", result=explanation, duration_s=time.monotonic() - started)
 
 
 def _read_all(
-    reading: Reading, files: Sequence[str], wanted: Sequence[str], told: Callable[[str], str]
+    reading: Reading, files: Sequence[str], wanted: Sequence[str], shown: Callable[[str], str]
 ) -> Iterator[Event]:
-    """Each to its end. One that cannot be read is passed over, unless it is `wanted` by its name, or
-    alone.
+    """Read each file to its end.
+
+    A file that cannot be read is skipped, unless the user named it or it is the only file.
     """
     for number, name in enumerate(files):
-        yield Progress(stage="explain", message=told(name), done=number, total=len(files))
+        yield Progress(stage="explain", message=shown(name), done=number, total=len(files))
         try:
             _read(reading, name)
         except InputError as error:
             if name in wanted or len(files) == 1:
                 raise
-            yield Progress(stage="explain", message=told(f"passed over: {error.message}"))
+            yield Progress(stage="explain", message=shown(f"passed over: {error.message}"))
 
 
 def _read(reading: Reading, name: str) -> None:
-    """One source to its end."""
+    """Read one source to its end."""
     with opened(name) as file:
         reader = reading.source(name, year=_year(file))
         for chunk in chunks(name, file):
@@ -91,9 +92,9 @@ def _read(reading: Reading, name: str) -> None:
 
 
 def _follow(reading: Reading, names: Sequence[str], is_over: Callable[[], bool]) -> Iterator[Event]:
-    """All sources as they grow."""
-    told: set[str] = set()
-    told_s = 0.0
+    """Read all sources as they grow, and report each cause once."""
+    reported: set[str] = set()
+    reported_s = 0.0
     packed = [name for name in names if is_packed(name)]
     for name in packed:
         _read(reading, name)
@@ -102,11 +103,11 @@ def _follow(reading: Reading, names: Sequence[str], is_over: Callable[[], bool])
         tails = [_Tail(name, file, reading, reading.source(name, year=_year(file))) for name, file in files]
         while any(not tail.is_over for tail in tails) and not is_over():
             grown = [tail.grow() for tail in tails]
-            if reading.has_events and time.monotonic() - told_s >= _TELL_EVERY_S:
-                told_s = time.monotonic()
+            if reading.has_events and time.monotonic() - reported_s >= _REPORT_EVERY_S:
+                reported_s = time.monotonic()
                 for diagnosis in reading.explanation().diagnoses:
-                    if diagnosis.is_fault and diagnosis.cause_id not in told:
-                        told.add(diagnosis.cause_id)
+                    if diagnosis.is_fault and diagnosis.cause_id not in reported:
+                        reported.add(diagnosis.cause_id)
                         yield Progress(stage="explain", message=f"{diagnosis.cause_id}: {diagnosis.summary}")
             if not any(grown):
                 time.sleep(_POLL_S)
@@ -115,7 +116,7 @@ def _follow(reading: Reading, names: Sequence[str], is_over: Callable[[], bool])
 
 
 class _Tail:
-    """A source that may grow, be cut off, or be put aside for a new file of its name."""
+    """A source that may grow, be truncated, or be replaced by a new file of the same name."""
 
     def __init__(self, name: str, file: io.RawIOBase, reading: Reading, reader: SourceReader) -> None:
         self.reader = reader
@@ -124,11 +125,11 @@ class _Tail:
         self._name = name
         self._file = file
         self._own: io.RawIOBase | None = None
-        """A file that was opened here, and is closed here."""
+        """The file that this object opened and must close."""
         self._is_regular = name != PIPE and Path(name).is_file()
 
     def grow(self) -> bool:
-        """Read what is there; whether there was something."""
+        """Read the available bytes; return True if there were any."""
         if self.is_over or not self._is_ready():
             return False
         data = some(self._name, self._file.read)
@@ -137,7 +138,7 @@ class _Tail:
             return True
         if not self._is_regular:
             self.is_over = True
-        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # cut off and written anew
+        elif os.fstat(self._file.fileno()).st_size < self._file.tell():  # truncated and written anew
             self._file.seek(0)
             self._reading.feed(self.reader, b"\n")
         else:
@@ -145,12 +146,12 @@ class _Tail:
         return False
 
     def _reopen(self) -> None:
-        """Another file has taken the name, as where logs are rotated."""
+        """Continue with the new file if the name now belongs to another file, as after log rotation."""
         with contextlib.suppress(OSError):
             if os.path.samestat(Path(self._name).stat(), os.fstat(self._file.fileno())):
                 return
             file = open(self._name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed at the end
-            while data := some(self._name, self._file.read):  # what was written before the name was taken
+            while data := some(self._name, self._file.read):  # written before the rotation
                 self._reading.feed(self.reader, data)
             self._close()
             self._file = self._own = file
@@ -161,20 +162,20 @@ class _Tail:
             self._own.close()
 
     def end(self) -> None:
-        """What is left of it."""
+        """Process the remaining bytes and close the file."""
         self.reader.end()
         self._close()
 
     def _is_ready(self) -> bool:
-        """Whether reading will not wait."""
+        """Return whether the next read returns without waiting."""
         try:
             return bool(select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # no file of the system's
+        except (OSError, ValueError):  # not a file of the operating system
             return True
 
 
 def _year(file: io.RawIOBase) -> int:
-    """The year in which a file was last written, for time stamps without one."""
+    """Return the year of the file's last change, for time stamps that contain no year."""
     moment = time.time()
     with contextlib.suppress(OSError, ValueError):
         status = os.fstat(file.fileno())

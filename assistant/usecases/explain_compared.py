@@ -131,9 +131,9 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     active = {nic.name: nic for nic in machine.nics if nic.state == "ACTIVE"}
     networks = {event.what.name for event in events if carries(event, NcclNetwork)}
     if active and networks == {"Socket"}:
-        told = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
+        statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            ComparedSockets(active=len(active), told=told), "machine", f"{told}, the run used sockets"
+            ComparedSockets(active=len(active), told=statement), "machine", f"{statement}, the run used sockets"
         )
     lists = [event.what.names for event in events if carries(event, NcclHcas)]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
@@ -143,14 +143,14 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     for record, names in ((ComparedNicsUnused, alike), (ComparedNicsOther, unused - alike)):
         if names:
             listed = ", ".join(sorted(names))
-            told = f"active RDMA ports that the run did not use: {listed}"
+            statement = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(record(names=listed, used=len(used), share=share, told=told), "machine", told)
+            yield _event(record(names=listed, used=len(used), share=share, told=statement), "machine", statement)
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
-        told = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event(ComparedNicsStrange(names=listed, told=told), "machine", told)
+        statement = f"RDMA ports of the run that this machine does not have: {listed}"
+        yield _event(ComparedNicsStrange(names=listed, told=statement), "machine", statement)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
@@ -162,19 +162,19 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
         and not any(numbers_of(version) == numbers_of(brought) for version in versions)
     ):
         had = ", ".join(sorted(versions))
-        told = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event(ComparedNccl(had=had, told=told), "machine", told)
+        statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
+        yield _event(ComparedNccl(had=had, told=statement), "machine", statement)
     most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
-        told = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event(ComparedGpus(had=most, told=told), "machine", told)
+        statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
+        yield _event(ComparedGpus(had=most, told=statement), "machine", statement)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
         named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
         for name in named:
             if name and name not in there:
-                told = f"the run met over {name}, which the machine does not have"
-                yield _event(ComparedInterface(name=name, told=told), "machine", told)
+                statement = f"the run met over {name}, which the machine does not have"
+                yield _event(ComparedInterface(name=name, told=statement), "machine", statement)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
@@ -192,8 +192,8 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
     host = machine.hostname if isinstance(machine.hostname, str) else None
     unmet = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]
     for finding in sorted(unmet, key=lambda finding: finding.status is Status.WARN)[:_MOST_FINDINGS]:
-        told = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
-        observed = f" ({finding.observed})" if finding.observed and finding.observed not in told else ""
-        words = f"{finding.check_id} {finding.status.value}: {told}{observed}"
-        failed = MachineCheck(check=finding.check_id, subject=finding.subject, told=told + observed)
+        statement = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
+        observed = f" ({finding.observed})" if finding.observed and finding.observed not in statement else ""
+        words = f"{finding.check_id} {finding.status.value}: {statement}{observed}"
+        failed = MachineCheck(check=finding.check_id, subject=finding.subject, told=statement + observed)
         yield _event(failed, "machine", words, host=host)

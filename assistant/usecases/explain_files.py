@@ -1,4 +1,4 @@
-"""Logs as bytes: files, folders of them, pipes, and files that were compressed."""
+"""Open logs as bytes: files, folders, pipes, and compressed files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNPACK: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ": lzma.LZMAFile,
     b"BZh": bz2.BZ2File,
 }
-"""What a compressed file begins with, and what reads it."""
+"""The first bytes of each kind of compressed file, and its reader."""
 _PACKED_SUFFIXES = frozenset({".gz", ".xz", ".bz2"})
 _NO_LOG_SUFFIXES = frozenset({".zst", ".zip", ".tar", ".tgz"})
 Read = Callable[[int], bytes | None]
@@ -32,30 +32,30 @@ _ENDS_EARLY = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 def files_of(names: Sequence[str]) -> list[str]:
-    """The files of folders for those, each once. Compressed ones of a folder, which are mostly older, where
-    it has no others.
+    """Return the files to read, each once, with folders replaced by the files that they contain.
 
+    Compressed files of a folder are mostly older logs: they are used only if the folder contains no others.
     Raises InputError for a folder without files.
     """
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for name in names:
         path = Path(name)
         if name == PIPE or not path.is_dir():
-            found[name] = None
+            files[name] = None
             continue
         inside = sorted(file for file in path.rglob("*") if file.is_file() and _may_be_log(file))
         plain = [file for file in inside if file.suffix not in _PACKED_SUFFIXES]
         if not inside:
             raise InputError(f"{name} holds no files", "name the logs, or a folder that holds them")
-        found.update(dict.fromkeys(str(file) for file in plain or inside))
-    if len(found) > _MOST_NAMES:
-        raise UsageError(f"these are {len(found)} files", f"name {_MOST_NAMES} at most")
-    return list(found)
+        files.update(dict.fromkeys(str(file) for file in plain or inside))
+    if len(files) > _MOST_NAMES:
+        raise UsageError(f"these are {len(files)} files", f"name {_MOST_NAMES} at most")
+    return list(files)
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[io.RawIOBase]:
-    """A file, or standard input, as it is stored. Raises InputError."""
+    """Open a file or standard input as raw bytes. Raises InputError."""
     if name == PIPE:
         raw: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         yield raw
@@ -72,8 +72,9 @@ def opened(name: str) -> Iterator[io.RawIOBase]:
 
 
 def chunks(name: str, file: io.RawIOBase) -> Iterator[bytes]:
-    """All of it, unpacked. What is cut or broken ends there. Raises InputError for what cannot be read or
-    unpacked.
+    """Yield the content of a file, decompressed, up to its end or to the first damaged byte.
+
+    Raises InputError if the file cannot be read or decompressed.
     """
     first = some(name, file.read)
     if first.startswith(_ZSTD):
@@ -93,7 +94,7 @@ def chunks(name: str, file: io.RawIOBase) -> Iterator[bytes]:
 
 
 def is_packed(name: str) -> bool:
-    """Whether a file was compressed, so that it does not grow."""
+    """Return whether a file is compressed; compressed files do not grow."""
     if not Path(name).is_file():
         return False
     with opened(name) as file:
@@ -101,7 +102,7 @@ def is_packed(name: str) -> bool:
 
 
 def some(name: str, read: Read) -> bytes:
-    """The next bytes; empty at the end."""
+    """Return the next bytes; empty at the end."""
     try:
         return read(CHUNK_BYTES) or b""
     except gzip.BadGzipFile:
@@ -113,7 +114,7 @@ def some(name: str, read: Read) -> bytes:
 
 
 class _Rejoined(io.RawIOBase):
-    """A file of which the beginning was read already."""
+    """A file whose first bytes were read before and are returned again."""
 
     def __init__(self, head: bytes, file: io.RawIOBase) -> None:
         super().__init__()

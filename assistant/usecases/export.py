@@ -1,4 +1,4 @@
-"""Launch files from a recipe, and files for provisioning."""
+"""Write launch files from a recipe, and files for provisioning."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ MANIFEST = ".rigtune-export.json"
 
 
 class ChangedFileError(OutputError):
-    """The folder holds a file of that name that somebody wrote or changed by hand."""
+    """The folder contains a file of that name that a person wrote or changed."""
 
 
 class Manifest(Record, kw_only=True):
-    """What rigtune wrote into an export folder, so that a later export knows what a person has changed
-    since.
+    """The files that rigtune wrote into an export folder.
+
+    A later export detects from it what a person has changed since.
     """
 
     schema_version: int = 1
     sha256: dict[str, tuple[str, ...]] = {}
-    """By path relative to the folder: the last two versions, for an export that was killed halfway left one
-    of them.
+    """SHA-256 of the last two versions of each file, by path relative to the folder.
+
+    An export that is killed halfway leaves one of the two.
     """
 
 
 def find_launcher(launcher_id: str) -> Row:
-    """The row of a launcher. Raises UsageError that names the nearest."""
+    """Return the row of a launcher. Raises UsageError with the nearest id."""
     ids = [row.id for row in LAUNCHERS]
     for row in LAUNCHERS:
         if row.id == launcher_id:
@@ -52,8 +54,9 @@ def find_launcher(launcher_id: str) -> Row:
 
 
 def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
-    """The shell command that starts what was exported into `directory`; where one command cannot, what to do
-    instead.
+    """Return the shell command that starts the files in `directory`.
+
+    If one command is not enough, return an instruction instead.
     """
     try:
         command: tuple[str, ...] = find_launcher(launcher_id).load().start(recipe, directory, ())
@@ -65,11 +68,11 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
 def export_recipe(
     recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False
 ) -> Iterator[Event]:
-    """Write the files of each launcher into `directory`; the last event's result is the tuple of their paths.
+    """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
 
-    Files that an earlier export wrote are replaced. Raises UsageError for an unknown launcher or a
-    contradictory recipe, and OutputError where the folder cannot be written. Without `overwrite`, a file of
-    that name that somebody else wrote or changed is a ChangedFileError, and nothing is written.
+    Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a contradictory
+    recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a person wrote
+    or changed raises ChangedFileError, and nothing is written.
     """
     started = time.monotonic()
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
@@ -86,10 +89,10 @@ def export_recipe(
 def export_provision(
     kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False
 ) -> Iterator[Event]:
-    """Write the files of a kind of provisioning (`recipes/launch/provision.py`); the last event's result is
-    the tuple of their paths.
+    """Write the files of one kind of provisioning; the last event's result is the tuple of their paths.
 
-    Raises UsageError for an unknown kind or options that no node can follow, otherwise as `export_recipe`.
+    The kinds are in `recipes/launch/provision.py`. Raises UsageError for an unknown kind or options that no
+    node can follow, otherwise the errors of `export_recipe`.
     """
     started = time.monotonic()
     row = find_provision(kind)
@@ -103,12 +106,13 @@ def export_provision(
 def _write(
     directory: Path, artifacts: dict[str, Artifact], kept: set[str], *, what: str, overwrite: bool
 ) -> Iterator[Event]:
-    """Write `artifacts` but those `kept`, after asking whether anybody changed what stands there."""
+    """Write `artifacts` except `kept`; without `overwrite`, refuse if a person changed one of them."""
     manifest = _read_manifest(directory)
     if not overwrite:
         _refuse_foreign(
             directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
         )
+    # The manifest comes first: if the export is killed now, a later one still knows which files are its own.
     write_files(directory, [_manifest_file(manifest, artifacts.values())])
     write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
     for path in artifacts:
@@ -120,7 +124,10 @@ _WHAT = {"recipe.toml": "recipe", "workload.json": "configuration of the referen
 
 
 def _same_recipe(path: Path, recipe: Recipe) -> bool:
-    """True for a recipe file that says the same, perhaps in a person's own layout and with his comments."""
+    """Return whether `path` is a recipe file with the same content.
+
+    Its layout may differ, and a person may have added comments.
+    """
     if path.name != "recipe.toml" or not path.exists():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What is to be said about measurements: findings, and what each number compares to."""
+"""Judge measurements: findings, and the comparison of each number with its references."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def judge_measurements(
     policy: Policy | None = None,
     today: datetime.date | None = None,
 ) -> Judgement:
-    """The findings of the checks of measurements, worst first, and the comparisons that they rest on.
+    """Return the findings of the checks of measurements, worst first, and the comparisons behind them.
 
-    `policy` may set other limits, switch checks off and waive findings; waivers hold where `today` is given.
+    `policy` may set other limits, switch checks off and waive findings; waivers apply only if `today` is
+    given.
     """
     evidence = evidence_under(policy or Policy(), facts, today=today, measured=measured, baselines=baselines)
     *_, finished = check_machine(evidence, ROWS)

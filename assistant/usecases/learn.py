@@ -1,4 +1,4 @@
-"""Policy files: read one, and write one from a good node."""
+"""Read policy files, and write one from a good node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LIMIT_BYTES = 1024**2
 
 
 class UnfitError(OutputError):
-    """A policy must not be learned from a machine that fails."""
+    """The machine fails checks, so that no policy may be learned from it."""
 
     exit_code = ExitCode.FINDINGS
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in a file. Raises InputError that names the file, the field and what is wrong."""
+    """Return the policy in a file. Raises InputError that names the file, the field and the fault."""
     try:
         text = read_bytes(path, limit_bytes=_LIMIT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -38,8 +38,9 @@ def read_policy(path: Path) -> Policy:
 
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Raise OutputError where a file stands that may not be replaced: before minutes are spent on reading the
-    machine.
+    """Raise OutputError if `path` exists and may not be replaced.
+
+    Callers ask this first, before they spend minutes on reading the machine.
     """
     if path.exists() and not force:
         raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
@@ -48,11 +49,11 @@ def require_free(path: Path, *, force: bool) -> None:
 def learn_policy(
     facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date
 ) -> Iterator[Event]:
-    """Write what was read of a machine as a policy; the last event's result is the `Policy`.
+    """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
-    Raises UnfitError for a machine that fails unless `force`, OutputError where the file cannot be written.
+    Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
     """
-    from probes.judging.policies.learning import expectation_count, learned_policy, policy_text  # noqa: PLC0415 - no other check needs it
+    from probes.judging.policies import learning  # noqa: PLC0415 - no other check needs it
 
     yield StageStarted(stage="learn", title="Learning a policy")
     if verdict.verdict is Status.FAIL and not force:
@@ -62,14 +63,14 @@ def learn_policy(
         raise UnfitError(
             f"no policy was learned: the machine fails {failed}", "repair it first, or insist with --force"
         )
-    policy = learned_policy(facts, load_catalogue())
-    count = expectation_count(policy)
+    policy = learning.learned_policy(facts, load_catalogue())
+    count = learning.expectation_count(policy)
     if not count:
         raise OutputError(
             "no policy was learned: nothing was read of this machine",
             "learn it on the machine itself, or from a recording",
         )
     name = facts.hostname if known(facts.hostname) else facts.source
-    write_bytes(path, policy_text(policy, name, today).encode())
+    write_bytes(path, learning.policy_text(policy, name, today).encode())
     yield Written(path=str(path), what=f"policy with {count} expectations")
     yield StageFinished(stage="learn", result=policy)

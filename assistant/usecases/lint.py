@@ -1,4 +1,4 @@
-"""What launch files will do wrong: read, judged by the rules, and what their comments waive taken out."""
+"""Judge launch files by the lint rules, and remove findings that comments waive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_FOLLOWED = 20
 
 
 class Linted(Record, kw_only=True):
-    """What was found, and the files that it stands in."""
+    """The report, and the documents that it is about."""
 
     report: LintReport
     documents: tuple[Document, ...]
@@ -37,12 +37,11 @@ class Linted(Record, kw_only=True):
 def lint_files(
     paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False
 ) -> Linted:
-    """Judge the files together, and with `environment` the variables of this process. `-` is standard input.
+    """Judge the files together, with `environment` also the variables of this process.
 
-    Files that a script sources or names as list of hosts are read too, where they lie beside it or in the
-    working directory.
-
-    Raises InputError for a file that cannot be read as text, and where no file is of a known kind.
+    The path `-` is standard input. Files that a script sources, and host lists that it names, are read too if
+    they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
+    as text, and if no file is of a known kind.
     """
     documents: list[Document] = []
     notes: list[str] = []
@@ -61,10 +60,9 @@ def lint_files(
         documents += [document] if document is not None else []
     if not documents:
         raise InputError(
-            notes[0] if notes else "no file is given", f"say what it is: --kind {'|'.join(READERS)}"
+            notes[0] if notes else "no file is given", f"name its kind: --kind {'|'.join(READERS)}"
         )
-    found = tuple(documents)
-    return Linted(report=judge_documents(found, context, notes), documents=found)
+    return Linted(report=judge_documents(tuple(documents), context, notes), documents=tuple(documents))
 
 
 def _unknown(path: Path, text: str) -> str:
@@ -74,30 +72,31 @@ def _unknown(path: Path, text: str) -> str:
 
 
 def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]:
-    """What the scripts read beside themselves, one step far; a file that is not there, or of no known kind,
-    is passed over.
+    """Return the files that the scripts read, one level deep.
+
+    Files that do not exist or are of no known kind are skipped.
     """
-    found: list[Document] = []
-    seen = set(given)
+    followed: list[Document] = []
+    visited = set(given)
     for document in documents:
         for name in names_in(document):
             for path in (Path(document.name).parent / name, Path(name)):
-                if path.resolve() in seen or not path.is_file() or len(found) >= _MOST_FOLLOWED:
+                if path.resolve() in visited or not path.is_file() or len(followed) >= _MOST_FOLLOWED:
                     continue
-                seen.add(path.resolve())
+                visited.add(path.resolve())
                 try:
                     other = read_document(str(path), _text(path))
                 except InputError:
                     continue
-                found += [other] if other is not None else []
+                followed += [other] if other is not None else []
                 break
-    return found
+    return followed
 
 
 def judge_documents(
     documents: tuple[Document, ...], context: Context, notes: Sequence[str] = ()
 ) -> LintReport:
-    """The report of the rules, without what comments waive."""
+    """Return the report of the rules, without the findings that comments waive."""
     from recipes.lint.rule_table import lint  # noqa: PLC0415 - the table of rules is read for files that were
 
     broken: list[str] = []
@@ -113,8 +112,9 @@ def judge_documents(
 
 
 def redacted(linted: Linted) -> Linted:
-    """The findings without names, addresses and paths, by the rules of `rigtune capture`; without the lines
-    of the files, too.
+    """Return the findings with names, addresses and paths replaced by the rules of `rigtune capture`.
+
+    The lines of the files are removed too.
     """
     import secrets  # noqa: PLC0415 - few ask for it
 
@@ -146,7 +146,7 @@ def _one_line(value: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """Raises InputError. Bytes that are no UTF-8 stay what they are, for the patch."""
+    """Read a file as text; bytes that are not UTF-8 are kept for the patch. Raises InputError."""
     if path == _STDIN:
         data = read_bounded(sys.stdin.buffer, "standard input", _LONGEST_BYTES, advice="give a launch file")
     else:

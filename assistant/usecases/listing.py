@@ -1,4 +1,4 @@
-"""What rigtune knows: the rows of its tables."""
+"""List the rows of rigtune's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "sta
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
-    """The entries of one kind, each with `id`, `title` and what else tells them apart."""
+    """Return the entries of one kind, each with `id`, `title` and the fields that distinguish them."""
     match kind:
         case "checks":
             return tuple(

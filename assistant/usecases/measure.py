@@ -30,27 +30,25 @@ from recipes.machine.ranks import training_gpus
 
 
 class MeasureOptions(Record, kw_only=True):
-    """What to measure and how."""
+    """The benchmarks to run and the settings for them."""
 
     suite: Suite = "quick"
     only: tuple[str, ...] = ()
     """Ids of benchmarks; empty for all of the suite."""
     python: str | None = None
-    """Training interpreter; None for the one that the probe found."""
+    """The training interpreter; None for the one that the probe found."""
     force: bool = False
     """Measure although others use the GPUs or the CPUs."""
     accept_busy_host: bool = False
-    """Measure on CPUs that others use too, and say so; GPUs in use are refused all the same."""
+    """Measure on CPUs that others use too, and report it; GPUs in use are still refused."""
     ranks_per_node: int | None = None
     skip: tuple[str, ...] = ()
     settings: BenchSettings = BenchSettings()
     hosts: tuple[str, ...] = ()
-    """Measure across these hosts too; this machine's own name is among them."""
+    """The hosts to measure across, including this machine's own name."""
     spread_by: SpreadBy = "ssh"
     work_directory: str | None = None
-    """Keeps requests, answers and logs; None for a temporary folder, which stays only where something
-    failed.
-    """
+    """Folder for requests, answers and logs; None for a temporary folder, kept only after a failure."""
 
 
 def _never() -> bool:
@@ -62,11 +60,11 @@ def measure_machine(
 ) -> Iterator[Event]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
-    A `Measured` comes as soon as all ranks have ended a case; the result holds the same again, with the
-    conditions until the end of its benchmark. What prevents a measurement (no torch, busy GPUs, a crash) is a
-    `BenchFailed` event and part of the result. `stop` is asked four times a second; then the stage finishes
-    with what there is. Raises UsageError for unknown ids and impossible ranks, WorkerError for an unusable
-    work folder.
+    A `Measured` event follows as soon as all ranks have ended a case; the result contains the same
+    measurements, with the conditions until the end of their benchmark. A cause that prevents a measurement
+    (no torch, busy GPUs, a crash) is a `BenchFailed` event and part of the result. `stop` is asked four times
+    a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError for
+    unknown ids and impossible ranks, WorkerError for an unusable work folder.
     """
     started, moment = time.monotonic(), datetime.now(timezone.utc)
     rows = _rows(options)
@@ -97,18 +95,18 @@ def measure_machine(
 
 @contextlib.contextmanager
 def _watch(facts: MachineFacts) -> Iterator[Watch]:
-    """Watch this machine. Without GPUs there is nothing to ask NVML about."""
+    """Watch this machine; without GPUs no NVML source is needed."""
     if not training_gpus(facts):
         yield Watch(facts, None)
         return
-    from probes.sources.live import LiveSource  # noqa: PLC0415 - only here, and its process only where there are GPUs
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - starts a process
 
     with LiveSource() as live:
         yield Watch(facts, live)
 
 
 def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
-    """The chosen benchmarks in the order of the registry. Raises UsageError."""
+    """Return the chosen benchmarks in the order of the registry. Raises UsageError."""
     if options.suite not in get_args(Suite):
         raise UsageError(f"there is no suite {options.suite!r}", f"suites: {', '.join(get_args(Suite))}")
     known = [row.id for row in BENCHMARKS]
@@ -128,7 +126,7 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
 
 
 def _is_asked(row: BenchmarkRow, options: MeasureOptions) -> bool:
-    """A benchmark that stands in no suite runs where the user gave what it needs."""
+    """Return whether the user gave what a benchmark outside all suites needs."""
     settings = options.settings
     given = {
         "--hosts": bool(options.hosts),
@@ -173,12 +171,12 @@ def _events(
     if not jobs:
         return
     ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
-    device = (
-        f"{ranks} GPU{'s' if ranks > 1 else ''}" if on_gpus else "CPUs and disk" if has_gpus else "all CPUs"
-    )
+    device = "CPUs and disk" if has_gpus else "all CPUs"
+    if on_gpus:
+        device = f"{ranks} GPU{'s' if ranks > 1 else ''}"
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
-            # Its log and what reproduces it are of use; those of a run that the user stopped are not.
+            # Keep the log and the request of a failure, but not those of a run that the user stopped.
             folder.keep = folder.keep or (isinstance(event, BenchFailed) and event.failure.kind != "stopped")
             yield event
 

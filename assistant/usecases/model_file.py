@@ -1,4 +1,4 @@
-"""Reads a model from a file of the user's, or from the folder of one."""
+"""Read a model from a file or folder that the user names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CONFIG = "config.json"
 
 
 def holds_model(name: str) -> bool:
-    """Whether `name` is a folder with a `config.json`, as downloads of Hugging Face are."""
+    """Return whether `name` is a folder with a `config.json`, as in downloads of Hugging Face."""
     return bool(name) and Path(name, _CONFIG).is_file()
 
 
 def read_model(name: str) -> TransformerModel:
-    """The model in the file `name`, or in `config.json` of that folder. Raises InputError."""
+    """Return the model in the file `name`, or in `config.json` of that folder. Raises InputError."""
     path = Path(name)
     path = path / _CONFIG if path.is_dir() else path
     return model_from_file(read_bytes(path).decode("utf-8", "replace"), str(path))

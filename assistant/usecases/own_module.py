@@ -1,4 +1,4 @@
-"""How much work is the user's own module? Counted in the training interpreter, on the meta device."""
+"""Count the work of the user's own module, in the training interpreter and on the meta device."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ from recipes.job.models.counted import counted_model
 from recipes.job.workload import VisionModel
 
 _DEADLINE_S = 300.0
-"""For one module; torch from a cold network file system takes a minute and more."""
+"""The limit for one module; importing torch from a cold network file system takes a minute or more."""
 _KILLED = 128
-"""Exit codes above are signals."""
+"""Exit codes above this number are 128 plus the number of a signal."""
 
 
 def count_modules(
     targets: Iterable[str], source: Source, options: CollectOptions, *, deadline_s: float = _DEADLINE_S
 ) -> Iterator[Event]:
-    """Count each of `targets`, `module:function` or `file.py:function`, once; the last event's result is the
-    models by name.
+    """Count each of `targets`, once; the last event's result is the models by name.
 
-    Relative names start in the folder of `options`. Raises InterpreterError where no interpreter with torch
-    is found, InputError where the user's function fails, WorkerError where its count takes longer than
-    `deadline_s` or is killed.
+    A target is `module:function` or `file.py:function`. Relative names start in the folder of `options`.
+    Raises InterpreterError if no interpreter with torch is models, InputError if the user's function fails,
+    and WorkerError if its count takes longer than `deadline_s` or is killed.
     """
     started = time.monotonic()
     python = choose_interpreter(_training(source, options), options.python).path
-    found: dict[str, VisionModel] = {}
+    models: dict[str, VisionModel] = {}
     for target in dict.fromkeys(targets):
         yield StageStarted(stage="count", title=f"Counting {target}")
-        found[target] = _counted(python, target, options.directory, deadline_s)
-    yield StageFinished(stage="count", result=found, duration_s=time.monotonic() - started)
+        models[target] = _counted(python, target, options.directory, deadline_s)
+    yield StageFinished(stage="count", result=models, duration_s=time.monotonic() - started)
 
 
 def _training(source: Source, options: CollectOptions) -> TrainingPython:
-    """The interpreter that the probe finds, without reading the rest of the machine."""
+    """Return the interpreter that the probe finds, without reading the rest of the machine."""
     if options.python is not None:
         return TrainingPython()
     rows = [row for row in PROBES if row.id == "interpreter"]

@@ -1,4 +1,4 @@
-"""How should a model be trained on this machine?"""
+"""Plan how to train a model on this machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from recipes.planning.planner import default_workload, make_plan
 
 
 class PlanRequest(Record, kw_only=True):
-    """What the user asked for; None leaves the choice to rigtune."""
+    """The user's wishes; None leaves the choice to rigtune."""
 
     model: str = ""
-    """Preset id, or the path of a model file; empty for a default that suits the machine."""
+    """Preset id or path of a model file; empty for a default that suits the machine."""
     nodes: int = 1
     global_batch: int | None = None
     sequence_length: int | None = None
@@ -36,7 +36,10 @@ class PlanRequest(Record, kw_only=True):
 def plan_workload(
     facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
 ) -> Iterator[Event]:
-    """Plan; the last event's result is a `Plan`. Raises UsageError, InputError or NoFeasiblePlanError."""
+    """Make a plan; the last event's result is a `Plan`.
+
+    Raises UsageError, InputError or NoFeasiblePlanError.
+    """
     started = time.monotonic()
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
     _require_positive(nodes=request.nodes, global_batch=request.global_batch)
@@ -60,7 +63,7 @@ def plan_workload(
 
 
 def model_named(name: str) -> TransformerModel:
-    """A preset by its id, or the model in a file. Raises UsageError or InputError."""
+    """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
     if names_model_file(name) or "/" in name:
         return read_model(name)
     return find_model(name)

@@ -1,4 +1,4 @@
-"""What will runs need and how fast will they be, before anything is started?"""
+"""Predict the memory and speed of runs before they are started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from recipes.machine.ranks import default_ranks
 from recipes.planning.plan import Cluster
 
 OTHER = "other"
-"""What refusals are counted as whose reason begins with no column."""
+"""The key under which refusals are counted whose reason begins with no column."""
 
 
 COLLECTIVE_COLUMNS = (
@@ -38,45 +38,45 @@ COLLECTIVE_COLUMNS = (
     "collective",
     "bytes",
 )
-"""What `rigtune predict --collectives` reads."""
+"""The columns that `rigtune predict --collectives` reads."""
 Answer = CasePrediction | CollectivePrediction
 
 
 class CollectiveReport(Record, kw_only=True):
-    """What `rigtune predict --collectives --format json` prints."""
+    """The output of `rigtune predict --collectives --format json`."""
 
     schema_version: int = SCHEMA_VERSION
     cases: tuple[CollectivePrediction, ...] = ()
 
 
 class CaseAnswered(Event, kw_only=True):
-    """One case is predicted, or refused."""
+    """One case was predicted or refused."""
 
     answer: Answer
 
 
 class PredictSummary(Record, kw_only=True):
-    """How many cases were answered."""
+    """The number of cases that were predicted and refused."""
 
     predicted: int = 0
     refused: int = 0
     refused_for: dict[str, int] = {}
-    """Refused cases by the column that their reason names, most first."""
+    """Number of refused cases for each column that their reason names, largest first."""
 
 
 def predict_cases(
     rows: Iterable[CaseRow], here: Here | None = None, own_models: OwnModels | None = None
 ) -> Iterator[Event]:
-    """A `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
+    """Yield a `CaseAnswered` for each row, in order; the last event's result is a `PredictSummary`.
 
-    `here` is the machine of cases that name no other, `own_models` are the user's by name. Raises InputError
-    of `rows`.
+    `here` is the machine of cases that name none; `own_models` are the user's models by name. Raises
+    InputError of `rows`.
     """
     return _answered(rows, functools.partial(predict_row, here=here, own_models=own_models), CasePrediction)
 
 
 def predict_collectives(rows: Iterable[CaseRow]) -> Iterator[Event]:
-    """The same for single collectives of NCCL or RCCL, by the columns `COLLECTIVE_COLUMNS`."""
+    """Predict single collectives of NCCL or RCCL, from the columns `COLLECTIVE_COLUMNS`."""
     return _answered(rows, predict_collective_row, CollectivePrediction)
 
 
@@ -107,13 +107,16 @@ def _answered(
 
 
 def _column(reason: str) -> str:
-    """Reasons begin with the column that they are about."""
+    """Return the column that a reason is about: its first word."""
     word = reason.split(" ", 1)[0]
     return word if word in COLUMNS or word in COLLECTIVE_COLUMNS else OTHER
 
 
 def machine_here(facts: MachineFacts, measurements: tuple[Measurement, ...]) -> Here:
-    """The machine that was probed and measured, for cases on any number of its GPUs and of nodes like it."""
+    """Return a function that gives the cluster of a case on this machine, as probed and measured.
+
+    A case may use any number of its GPUs, and several nodes like it.
+    """
     usual = default_ranks(facts)
 
     @functools.lru_cache(maxsize=64)

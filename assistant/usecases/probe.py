@@ -1,4 +1,4 @@
-"""What is this machine? Facts from a source, collector by collector."""
+"""Read the facts of a machine from a source, collector by collector."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from probes.sources.base import Source
 
 
 def probe_machine(source: Source, options: CollectOptions, deadline_s: float = DEADLINE_S) -> Iterator[Event]:
-    """Read every subject; the last event's result is `MachineFacts`. What has not answered after `deadline_s`
-    is unknown.
+    """Read every subject; the last event's result is `MachineFacts`.
+
+    Subjects that have not answered after `deadline_s` are Unknown.
     """
     started = time.monotonic()
     yield StageStarted(

@@ -1,4 +1,4 @@
-"""Start a recipe."""
+"""Start the training that a recipe describes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from recipes.launch.recipe import Recipe
 def run_recipe(
     recipe: Recipe, *, launcher: str = "torchrun", directory: Path, arguments: tuple[str, ...] = ()
 ) -> Iterator[Event]:
-    """Export into `directory` and start the job in the foreground; the last event's result is its exit code.
+    """Export into `directory` and run the job in the foreground; the last result is its exit code.
 
-    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises what
-    `export_recipe` raises, UsageError where the launcher cannot start this recipe from here, and WorkerError
-    where the start fails.
+    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises the errors of
+    `export_recipe`, UsageError if the launcher cannot start this recipe from here, and WorkerError if the
+    start fails.
     """
     started = time.monotonic()
     row = find_launcher(launcher)

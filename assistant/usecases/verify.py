@@ -1,4 +1,4 @@
-"""Does a recipe run as predicted? A short run of the reference program with the recipe's shapes."""
+"""Verify a recipe's prediction by a short run of the reference program with the recipe's shapes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from recipes.launch.recipe import Command, Prediction, Recipe
 from recipes.launch.verification import Verification, compare_peak_memory, compare_step_time
 
 _START_S = 300.0
-"""Importing torch on every rank from a cold network file system, and setting up the process group."""
+"""Time to import torch on every rank from a cold network file system and to set up the process group."""
 _STEP_S = 60.0
-"""For one step of which nothing is predicted."""
+"""Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
-"""A step may take so many times its prediction before the run counts as hung."""
+"""Ratio of a step's time to its prediction above which the run counts as hung."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
 _CAUSE = re.compile(
@@ -72,15 +72,14 @@ def verify_recipe(
     directory: Path | None = None,
     timeout_s: float | None = None,
 ) -> Iterator[Event]:
-    """Run `steps` optimizer steps through the torchrun launch script; the last event's result is a
-    `Verification`.
+    """Train `steps` steps with the torchrun launch script; the last event's result is a `Verification`.
 
-    It always runs the reference program, whose model has the recipe's shapes; with the user's own program the
-    result says so. Where the model has what that program does not build, as experts, nothing is compared with
-    the prediction. `python` overrides the recipe's interpreter. Files go to `directory`, by default a new run
-    folder. Raises UsageError for a recipe that cannot be started from here, and WorkerError where the run
-    fails or takes longer than `timeout_s` (by default generously more than predicted); the end of its output
-    comes before as `Progress`.
+    The run always uses the reference program, whose model has the recipe's shapes; for a recipe with the
+    user's own program the result contains a note. If the model has parts that the reference program does not
+    build, such as experts, nothing is compared with the prediction. `python` overrides the recipe's
+    interpreter. Files go to `directory`, by default a new run folder. Raises UsageError for a recipe that
+    cannot be started from here, and WorkerError if the run fails or takes longer than `timeout_s` (by default
+    a multiple of the prediction), after the end of its output as `Progress` events.
     """
     started = time.monotonic()
     folder = (directory or default_run_directory() / "verify").absolute()
@@ -101,12 +100,13 @@ def verify_recipe(
     yield Progress(stage="verify", message=shlex.join(command))
     deadline_s = timeout_s if timeout_s is not None else _deadline_s(recipe, steps)
     lines: list[_Line] = []
-    # What the user named for this run wins over what his shell exports for others.
+    # The interpreter that the user named for this run takes precedence over the shell's RIGTUNE_PYTHON.
     environment = {"RIGTUNE_PYTHON": trial.resources.python} if python else {}
     with Job(command, directory=Path.cwd(), environment=environment, log=log) as job:
         code: int | None = None
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
+            # The report is small, so that reading it again is simpler than following it.
             known, lines = len(lines), _read_report(report)
             for line in lines[known:]:
                 if isinstance(line, _Step):
@@ -126,7 +126,7 @@ def verify_recipe(
 
 
 def _trial(recipe: Recipe, python: str | None) -> Recipe:
-    """The recipe with the reference program in place of the user's."""
+    """Return the recipe with the reference program in place of the user's program."""
     resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
     return msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
 
@@ -137,7 +137,7 @@ def _deadline_s(recipe: Recipe, steps: int) -> float:
 
 
 def _read_report(path: Path) -> list[_Line]:
-    """The complete lines; the last one may still be under way."""
+    """Return the complete lines of the report; the last line may still be incomplete."""
     try:
         text = path.read_bytes()
     except OSError:
@@ -152,7 +152,7 @@ def _read_report(path: Path) -> list[_Line]:
 
 
 def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float) -> str:
-    """Why the run is no verification; empty when it is one."""
+    """Return why the run verifies nothing; empty if it succeeded."""
     for line in lines:
         if isinstance(line, _Failed):
             return line.message
@@ -162,8 +162,10 @@ def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float)
     if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
         return ""
     causes = [line for line in tail.splitlines() if _CAUSE.search(line)]
-    words = causes[0] if causes else f"exit code {code}" if code else "it ended without a report"
-    return f"{words} (exit code {code})" if causes and code else words
+    ended = f"exit code {code}" if code else "it ended without a report"
+    if not causes:
+        return ended
+    return f"{causes[0]} ({ended})" if code else causes[0]
 
 
 def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
@@ -176,8 +178,8 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
     if recipe.not_in_reference:
         beyond = ", ".join(recipe.not_in_reference)
         notes.append(
-            f"The model has what the reference program does not build ({beyond}): it trained a dense decoder of the recipe's "
-            "other sizes. Its time and memory say nothing about the prediction, which is left out."
+            f"The reference program does not build all of the model ({beyond}): it trained a dense decoder "
+            "of the recipe's other sizes. Its time and memory cannot be compared with the prediction."
         )
         predicted = Prediction()
     if done.loss_last >= done.loss_first:

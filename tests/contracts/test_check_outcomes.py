@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.cli.check_command import Answer, tell
+from assistant.cli.check_command import Answer, write_verdict
 from assistant.formats.check_formats import FORMATS
 from assistant.usecases.learn import UnfitError, learn_policy, read_policy
 from probes.base.errors import ExitCode, OutputError
@@ -46,7 +46,7 @@ def test_no_format_and_no_file_changes_the_exit_code(
             answer = Answer(
                 output_format=output_format, profile=profile, fail_on=fail_on, file=file, quiet=quiet
             )
-            assert tell(verdict, answer) == code
+            assert write_verdict(verdict, answer) == code
             said = capsysbinary.readouterr().out
             assert not (quiet and said)
             if not quiet and file is None and (output_format or profile not in ONE_LINE):
@@ -74,7 +74,7 @@ def test_any_verdict(
 ) -> None:
     verdict = verdict_of(*findings)
     answer = Answer(profile=profile, output_format=output_format)  # type: ignore[arg-type]
-    assert tell(verdict, answer) == exit_status(verdict, profile)  # type: ignore[arg-type]
+    assert write_verdict(verdict, answer) == exit_status(verdict, profile)  # type: ignore[arg-type]
     said = capsysbinary.readouterr().out
     said.decode()
     assert said or output_format is None
@@ -84,12 +84,12 @@ def test_the_reader_of_the_profile_keeps_its_line_beside_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     file = tmp_path / "junit.xml"
-    assert tell(VERDICTS["bad"], Answer(profile="slurm", output_format="junit", file=str(file))) == 1
+    assert write_verdict(VERDICTS["bad"], Answer(profile="slurm", output_format="junit", file=str(file))) == 1
     said = capsys.readouterr()
     assert said.out.startswith("nvlink-active GPU3: ")
     assert said.err.startswith("rigtune: nvlink-active GPU3: ")
     assert ET.parse(file).getroot().tag == "testsuites"  # noqa: S314 - of our own making
-    assert tell(VERDICTS["good"], Answer(profile="nhc")) == 0
+    assert write_verdict(VERDICTS["good"], Answer(profile="nhc")) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -97,7 +97,7 @@ def test_the_file_is_readable_by_the_collector(tmp_path: Path) -> None:
     file = tmp_path / "rigtune.prom"
     before = os.umask(0o077)
     try:
-        tell(VERDICTS["bad"], Answer(output_format="prometheus", file=str(file)))
+        write_verdict(VERDICTS["bad"], Answer(output_format="prometheus", file=str(file)))
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
@@ -123,7 +123,7 @@ def test_a_full_disk_leaves_the_file_of_before(tmp_path: Path) -> None:
 
 def test_a_full_device_is_an_error() -> None:
     with pytest.raises(OutputError, match="no space left"):
-        tell(VERDICTS["good"], Answer(output_format="json", file="/dev/full"))
+        write_verdict(VERDICTS["good"], Answer(output_format="json", file="/dev/full"))
 
 
 @pytest.mark.parametrize(

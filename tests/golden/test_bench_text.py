@@ -1,4 +1,4 @@
-"""What `bench` prints, byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
+"""Compare the output of `bench` byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ FEW = msgspec.structs.replace(
     GPUS, measurements=tuple(row for row in GPUS.measurements if row.subject in ("GPU5", "8 ranks"))
 )
 ENTRY = BenchEntry(
-    id="gemm", title="Matrix multiplication rate", suites=("quick", "full"), cost_s=15, full_cost_s=60, occupies="all GPUs",
+    id="gemm",
+    title="Matrix multiplication rate",
+    suites=("quick", "full"),
+    cost_s=15,
+    full_cost_s=60,
+    occupies="all GPUs",
     applies=True,
-)  # fmt: skip
+)
 ENTRIES = (
     ENTRY,
     msgspec.structs.replace(

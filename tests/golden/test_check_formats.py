@@ -1,4 +1,4 @@
-"""What `check --format` gives, byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
+"""Compare the output of `check --format` byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
 
 from __future__ import annotations
 

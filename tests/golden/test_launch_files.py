@@ -1,5 +1,6 @@
-"""Launch scripts byte for byte. After a wanted change: RIGTUNE_UPDATE_GOLDEN=1 pytest tests/golden, and read
-the diff.
+"""Compare launch scripts byte for byte.
+
+After a wanted change, run RIGTUNE_UPDATE_GOLDEN=1 pytest tests/golden, and read the diff.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ H100 = {
         Environment(
             name="NCCL_IB_HCA",
             value="=mlx5_0,mlx5_3",
-            why="Two of the ports belong to storage. The equals sign asks for exact names: mlx5_1 alone would match mlx5_10 too.",
+            why="Two of the ports belong to storage. The equals sign asks for exact names: "
+            "mlx5_1 alone would match mlx5_10 too.",
             source="NCCL user guide, environment variables",
         ),
         Environment(

@@ -1,4 +1,4 @@
-"""The bill of `rigtune predict`, byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
+"""Compare the bill of `rigtune predict` byte for byte. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ RUN = CasePrediction(
     time=TIME,
     rests_on=(
         "989.4 TFLOP/s at most in bf16 (catalogue: h100-sxm)",
-        "360 GB/s from node to node (usual network, eight GPUs on an NVSwitch board, a 400 Gb/s port each: 3200 Gb/s)",
+        "360 GB/s from node to node "
+        "(usual network, eight GPUs on an NVSwitch board, a 400 Gb/s port each: 3200 Gb/s)",
     ),
     assumed=("micro_batch 1", "optimizer adamw"),
 )

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "text"
 
 
 def faulty_node() -> MachineFacts:
-    """A dead link, memory errors, a rail without a cable, a low limit, and persistence off everywhere."""
+    """Return a machine with a dead link, memory errors, a rail without a cable, and wrong settings."""
     facts = with_gpus(h100_node(), persistence_mode=False)
     facts = with_gpus(facts, 3, nvlinks=nvlinks(up=17), ecc_uncorrected_volatile=3)
     facts = with_nics(facts, "mlx5_5", state="DOWN", physical_state="Polling", rate_gbps=10.0)

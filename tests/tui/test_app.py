@@ -1,4 +1,4 @@
-"""The terminal UI driven by keys, over scripted services; assertions are on its state, not on pixels."""
+"""Drive the terminal UI by keys over scripted services; assertions are on its state, not on pixels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SIZES = [(60, 20), (100, 30), (30, 10), (140, 40), (250, 8)]
 
 
 async def until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
-    """Let the application work until `condition` holds; fails after ten seconds."""
+    """Let the application work until `condition` is true; fail after ten seconds."""
     end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end, "the application did not get there"
@@ -54,7 +54,7 @@ async def until(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
 async def opened(
     services: ScriptedServices, size: tuple[int, int] = (100, 40)
 ) -> AsyncIterator[tuple[RigtuneApp, Pilot[int]]]:
-    """The application with the first probe and checks done, unless they are held."""
+    """Yield the application with the first probe and checks done, unless they are held back."""
     app = RigtuneApp(services)
     try:
         async with app.run_test(size=size) as pilot:
@@ -66,7 +66,7 @@ async def opened(
 
 
 def shows(app: RigtuneApp, dialog: type[Screen[object]]) -> bool:
-    """True once `dialog` is on top with its content."""
+    """Return whether `dialog` is on top with its content."""
     return isinstance(app.screen, dialog) and bool(app.screen.query(".dialog > *"))
 
 
@@ -190,7 +190,7 @@ async def test_stop_after_start_after_stop_leaves_it_stopped(tmp_path):
 
 
 def panel(app: RigtuneApp, name: str) -> str:
-    """What a panel of the page shows."""
+    """Return the text of a panel of the page."""
     return words(app.screen.query_one(name, Static).content, width=120)
 
 
@@ -246,7 +246,7 @@ async def test_curves_and_matrices_take_the_place_of_the_table(tmp_path):
         assert "705 TFLOP/s" in panel(app, "#results")
 
 
-async def test_a_busy_machine_is_told_beside_its_numbers(tmp_path):
+async def test_a_busy_machine_is_reported_beside_its_numbers(tmp_path):
     services = ScriptedServices(tmp_path, holds=frozenset({"bench"}), note="the CPUs are 98 % busy")
     async with opened(services) as (app, pilot):
         await pilot.press("4", "s")
@@ -264,7 +264,7 @@ async def test_a_recording_is_not_measured(tmp_path):
         assert "bench" not in services.calls
 
 
-async def test_without_torch_nothing_is_started_and_the_page_says_how_to_get_it(tmp_path):
+async def test_without_torch_nothing_is_started_and_the_page_states_how_to_get_it(tmp_path):
     services = ScriptedServices(tmp_path, facts=cpu_box(torch_version=None))
     async with opened(services) as (app, pilot):
         await pilot.press("4", "s")
@@ -356,7 +356,7 @@ async def test_a_page_that_breaks_is_reported_and_the_others_go_on(tmp_path, mon
         assert mode(app) == "plan"
 
 
-async def test_no_feasible_plan_is_told_on_plan_and_recipe(tmp_path):
+async def test_no_feasible_plan_is_reported_on_plan_and_recipe(tmp_path):
     error = NoFeasiblePlanError("nothing fits: 141 GiB of 79.1 GiB", "use more nodes")
     services = ScriptedServices(tmp_path, raising={"plan": error})
     async with opened(services) as (app, pilot):
@@ -371,7 +371,7 @@ async def test_no_feasible_plan_is_told_on_plan_and_recipe(tmp_path):
         assert not isinstance(app.screen, ExportDialog)
 
 
-async def test_an_export_that_fails_says_so(tmp_path):
+async def test_an_export_that_fails_is_reported(tmp_path):
     error = OutputError("cannot write /launch: permission denied", "choose a folder that you may write to")
     services = ScriptedServices(tmp_path)
     async with opened(services) as (app, pilot):
@@ -387,7 +387,7 @@ async def test_an_export_that_fails_says_so(tmp_path):
         assert app.screen.query_one("#problem").display
 
 
-async def test_the_export_goes_where_the_user_says(tmp_path):
+async def test_the_export_goes_where_the_user_wants(tmp_path):
     services = ScriptedServices(tmp_path)
     async with opened(services) as (app, pilot):
         await pilot.press("6")
@@ -428,7 +428,7 @@ async def test_a_file_changed_by_hand_is_kept_and_the_key_that_replaces_it_is_na
         assert "ctrl+o" in app.state.problem_of("export").hint
 
 
-async def test_written_files_are_told_beside_their_own_launcher_and_on_leaving(tmp_path):
+async def test_written_files_are_reported_beside_their_own_launcher_and_on_leaving(tmp_path):
     services = ScriptedServices(tmp_path)
     async with opened(services) as (app, pilot):
         assert app.parting_words() == ""
@@ -475,7 +475,7 @@ async def test_a_log_is_explained_with_its_lines(tmp_path):
         assert not app.screen.is_modal
 
 
-async def test_a_log_that_cannot_be_read_is_told(tmp_path):
+async def test_a_log_that_cannot_be_read_is_reported(tmp_path):
     services = ScriptedServices(tmp_path, raising={"explain": InputError("cannot read job", "name a log")})
     async with opened(services) as (app, pilot):
         await pilot.press("l", *"job", "enter")
@@ -581,7 +581,7 @@ async def test_every_screen_shows_every_machine_at_every_size(tmp_path, facts, v
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 19), (1, 1)], ids=str)
-async def test_a_terminal_too_small_says_so(tmp_path, size):
+async def test_a_terminal_too_small_is_reported(tmp_path, size):
     async with opened(ScriptedServices(tmp_path), size) as (app, pilot):
         await pilot.pause()
         assert app.screen.query_one("#too-small").display
@@ -594,7 +594,7 @@ async def test_a_terminal_too_small_says_so(tmp_path, size):
 
 
 def assert_ascii(app: RigtuneApp) -> None:
-    """Every cell; a picture writes spaces as no-break spaces."""
+    """Return every cell; a picture writes spaces as no-break spaces."""
     drawn = html.unescape("".join(re.findall(r"<text[^>]*>(.*?)</text>", app.export_screenshot()))).replace(
         "\xa0", " "
     )

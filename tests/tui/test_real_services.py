@@ -1,4 +1,4 @@
-"""The terminal UI over the real use-cases, with a catalogue machine in place of a server."""
+"""Drive the terminal UI over the real use cases, with a catalogue machine in place of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The UI ends with its terminal, also where no signal tells it."""
+"""Test that the UI ends with its terminal, also without a signal."""
 
 from __future__ import annotations
 

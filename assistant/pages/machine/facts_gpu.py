@@ -1,4 +1,4 @@
-"""GPUs: what they are, how they do, how they reach each other."""
+"""Describe the GPUs: their models, their state, and how they are connected."""
 
 from __future__ import annotations
 
@@ -64,10 +64,13 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """GPUs that no driver answers for may stand on the PCI bus."""
+    """Return the GPUs on the PCI bus that no driver answers for; without any, the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
-        words = f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: {', '.join(first(facts.pci_gpus, 8))}"
-        return subject("GPUs", [Line(words, (("what the driver tells", why),))])
+        words = (
+            f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "
+            f"{', '.join(first(facts.pci_gpus, 8))}"
+        )
+        return subject("GPUs", [Line(words, (("the driver's report", why),))])
     return unknown_subject("GPUs", why)
 
 
@@ -83,22 +86,18 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     ]
     attached = facts.attached_gpus
     if isinstance(attached, int) and attached != len(gpus):
-        lines.append(
-            Line(
-                f"the driver says that {plural(attached, 'GPU')} {'is' if attached == 1 else 'are'} attached"
-            )
-        )
+        lines.append(Line(f"the driver reports {plural(attached, 'attached GPU')}"))
     return subject("GPUs", lines or ["none"])
 
 
 def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
-    """`8 x ` before the name of a model."""
+    """Return `8 x ` before the name of a model."""
     is_named = any(subject_name(gpu) == names[0] and known(gpu.name) for gpu in gpus)
     return f"{len(names)} x " if is_named and len(names) > 1 else ""
 
 
 def _model(gpu: Gpu) -> Line:
-    """Return what does not change while the machine runs, and what is wrong with the board."""
+    """Return the properties that do not change while the machine runs, and faults of the board."""
     health = gpu.memory_health
     parts: list[Part] = [
         ("name", said(gpu.name)),
@@ -132,7 +131,10 @@ def _model(gpu: Gpu) -> Line:
 
 
 def _pcie(link: PcieLink) -> str | Unknown:
-    """The link that it can have; an idle GPU lowers its speed. A lower width is not idleness."""
+    """Return the widest and fastest link that the GPU supports.
+
+    An idle GPU lowers its link speed, but not its width.
+    """
     if isinstance(link.width, Unknown) and isinstance(link.generation_max, Unknown):
         return link.width
     width = value_or(link.width, value_or(link.width_max, 0))
@@ -167,7 +169,7 @@ def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
 
 
 def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
-    """Readings that change, over all GPUs; then what stands out."""
+    """Return the readings that change, over all GPUs, then those that stand out."""
     limits = [gpu.limits for gpu in gpus]
     clocks = ranged((gpu.sm_clock_mhz for gpu in gpus), "MHz")
     fastest = ranged((gpu.sm_clock_max_mhz for gpu in gpus), "MHz")
@@ -205,7 +207,7 @@ def _after(lead: str, words: str | Unknown) -> str | Unknown:
 
 
 def _of(words: str | Unknown, most: str | Unknown) -> str | Unknown:
-    """`66-72 of 700 W`: the unit once."""
+    """Return `66-72 of 700 W`, with the unit once."""
     if isinstance(words, Unknown) or isinstance(most, Unknown) or not words or not most:
         return words
     return f"{words.rpartition(' ')[0]} of {most}"
@@ -232,7 +234,7 @@ def _links(facts: MachineFacts) -> Subject:
 
 
 def _refused(facts: MachineFacts) -> list[str]:
-    """Pairs without peer access, by the driver's code."""
+    """Return the pairs without peer access, with the driver's reason."""
     pairs: dict[str, set[frozenset[str]]] = {}
     for access in value_or(facts.peer_access, ()):
         if access.status != "OK":
@@ -252,7 +254,7 @@ def _kind(link: Link) -> str:
 
 
 def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Subject:
-    """NVSwitches and what GPUs and services say of the fabric behind them; nothing on machines without."""
+    """Return the NVSwitches, and the fabric state that GPUs and services report; nothing without them."""
     switches = [device for device in value_or(facts.pci_devices, ()) if device.kind == "nvswitch"]
     software = facts.software
     groups = together((subject_name(gpu), _membership(gpu)) for gpu in gpus)
@@ -280,7 +282,7 @@ def _membership(gpu: Gpu) -> Line:
     fabric = gpu.fabric
     if gpu.fabric_state == "not supported" or isinstance(gpu.fabric_state, Unknown):
         return Line("")
-    # The driver names a cluster where the fabric reaches beyond one machine; else its UUID is zero.
+    # The driver names a cluster if the fabric reaches beyond one machine; else its UUID is zero.
     cluster = (
         fabric.cluster_uuid
         if isinstance(fabric.cluster_uuid, str) and fabric.cluster_uuid.strip("0-")

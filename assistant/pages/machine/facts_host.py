@@ -1,6 +1,4 @@
-"""The host for the eye: what machine it is, its processors and memory, its settings and limits, its power and
-its disks.
-"""
+"""Describe the host: its processors and memory, settings and limits, power and disks."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _LIVE = "live"
 
 
 def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
-    """Return the first rows: which machine this is."""
+    """Return the first rows, which identify the machine."""
     container, cloud, scheduler, dmi = facts.container, facts.cloud, facts.scheduler, facts.dmi
     provider = said(cloud.provider)
     whole = joined(
@@ -49,7 +47,7 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _expected(facts: MachineFacts) -> list[Line]:
-    """Return what descriptions say that the machine and its cluster should be."""
+    """Return the machine and cluster that descriptions promise."""
     lines = []
     profile, cluster = facts.profile, facts.cluster
     if known(profile.devices) or known(profile.ports):
@@ -74,7 +72,9 @@ def _expected(facts: MachineFacts) -> list[Line]:
 
 
 def _many(number: int | Unknown, noun: str) -> str | Unknown:
-    return number if isinstance(number, Unknown) else plural(number, noun) if number else ""
+    if isinstance(number, Unknown):
+        return number
+    return plural(number, noun) if number else ""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -107,7 +107,7 @@ def _cpu(facts: MachineFacts) -> Line:
 
 
 def _nodes(facts: MachineFacts) -> list[Line]:
-    """NUMA nodes with their CPUs, memory and distances; those that are alike together."""
+    """Return NUMA nodes with their CPUs, memory and distances; equal nodes share a line."""
     groups = together(
         (
             f"{node.index}",
@@ -152,7 +152,7 @@ def _memory(facts: MachineFacts) -> Line:
 
 
 def _settings(facts: MachineFacts) -> Line:
-    """Kernel settings that decide about speed, and whether the time of day is kept."""
+    """Return the kernel settings that affect speed, and whether the clock is synchronized."""
     kernel, clock = facts.kernel, facts.clock
     return joined(
         (

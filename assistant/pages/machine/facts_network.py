@@ -1,6 +1,4 @@
-"""The network for the eye: which port and CPUs belong to each GPU, RDMA ports, interfaces, the fabric behind
-them.
-"""
+"""Describe the network: port and CPUs of each GPU, RDMA ports, interfaces, and the fabric behind them."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ _COUNTERS_SHOWN = 3
 _CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
-"""Roles in other words than those of the JSON; the state of a port follows by itself."""
+"""Names of roles that differ from those of the JSON."""
 _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
@@ -51,7 +49,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _affinity(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """GPUs with their NICs, those of one NUMA node and CPU list together."""
+    """Return GPUs with their NICs; those of one NUMA node and CPU list share a line."""
     entries = affinity_of(facts)
     if isinstance(entries, Unknown):
         return unknown_subject("Affinity", entries)
@@ -79,8 +77,9 @@ def _place(entry: Affinity, *, verbose: bool) -> Line:
 
 
 def _cpus(cpus: str) -> str:
-    """A long list in few words: every other CPU belongs to the other socket on machines that number them in
-    turn.
+    """Return a long list in few words.
+
+    On machines that number sockets in turn, every other CPU belongs to the other socket.
     """
     if len(cpus) <= _CPUS_WIDTH:
         return cpus
@@ -91,7 +90,7 @@ def _cpus(cpus: str) -> str:
 
 
 def _pairs(entries: Sequence[Affinity]) -> str:
-    """`GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`: the kind once where it is the same for all."""
+    """Return `GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`, with the kind once if it is the same for all."""
     given = [entry for entry in entries if known(entry.nics) and entry.nics]
     kinds = {entry.kind if isinstance(entry.kind, str) else "" for entry in given}
     words = []
@@ -126,7 +125,7 @@ def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
 
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
-    """Error counters that are high, or with `verbose` not zero, and bit errors of cables."""
+    """Return error counters that are high, or with `verbose` not zero, and bit errors of cables."""
     numbers = load_thresholds().numbers
     groups: dict[str, list[str]] = {}
     for nic in nics:
@@ -144,7 +143,10 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
 
 
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
-    """Names with runs folded; of those that do not fold the first, as cards named by their slots are many."""
+    """Return names with runs folded.
+
+    If they do not fold, return the first few: cards named by their slots can be many.
+    """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))
 
@@ -177,9 +179,7 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
 
 
 def _fabric(facts: MachineFacts) -> Subject:
-    """Return what discovery tools and switches report about the InfiniBand fabric; nothing where none was
-    asked.
-    """
+    """Return the reports of discovery tools and switches about the InfiniBand fabric; nothing without any."""
     ports, switches = value_or(facts.fabric_ports, ()), value_or(facts.fabric_switches, ())
     lines: list[Line | str] = []
     if ports:
@@ -215,7 +215,7 @@ def _fabric(facts: MachineFacts) -> Subject:
 
 
 def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Interfaces that are up and real; alike ones without an address of their own together."""
+    """Return the real interfaces that are up; alike ones without an address of their own share a line."""
     interfaces = facts.interfaces
     if isinstance(interfaces, Unknown):
         return unknown_subject("Network", interfaces)
@@ -270,7 +270,7 @@ def _interface(interface: Interface, *, verbose: bool) -> Line:
                 else "",
             ),
             ("MTU", noted(interface.mtu, 1500, form="MTU {}")),
-            ("state", "" if known(interface.up) else "state not told"),
+            ("state", "" if known(interface.up) else "state not reported"),
             (
                 "neighbour",
                 "" if not verbose or interface.neighbour is None else said(interface.neighbour, "to {}"),

@@ -1,4 +1,4 @@
-"""Observations: events of logs, other tools' tests and numbers, and how well the sources could be read."""
+"""Describe observations: events of logs, other tools' tests and numbers, and faults of the sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVENTS_SHOWN = 6
 _RESULTS_SHOWN = 8
 _LINES_SHOWN = 4
 _WORDS = 70
-"""Characters of a line of somebody else's text."""
+"""Characters that are shown of a line of a foreign text."""
 _SERIOUS = ("FAIL", "WARN", "UNKNOWN")
 
 
@@ -34,7 +34,7 @@ def _odd(texts: Sequence[str]) -> list[Line]:
 
 
 def _events(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Kinds of events, those first that a log calls fatal and that nothing has settled since."""
+    """Return kinds of events, first those that are fatal and not settled since."""
     events = [event for event in value_or(facts.events, ()) if event.is_complaint]
     logs = value_or(facts.logs, ())
     if not events:
@@ -74,7 +74,7 @@ def _event(same: Sequence[LogEvent]) -> str:
 
 
 def _diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> list[Line]:
-    """Counts by tool, then what did not pass."""
+    """Return the counts of tests by tool, then the tests that did not pass."""
     if not diagnoses:
         return []
     tools: dict[str, dict[str, int]] = {}
@@ -103,8 +103,9 @@ def _diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> list[Line]:
 
 
 def _results(results: Sequence[ToolResult], *, verbose: bool) -> list[str]:
-    """One line for each test: how many numbers, and their range; of a series over sizes the number at the
-    largest size.
+    """Return one line for each test: the count and range of its numbers.
+
+    A series over sizes is shown by the number at the largest size.
     """
     groups: dict[tuple[str, str, str], list[ToolResult]] = {}
     for result in results:
@@ -130,7 +131,7 @@ def _result(tool: str, test: str, metric: str, same: Sequence[ToolResult]) -> st
     largest = [
         each
         for each in same
-        if each.size_bytes is not None and each.size_bytes == max(one.size_bytes or 0 for one in same)
+        if each.size_bytes is not None and each.size_bytes == max(other.size_bytes or 0 for other in same)
     ]
     name = {"bus_bandwidth": "bus bandwidth ", "latency": "latency "}.get(metric, "")
     if largest and len(largest) < len(same):
@@ -152,7 +153,7 @@ def _span(values: Sequence[float], unit: str) -> str:
     low, high = form(min(values)), form(max(values))
     if low == high:
         return high
-    # The unit once, where both have the same.
+    # Write the unit once if both have the same.
     return f"{low.rpartition(' ')[0] if low.rpartition(' ')[2] == high.rpartition(' ')[2] else low} to {high}"
 
 
@@ -176,6 +177,6 @@ def _unread(unread: Sequence[Unread], *, verbose: bool) -> list[str]:
 
 
 def _place(unread: Unread) -> str:
-    """`dmesg.txt:12`: of a path the name alone, as paths are long."""
+    """Return `dmesg.txt:12`, with only the name of the file because paths are long."""
     source = unread.source if " " in unread.source else unread.source.rpartition("/")[2]
     return f"{cut(source, 50)}{f':{unread.line}' if unread.line else ''}"

@@ -1,6 +1,4 @@
-"""A machine, read in ten seconds: one row for each subject, alike devices together, what is unknown by its
-reason.
-"""
+"""Describe a machine for reading in ten seconds: one row per subject, alike devices together."""
 
 from __future__ import annotations
 
@@ -24,19 +22,20 @@ _INDENT = 11
 _DETAIL_WIDTH = 70
 """Characters of a reason that are shown; the JSON has them all."""
 _LABELS_SHOWN = 8
-"""Subjects that are named where nothing is known of them."""
+"""Subjects that are named even if nothing is known about them."""
 _PANELS: tuple[tuple[str, str, tuple[Callable[..., list[Subject]], ...]], ...] = (
     ("fabric", "Fabric", (facts_gpu.connections, facts_network.sections, facts_pci.sections)),
     ("software", "Software", (facts_software.sections,)),
     ("host", "Host", (facts_host.identity, facts_host.sections)),
     ("observed", "Logs, tools and sources", (facts_observed.sections,)),
 )
-"""Id and title of a panel, and what makes its rows."""
+"""Id and title of each panel, and the function that makes its rows."""
 
 
 def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:
-    """Return the whole overview. `verbose` adds the PCIe tree, names what is unknown, and shows what is else
-    cut or counted.
+    """Return the whole overview.
+
+    With `verbose` it contains the PCIe tree, names unknown values, and shows lists in full.
     """
     subjects = [
         *facts_host.identity(facts, verbose=verbose),
@@ -53,9 +52,7 @@ def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:
 
 
 def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
-    """Return the panels of the overview that say anything. What is not known yet says so until all is
-    read.
-    """
+    """Return the panels of the overview that have content; unread subjects are marked until all is read."""
     result = {}
     for name, title, makers in _PANELS:
         subjects = [subject for make in makers for subject in make(facts, verbose=False)]
@@ -70,7 +67,7 @@ def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
             )
         elif silent:
             rows += [Row(words(("reading …", "dim")), label) for label in silent]
-        # Logs without any event are no news.
+        # Logs without events are not worth a row.
         if rows and not (
             name == "observed" and all(span.tone == "dim" for row in rows for span in spans(row.text))
         ):
@@ -88,9 +85,7 @@ def _labelled(label: str, lines: Sequence[Cell]) -> list[Row]:
 
 
 def _text(line: Line) -> str:
-    """Return the words of a line with what somebody could fix, together by reason: `a, b; c: unknown
-    (permission)`.
-    """
+    """Return a line with the unknown values that somebody could fix: `a, b; c: unknown (permission)`."""
     reasons: dict[Reason, list[tuple[str, Unknown]]] = {}
     for name, why in line.unknown:
         if why.reason not in QUIET:
@@ -105,9 +100,7 @@ def _text(line: Line) -> str:
 
 
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
-    """Return what the source does not hold: whole subjects by name; single values by name where `verbose`,
-    else counted.
-    """
+    """Return the subjects that the source lacks; single values by name with `verbose`, else counted."""
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     hidden = 0
@@ -133,7 +126,9 @@ def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
         texts += [f"{reason.value.replace('_', ' ')}: {'; '.join(named)}"] if named else []
     if not verbose and (hidden or not all(len(labels) <= _LABELS_SHOWN for labels in whole.values())):
         hint = f"-v names {plural(hidden, 'value') if not texts else 'more'}"
-        texts = [*texts[:-1], f"{texts[-1]} ({hint})"] if texts else [f"{hint} that the source does not tell"]
+        texts = (
+            [*texts[:-1], f"{texts[-1]} ({hint})"] if texts else [f"{hint} that the source does not contain"]
+        )
     return texts
 
 

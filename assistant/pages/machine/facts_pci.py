@@ -1,6 +1,4 @@
-"""The PCI bus for the eye: what stands out in one line; with `-v` the bridges above GPUs, NICs and
-NVSwitches.
-"""
+"""Describe the PCI bus: anomalies in one line; with `-v` the bridges above GPUs, NICs and NVSwitches."""
 
 from __future__ import annotations
 
@@ -33,12 +31,12 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A text of slots or links alone does not tell what the devices are.
+    # A text of slots or links alone does not contain the kinds of the devices.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
-    found = [subject("PCIe", _summary(tree, ends, names))]
+    subjects = [subject("PCIe", _summary(tree, ends, names))]
     if verbose and ends:
-        found.append(subject("PCIe tree", _drawn(tree, ends, names)))
-    return found
+        subjects.append(subject("PCIe tree", _drawn(tree, ends, names)))
+    return subjects
 
 
 def _bridges(tree: Tree, ends: list[PciDevice]) -> list[PciDevice]:
@@ -46,7 +44,7 @@ def _bridges(tree: Tree, ends: list[PciDevice]) -> list[PciDevice]:
 
 
 def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Payload sizes, redirecting bridges, and links below what both ends can do."""
+    """Return payload sizes, redirecting bridges, and links below the capability of both ends."""
     bridges = _bridges(tree, ends)
     payloads = Counter(device.max_payload_bytes for device in ends if known(device.max_payload_bytes))
     # NVSwitches exchange nothing over PCIe.
@@ -94,7 +92,7 @@ def _name(device: PciDevice, names: dict[str, str]) -> str:
 
 
 def _drawn(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Line]:
-    """Every bridge above one of `ends`, each device below its parent."""
+    """Return every bridge above one of `ends`, each device below its parent."""
     wanted = {device.bus_id for device in ends} | {bridge.bus_id for bridge in _bridges(tree, ends)}
     below: dict[str, list[str]] = {}
     roots = []
@@ -106,12 +104,12 @@ def _drawn(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Lin
             roots.append(address)
     lines: list[Line] = []
     waiting = [(address, 0) for address in reversed(roots)]
-    seen: set[str] = set()
+    drawn: set[str] = set()
     while waiting:
         address, depth = waiting.pop()
-        if address in seen:
+        if address in drawn:
             continue
-        seen.add(address)
+        drawn.add(address)
         lines.append(Line("  " * min(depth, 12) + _device(tree, tree.devices[address], names)))
         waiting += [(child, depth + 1) for child in reversed(below.get(address, []))]
     return lines
@@ -140,7 +138,7 @@ def _device(tree: Tree, device: PciDevice, names: dict[str, str]) -> str:
 
 
 def _link(tree: Tree, device: PciDevice) -> str:
-    """`Gen4 of Gen5 x8 of x16`: the trained link, and what both ends could do where that is more."""
+    """Return `Gen4 of Gen5 x8 of x16`: the trained link, and the capability of both ends if it is higher."""
     words = []
     for prefix, now, most in (
         ("Gen", device.pcie.generation, tree.possible_generation(device)),

@@ -1,6 +1,4 @@
-"""The software for the eye: versions, services, plugins, the training interpreter, variables that steer
-NCCL.
-"""
+"""Describe the software: versions, services, plugins, the training interpreter, NCCL variables."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _EXTRAS = (
     ("libfabric_version", "libfabric"),
     ("container_toolkit_version", "container toolkit"),
 )
-"""Software that many machines do without: named only where it is installed."""
+"""Software that many machines do without; it is named only if it is installed."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -80,7 +78,7 @@ def _driver(facts: MachineFacts) -> str | Unknown:
 
 
 def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """NCCL plugins, and the NCCL libraries that the loader finds where there is more than one."""
+    """Return the NCCL plugins, and the NCCL libraries of the loader if there are several."""
     software = facts.software
     plugins = value_or(software.nccl_plugins, ())
     libraries = value_or(software.nccl_libraries, ())
@@ -101,7 +99,7 @@ def _file(path: str) -> str:
 
 
 def _services(facts: MachineFacts) -> Line:
-    """Units by state, those that failed first."""
+    """Return the units by state, failed ones first."""
     services = facts.software.services
     if isinstance(services, Unknown):
         return Line("", (("", services),))
@@ -131,11 +129,13 @@ def _training(facts: MachineFacts) -> Subject:
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )
-    return subject("Training", [line])
+    # An unknown path already gives the refusal as its reason.
+    refused = value_or(training.refused, ()) if known(path) else ()
+    return subject("Training", [line, *(Line(sentence, (), "caution") for sentence in refused)])
 
 
 def _variables(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Variables by who sets them."""
+    """Return the variables by their origin."""
     variables = facts.environment
     if isinstance(variables, Unknown):
         return unknown_subject("Variables", variables)

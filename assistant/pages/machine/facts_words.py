@@ -1,4 +1,4 @@
-"""Lines of facts: parts of a line, each known or not, and what the page says of the unknown ones."""
+"""Build lines of facts from parts that are known or unknown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from probes.base.units import gib
 T = TypeVar("T")
 
 Part = tuple[str, str | Unknown]
-"""Name of a value, used where it is unknown, and its words where it is known; no words where it is not worth
-any.
-"""
+"""Name of a value for when it is unknown, and its words if it is known; empty words are left out."""
 
 QUIET = (Reason.NOT_RECORDED, Reason.NOT_SUPPORTED)
-"""Why a value is missing without anybody's doing: the source does not tell it, or the device has none."""
+"""Reasons for a missing value that nobody can fix: the source lacks it, or the device has none."""
 
 
 class Line(NamedTuple):
@@ -25,7 +23,7 @@ class Line(NamedTuple):
 
     text: str
     unknown: tuple[tuple[str, Unknown], ...] = ()
-    """Names of values with why they are unknown."""
+    """Names of values with the reason why they are unknown."""
     tone: Tone = ""
 
 
@@ -48,8 +46,9 @@ def unknown_subject(label: str, why: Unknown) -> Subject:
 
 
 def joined(parts: Iterable[Part], *, head: str = "", tone: Tone = "") -> Line:
-    """Return the known words in their order behind `head`, which is left out without any, and the names of
-    the unknown.
+    """Return the known words in order behind `head`, and the names of the unknown values.
+
+    Without any known words, `head` is left out.
     """
     words: list[str] = []
     unknown: list[tuple[str, Unknown]] = []
@@ -62,31 +61,31 @@ def joined(parts: Iterable[Part], *, head: str = "", tone: Tone = "") -> Line:
 
 
 def said(value: T | Unknown | None, form: str = "{}", none: str = "") -> str | Unknown:
-    """`value` in words; an unknown stays one."""
+    """Return `value` in words; an unknown value stays unknown."""
     if isinstance(value, Unknown):
         return value
     return none if value is None else form.format(value)
 
 
 def size(value: int | Unknown | None, form: str = "{}", none: str = "") -> str | Unknown:
-    """The same for a size in bytes."""
+    """Return a size in bytes in words; an unknown size stays unknown."""
     return said(gib(value) if isinstance(value, int) else value, form, none)
 
 
 def noted(value: T | Unknown | None, *usual: T, form: str = "{}") -> str | Unknown:
-    """`value` in words where it is none of the `usual` ones, which are not worth any."""
+    """Return `value` in words, or no words if it is one of the `usual` values."""
     return "" if value in usual else said(value, form)
 
 
 def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | Unknown:
-    """Words for each answer."""
+    """Return the words for each answer."""
     if isinstance(value, Unknown):
         return value
-    return "" if value is None else yes if value else no
+    return {None: "", True: yes, False: no}[value]
 
 
 def together(items: Iterable[tuple[str, Line]]) -> dict[Line, list[str]]:
-    """Names by their description, in the order of first appearance."""
+    """Return names by their description, in the order of first appearance."""
     groups: dict[Line, list[str]] = {}
     for name, line in items:
         groups.setdefault(line, []).append(name)
@@ -94,8 +93,9 @@ def together(items: Iterable[tuple[str, Line]]) -> dict[Line, list[str]]:
 
 
 def ranged(values: Iterable[float | Unknown], unit: str) -> str | Unknown:
-    """`31-36 °C` over several devices; the first unknown where no value is known, and no words without any
-    value.
+    """Return `31-36 °C` over several devices.
+
+    Return the first unknown if no value is known, and no words without any value.
     """
     given = list(values)
     numbers = [value for value in given if not isinstance(value, Unknown)]
@@ -106,13 +106,13 @@ def ranged(values: Iterable[float | Unknown], unit: str) -> str | Unknown:
 
 
 def cut(text: str, most: int) -> str:
-    """`text` on one line, cut where it is longer than `most`."""
+    """Return `text` on one line, cut to `most` characters."""
     words = " ".join(text.split())
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def first(items: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """The first `most` of `items`, and how many were left out; one too many is shown all the same."""
+    """Return the first `most` of `items` and the number left out; a single one too many is still shown."""
     if len(items) <= most + 1:
         return list(items)
     return [*items[:most], f"and {len(items) - most} {more}"]

@@ -1,4 +1,4 @@
-"""The GPUs, one line each or one line per group of equals, and what it means that there is none."""
+"""Show the GPUs, one line each or one line per group of equals, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from probes.judging.findings import WORST_FIRST, Finding, Status
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
-"""Columns that a narrow panel goes without, in this order."""
+"""Columns that a narrow panel leaves out, in this order."""
 _GAP = 2
 _GPU_NAMES = re.compile(r"GPU([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _NAME_WIDTH = 15
-"""The kernel cuts process names there too (TASK_COMM_LEN)."""
+"""Limit for process names; the kernel cuts them at the same length (TASK_COMM_LEN)."""
 
 
 def gpus_section(
     facts: MachineFacts, findings: Sequence[Finding], *, complete: bool, fold: bool, width: int
 ) -> Section:
-    """Return the GPUs, or what it means that there is none."""
+    """Return the GPUs, or a statement that there is none and its possible causes."""
     if known(facts.gpus) and facts.gpus:
         return Section(
             f"GPUs  {gpu_title(facts.gpus)}", (gpu_table(facts.gpus, findings, fold=fold, width=width),)
@@ -37,9 +37,7 @@ def gpus_section(
 
 
 def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
-    """Return GPUs with their live readings in `width` cells. With `fold`, GPUs alike share a line: the odd
-    one stands out.
-    """
+    """Return GPUs with their live readings in `width` cells; with `fold`, GPUs alike share a line."""
     groups: dict[tuple[object, ...], list[Gpu]] = {}
     for gpu in gpus:
         key = (
@@ -55,7 +53,7 @@ def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, w
 
 
 def _fitting(rows: Sequence[dict[str, Cell]], width: int, *, is_mixed: bool) -> list[str]:
-    """Return the columns that have room and any value. Equal memory stands in the title alone."""
+    """Return the columns that have room and any value. Equal memory is only in the title."""
     widths = {
         column: max(len(column), *(len(plain(row[column])) for row in rows)) + _GAP for column in _COLUMNS
     }
@@ -132,11 +130,11 @@ def _power(group: Sequence[Gpu]) -> str:
 
 
 def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
-    """Return what is missing, what that may mean, and what works all the same."""
+    """Return what is missing, its possible causes, and what works without it."""
     if isinstance(facts.gpus, Unknown) and facts.gpus.reason is Reason.NOT_RECORDED:
         return (
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
-            Row("This source does not tell whether there are any; a recording made with --record does."),
+            Row("This source does not report whether there are any; a recording made with --record does."),
         )
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
     rehearsal = Row(words(("CPU rehearsal: ", "strong"), f"{works} on the CPU, with gloo and a small model."))
@@ -147,7 +145,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
-    """Return that nobody answers for the GPUs; the PCI bus may still show whether there are any."""
+    """Return a statement that no driver answers for the GPUs, with those that the PCI bus shows."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(facts.pci_gpus)}."
     else:
@@ -160,7 +158,7 @@ def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
 
 
 def _none(facts: MachineFacts) -> list[Row]:
-    """Return that there is no usable GPU, which is known."""
+    """Return a statement that there is certainly no usable GPU."""
     driver = facts.software.driver_version
     if known(driver) and driver is not None:
         return [

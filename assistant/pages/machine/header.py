@@ -1,4 +1,4 @@
-"""The line that every page carries: whose machine this is, where the facts come from, which Python trains."""
+"""Write the line that every page carries: the machine, the source of the facts, the training interpreter."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def _host(facts: MachineFacts | None) -> str:
 
 
 def short_name(host: str) -> str:
-    """Return the first label of a name as long as DNS allows, as the whole name would hide all that
-    follows.
-    """
+    """Return the first label of a name, within the limit of DNS, because a full name would hide the rest."""
     if len(host) <= _HOST_WIDTH:
         return host
     label = host.split(".", 1)[0]
@@ -49,7 +47,7 @@ def interpreter(facts: MachineFacts) -> str:
 
 
 def progress(title: str, message: str, done: int, total: int, remaining_s: float | None = None) -> str:
-    """Return `Reading live: 3 of 11, NVLink`; with the time that remains where that is known."""
+    """Return `Reading live: 3 of 11, NVLink`, with the time that remains if it is known."""
     words = title
     if total:
         words += f": {done} of {total}"

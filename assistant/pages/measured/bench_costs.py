@@ -1,4 +1,4 @@
-"""Lists what could be measured, and what it would cost."""
+"""List the benchmarks that can run, and their cost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _SUITES: tuple[Suite, ...] = ("quick", "full")
 
 
 def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
-    """Return one line per benchmark: suites, rough seconds in each, what it occupies, and whether it applies
-    here.
-    """
+    """Return one line per benchmark: suites, rough seconds in each, what it occupies, whether it applies."""
     quick, full = (_seconds([entry for entry in entries if entry.applies], suite) for suite in _SUITES)
-    total = f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, starts of torch included"
+    total = (
+        f"here about {quick:.0f} s for the quick suite, {full:.0f} s for the full one, "
+        "starts of torch included"
+    )
     return Section("", (costs_table(entries, width=width),)), Section("", (Row(total),))
 
 
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
-    """Return the costs in `suites`. With one suite, for what it measures here, neither suites nor reasons are
-    told.
+    """Return the costs in `suites`.
+
+    For a single suite, only benchmarks that apply here are listed, without suites and reasons.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [

@@ -1,6 +1,4 @@
-"""Reports what was measured: what is slow first, then every figure beside what it compares to, curves, and
-what failed.
-"""
+"""Report measurements: slow parts first, then every figure beside its references, curves and failures."""
 
 from __future__ import annotations
 
@@ -26,19 +24,19 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
-"""One command that gives a training interpreter where rigtune looks for one (`./.venv`)."""
+"""The command that installs torch into `./.venv`, where rigtune looks for it unless root runs it."""
 
 _LOG_LINES = 8
 _MOST_CASES = 4
 """Cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
-"""Cases with one log that are named: a GPU that computes wrong may do so in every case."""
+"""Number of cases of one log that are named: a faulty GPU may compute wrong in every case."""
 
 
 def bench_page(
     measured: MeasurementSet, judgement: Judgement | None = None, *, show_all: bool = False, width: int
 ) -> Page:
-    """Return the report. With `show_all` every case instead of the best of each sweep."""
+    """Return the report; with `show_all` every case instead of the best of each sweep."""
     judged = Judgement() if judgement is None else judgement
     rows = _rows(measured, judged, show_all=show_all)
     return (
@@ -63,7 +61,7 @@ def _rows(measured: MeasurementSet, judged: Judgement, *, show_all: bool) -> tup
 
 
 def _head(measured: MeasurementSet, judged: Judgement) -> Section:
-    """Return what was measured with what, and what speaks against the numbers."""
+    """Return the interpreter and suite of the measurements, and reasons to doubt the numbers."""
     parts = [f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite"]
     parts += [measured.started] if measured.started else []
     parts += [f"with {measured.interpreter}"] if measured.interpreter else []
@@ -74,15 +72,13 @@ def _head(measured: MeasurementSet, judged: Judgement) -> Section:
 
 
 def sick(judgement: Judgement) -> Section:
-    """Return each part that is slower than it should be in one sentence, the worst first; nothing where there
-    is none.
-    """
+    """Return each part that is slower than it should be in one sentence, the worst first."""
     rows = []
     for part in sick_parts(judgement.findings):
         finding, status = part.finding, STATUS[part.finding.status]
         rows.append(Row(words((f"{finding.subject}: {finding.summary}", status.tone)), status.badge))
         rows += [Row("; ".join(part.also), "  also")] * bool(part.also)
-        if finding.remedy is not None and part.tells_remedy:
+        if finding.remedy is not None and part.shows_remedy:
             rows.append(Row(finding.remedy.text, "  do"))
             rows += [Row(words((f"$ {finding.remedy.command}", "code")), literal=True)] * bool(
                 finding.remedy.command
@@ -91,11 +87,11 @@ def sick(judgement: Judgement) -> Section:
 
 
 def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
-    """Return what gave no result; a finding reports what gave wrong results."""
+    """Return the benchmarks that gave no result; findings report those that gave wrong results."""
     failed = dict.fromkeys(
         failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
     )
-    return (Row(words((f"✗ no result: {', '.join(failed)}; why stands below", "bad"))),) * bool(failed)
+    return (Row(words((f"✗ no result: {', '.join(failed)}; the reasons are below", "bad"))),) * bool(failed)
 
 
 def results_section(
@@ -107,7 +103,7 @@ def results_section(
     show_all: bool,
     width: int,
 ) -> Section:
-    """Return every result beside what it compares to; below, what still runs and waits."""
+    """Return every result beside its references; below, the benchmarks that still run and wait."""
     rows = _rows(measured, judgement, show_all=show_all)
     blocks: list[Block] = [results_table(rows, width=width)] if rows else []
     blocks += [Row(words((f"> {running}", "strong")))] * bool(running)
@@ -133,12 +129,13 @@ def title(suite: str, measured: MeasurementSet) -> str:
 
 
 def failures(entries: Sequence[BenchFailure]) -> Section:
-    """Return what failed: the reason, the end of its log, and the command that reproduces it. What is alike
-    is said once.
+    """Return the failures: the reason, the end of the log, and the command that reproduces it.
+
+    Equal texts appear once.
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # Whoever stopped it knows the cause.
+        # The user who stopped a benchmark knows the cause.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -165,21 +162,31 @@ def intro(
     entries: Sequence[BenchEntry] = (),
     suite: Suite = "quick",
 ) -> Section:
-    """Return what runs, what could run, or why nothing can. `note` is what speaks against the numbers."""
-    offer = f"the {suite} suite: {cost(entries, facts, suite)}; f chooses the {'quick' if suite == 'full' else 'full'} suite."
+    """Return what runs, what could run, or why nothing can.
+
+    `note` is a reason to doubt the numbers.
+    """
+    other = "quick" if suite == "full" else "full"
+    offer = f"the {suite} suite: {cost(entries, facts, suite)}; f chooses the {other} suite."
     if progress:
         lines = [words((progress, "strong"), ("   . stops it", "dim"))]
     elif not is_live:
-        why = "This is not the live machine. The plan uses published figures; start rigtune on the machine to measure it."
-        lines = [words(("Nothing can be measured here.", "strong")), words(why)]
+        lines = [
+            words(("Nothing can be measured here.", "strong")),
+            words(
+                "This is not the live machine, so the plan uses published figures. "
+                "Start rigtune on the machine to measure it."
+            ),
+        ]
     elif lacks_torch(facts):
         lines = [
             words(("No training interpreter with torch was found, so nothing can be measured.", "caution")),
-            words("This command gets one where rigtune looks for it; then r probes again:"),
+            words("This command installs one in ./.venv, where rigtune looks for it; then r probes again:"),
             words((f"  {GET_TORCH}", "code")),
             words(
                 (
-                    "Or start rigtune with --python PATH. Planning works without it, from published figures.",
+                    "For another folder, or as root, start rigtune with --python, here .venv/bin/python. "
+                    "Planning works without it, from published figures.",
                     "dim",
                 )
             ),
@@ -197,7 +204,7 @@ def intro(
 
 
 def lacks_torch(facts: MachineFacts | None) -> bool:
-    """Return True when it is known that no interpreter with torch is there to measure with."""
+    """Return whether it is known that there is no interpreter with torch to measure with."""
     return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
 
 
@@ -205,16 +212,17 @@ class SickPart(NamedTuple):
     """A part of the machine that is slower than it should be, or wrong."""
 
     finding: Finding
-    """The worst about it."""
+    """The sentence about its worst fault."""
     also: tuple[str, ...]
     """Other statements about it, without the cause that the first sentence names."""
-    tells_remedy: bool
-    """False where a part before has the same remedy."""
+    shows_remedy: bool
+    """False if an earlier part has the same remedy."""
 
 
 def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
-    """Failures before warnings, each in the order of the findings. Of the host and of ranks together
-    everything leads.
+    """Return parts with failures before those with warnings, in the order of the findings.
+
+    Each finding about the host, or about all ranks together, is a part of its own.
     """
     counting = [finding for finding in findings if finding.waived is None]
     groups: dict[object, list[Finding]] = {}
@@ -228,7 +236,7 @@ def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
     for first, *rest in groups.values():
         also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
         parts.append(
-            SickPart(first, also, tells_remedy=first.remedy is not None and first.remedy not in remedies)
+            SickPart(first, also, shows_remedy=first.remedy is not None and first.remedy not in remedies)
         )
         remedies.add(first.remedy)
     return tuple(parts)
@@ -244,9 +252,9 @@ def _without_cause(summary: str, first: str) -> str:
 
 
 def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
-    """Return what was just measured, a line for each benchmark and subject.
+    """Return the last results, one line per benchmark and subject.
 
-    `gemm  GPU0-7  GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`
+    An example is `gemm GPU0-7 GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
     """
     rows = results(
         [entry for entry in measurements if not is_secondary(entry.metric) and not is_link(entry)],

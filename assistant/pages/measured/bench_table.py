@@ -1,4 +1,4 @@
-"""The table of results: sections, one line per case, each beside what it compares to."""
+"""Show the table of results: sections, one line per case, each beside its references."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _KINDS: tuple[tuple[ComparedTo, str], ...] = (
 
 
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
-    """Return the rows by section. From `WIDE` columns on, the comparisons stand in columns, else one behind
-    the other.
-    """
+    """Return the rows by section; from `WIDE` columns on, each comparison has a column of its own."""
     is_wide = width >= WIDE
     kinds = [kind for kind in _KINDS if any(row.beside(kind[0]) for row in rows)]
     names = [name for _, name in kinds] if is_wide else ["compared"] * bool(kinds)
@@ -71,7 +69,7 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
 
 
 def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
-    """Return the glyph, then name and case; the next figures of the same case do without it."""
+    """Return the glyph, then name and case; further figures of the same case leave them out."""
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )
@@ -91,7 +89,7 @@ def _spread(row: Result, *, is_wide: bool) -> str:
 
 
 def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Words]:
-    """Return all that the row compares to; peers that are alike need no words."""
+    """Return all references of the row; peers that are alike need no words."""
     return [
         _beside(row, kind) + words((f" of {name.removesuffix('erence')}", "dim"))
         for kind, name in kinds
@@ -101,9 +99,7 @@ def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Wo
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words:
-    """Return the share of what it compares to; of several devices the worst, named where it is not like the
-    others.
-    """
+    """Return the share of the reference; for several devices the worst, named if it is unlike the others."""
     comparisons = row.beside(kind)
     if not comparisons:
         return words(("-", "dim"))
@@ -115,7 +111,7 @@ def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words
 
 
 def sources_of(rows: Sequence[Result]) -> list[str]:
-    """Return where the values come from that the rows compare to, each once: `reference: H100 SXM, ...`."""
+    """Return the sources of the references, each once: `reference: H100 SXM, ...`."""
     compared = (comparison for row in rows for comparison in row.comparisons if comparison.to != "peers")
     return list(dict.fromkeys(f"{_title(comparison)}: {comparison.source}" for comparison in compared))
 

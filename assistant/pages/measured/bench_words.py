@@ -1,4 +1,4 @@
-"""How measurements are called: sections of the report, names of metrics, and the case in a few words."""
+"""Name measurements: sections of the report, metrics, and cases in a few words."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _METRICS = {
     "largest_micro_batch": "largest micro-batch",
     "fastest_micro_batch": "fastest micro-batch",
 }
-"""Phrase for a metric whose own name is none."""
+"""Phrases for metrics whose own names are unclear."""
 _BENCHES = {
     "sustained": "sustained",
     "cpu-gemm": "CPU",
     "host-device": "host copy",
     "host-memory": "host memory",
 }
-"""Words that tell the figure of a benchmark from the same figure of another."""
+"""Words that distinguish figures of the same name in one benchmark."""
 _SECONDARY = frozenset(
     {
         "algorithm_bandwidth_bytes_per_s",
@@ -87,17 +87,17 @@ _IMPLIED = frozenset(
         "batch_size",
     }
 )
-"""Parameters that the subject, the section or the shape tells, or that are alike in all cases."""
+"""Parameters that the subject, the section or the shape already contains, or that are alike in all cases."""
 _BOOLEANS = {
     "pinned": ("", "pageable"),
     "near": ("", "far"),
     "both_ways": ("both ways", ""),
     "concurrent": ("all at once", ""),
 }
-"""Words for true and false; the usual one needs none."""
+"""Words for true and false; the usual value needs none."""
 _NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_workers": "workers"}
 _OF_USER = frozenset({"step"})
-"""Parameters that the user named; their values stand as they are."""
+"""Parameters that the user named; their values are shown unchanged."""
 _SPELLED = {"send_recv": "send/recv"}
 _LAYERS = {
     "all": "over all layers",
@@ -112,7 +112,7 @@ def section_of(bench_id: str) -> str:
 
 
 def place_of(bench_id: str) -> tuple[int, int]:
-    """Sorts benchmarks as the report shows them."""
+    """Return the position of a benchmark in the report."""
     for number, (_, ids) in enumerate(SECTIONS):
         if bench_id in ids:
             return number, ids.index(bench_id)
@@ -124,7 +124,7 @@ def is_secondary(metric: str) -> bool:
 
 
 def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str:
-    """Return what was measured, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
+    """Return the name of the figure, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
     words = _METRICS.get(metric)
     if words is None:
         words = metric
@@ -154,7 +154,7 @@ def case(parameters: dict[str, Parameter]) -> str:
         if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
             continue
         if name == "pinned" and "work" in parameters:
-            continue  # of ranks to CPUs, not of memory
+            continue  # binds ranks to CPUs, not memory
         words.append(_value(name, value))
     return " ".join([*filter(None, words), *([shape] if shape else [])])
 
@@ -179,8 +179,8 @@ def _spelled(value: Parameter) -> str:
 
 
 def surroundings(measured: MeasurementSet) -> list[str]:
-    """Return what speaks against the numbers, in sentences, besides the findings."""
-    unsettled = sum(bool(one.conditions.get("unsettled")) for one in measured.measurements)
+    """Return reasons to doubt the numbers, in sentences, besides the findings."""
+    unsettled = sum(bool(each.conditions.get("unsettled")) for each in measured.measurements)
     if not unsettled:
         return []
     return [f"{unsettled} of {len(measured.measurements)} medians were still moving when their time was over"]

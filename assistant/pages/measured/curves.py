@@ -1,4 +1,4 @@
-"""The curves that measurements hold: a rate over sizes, and what was seen over time."""
+"""Extract curves from measurements: a rate over sizes, and values over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from probes.facts.measurements import Measurement
 _FEWEST_POINTS = 3
 _MOST_CURVES = 4
 _POOR_FIT = 0.2
-"""Residual from which the two numbers of a fit are no more than a rough summary."""
+"""Residual above which the two numbers of a fit are only a rough summary."""
 _MARGIN = 0.5
 """Part of the range that is shown below the smallest value: a curve over time shows its dips and does not
 exaggerate noise.
@@ -50,16 +50,16 @@ _SERIES = (
 
 
 def figures(measurements: Sequence[Measurement]) -> tuple[Figure, ...]:
-    """Every sweep and every series of at least three points, in a fixed order."""
-    found = [drawn for sweep in _SWEEPS for drawn in _swept(sweep, measurements)]
+    """Return every sweep and every series of at least three points, in a fixed order."""
+    sweeps = [drawn for sweep in _SWEEPS for drawn in _swept(sweep, measurements)]
     return (
-        *found,
+        *sweeps,
         *(drawn for name, unit, title in _SERIES for drawn in _over_time(name, unit, title, measurements)),
     )
 
 
 def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
-    """One figure per benchmark; devices alike are one curve of their medians."""
+    """Return one figure per benchmark; devices alike are one curve of their medians."""
     benches: dict[str, dict[str, dict[float, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -85,7 +85,7 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
         several = f" {entry.subject}" if len(ranks) > 1 else ""
         name = f"{_collective(entry)}{case(rest)}{several}".strip()
         benches[entry.bench_id][name][float(x)].append(entry.median)
-    found = []
+    figures_of_sweep = []
     for lines in benches.values():
         curves = [
             Curve(name, tuple((x, statistics.median(values)) for x, values in sorted(points.items())))
@@ -94,8 +94,10 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
         ]
         if curves:
             best = sorted(curves, key=lambda curve: -max(y for _, y in curve.points))[:_MOST_CURVES]
-            found.append(Figure(sweep.title, tuple(best), sweep.x_words, _words_in(unit), is_log=True))
-    return found
+            figures_of_sweep.append(
+                Figure(sweep.title, tuple(best), sweep.x_words, _words_in(unit), is_log=True)
+            )
+    return figures_of_sweep
 
 
 def _collective(entry: Measurement) -> str:
@@ -107,21 +109,21 @@ def _collective(entry: Measurement) -> str:
 
 
 def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Return one figure over time; of many devices those with the lowest and the highest mean."""
+    """Return one figure over time; with many devices, those with the lowest and the highest mean."""
     curves = []
     for entry in measurements:
-        values = entry.series.get(name, ())
+        series = entry.series.get(name, ())
         times = entry.series.get("elapsed_s", ())
-        moments = times if len(times) == len(values) else tuple(float(index) for index in range(len(values)))
-        if len(values) >= _FEWEST_POINTS:
-            curves.append(Curve(entry.subject, tuple(zip(moments, values, strict=True))))
+        moments = times if len(times) == len(series) else tuple(float(index) for index in range(len(series)))
+        if len(series) >= _FEWEST_POINTS:
+            curves.append(Curve(entry.subject, tuple(zip(moments, series, strict=True))))
     curves.sort(key=lambda curve: statistics.fmean(y for _, y in curve.points))
     if len(curves) > _MOST_CURVES:
         curves = [curves[0], curves[len(curves) // 2], curves[-1]]
     if not curves:
         return []
-    seen = [y for curve in curves for _, y in curve.points]
-    floor = max(0.0, min(seen) - _MARGIN * max(max(seen) - min(seen), 0.1 * max(seen)))
+    values = [y for curve in curves for _, y in curve.points]
+    floor = max(0.0, min(values) - _MARGIN * max(max(values) - min(values), 0.1 * max(values)))
     return [Figure(title, tuple(curves), _moment, _words_in(unit), floor=floor)]
 
 

@@ -1,4 +1,4 @@
-"""Reports what the search for slow hosts found."""
+"""Report the result of the search for slow hosts."""
 
 from __future__ import annotations
 

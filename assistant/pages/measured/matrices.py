@@ -1,4 +1,4 @@
-"""Pairs as matrices: from whom to whom, and between which NUMA node and which device."""
+"""Show pairs as matrices: from sender to receiver, or from NUMA node to device."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from probes.compare.measurement_judgement import Comparison
 from probes.facts.measurements import Measurement, Parameter
 
 _ENDS = (("from", "to"), ("numa_node", "memory_node"))
-"""Names of parameters that hold two ends."""
+"""Names of parameters that contain the two ends."""
 _FEWEST = 2
-"""Pairs that make a matrix."""
+"""Smallest number of pairs that make a matrix."""
 _LOW = 0.9
 """Share of the matrix's median below which a cell is marked."""
 
 
 def pair_of(entry: Measurement) -> tuple[str, str] | None:
-    """Return the two ends of what was measured; None where it has no two."""
-    for one, other in _ENDS:
-        if one in entry.parameters and other in entry.parameters:
-            return _end(one, entry.parameters[one]), _end(other, entry.parameters[other])
+    """Return the two ends of a measurement; None if it has no two."""
+    for first, second in _ENDS:
+        if first in entry.parameters and second in entry.parameters:
+            return _end(first, entry.parameters[first]), _end(second, entry.parameters[second])
     ends = probes.compare.slow_pairs.pair_of(entry.subject)
     if ends is None:
         return None
@@ -37,20 +37,21 @@ def pair_of(entry: Measurement) -> tuple[str, str] | None:
 def matrices(
     measurements: Sequence[Measurement], comparisons: Sequence[Comparison] = ()
 ) -> tuple[Section, ...]:
-    """Return one matrix for each case of which several pairs were measured, in GB/s; rows are senders, or the
-    cores that work.
+    """Return a matrix for each case with several measured pairs, in GB/s.
 
-    Where all pairs compare to one reference, the title has it.
+    Rows are senders, or the cores that work. If all pairs have the same reference, the title contains it.
     """
-    references = {_identity(one): (one.value, one.source) for one in comparisons if one.to == "reference"}
+    references = {
+        _identity(each): (each.value, each.source) for each in comparisons if each.to == "reference"
+    }
     panels = []
     for (_, title), cells in _by_case(measurements).items():
-        known = {references.get(_identity(one)) for cell in cells.values() for one in cell}
+        known = {references.get(_identity(each)) for cell in cells.values() for each in cell}
         reference = known.pop() if len(known) == 1 else None
         beside = (
             f", reference {reference[0] / GB:.4g} ({reference[1].partition(';')[0]})" if reference else ""
         )
-        body = _matrix({pair: max(one.median for one in cell) for pair, cell in cells.items()})
+        body = _matrix({pair: max(each.median for each in cell) for pair, cell in cells.items()})
         panels.append(Section(f"{title}, GB/s{beside}", (body,)))
     return tuple(panels)
 
@@ -60,18 +61,18 @@ def _identity(entry: Measurement | Comparison) -> object:
 
 
 def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list[Measurement]:
-    """Return what the table shows: neither what stands in a matrix nor what another figure says too.
+    """Return the measurements that the table shows.
 
-    A device with itself stands in both.
+    Values of a matrix and repetitions of other figures are left out; a device with itself is in both.
     """
     if show_all:
         return list(measurements)
     inside = {
-        id(one)
+        id(entry)
         for cells in _by_case(measurements).values()
         for cell in cells.values()
-        for one in cell
-        if is_link(one)
+        for entry in cell
+        if is_link(entry)
     }
     return [entry for entry in measurements if id(entry) not in inside and not is_secondary(entry.metric)]
 
@@ -79,10 +80,8 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
 def _by_case(
     measurements: Sequence[Measurement],
 ) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Return benchmark and case, then pair, then its measurements: of several sizes the best stands for a
-    link.
-    """
-    found: dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]] = defaultdict(
+    """Return measurements by benchmark and case, then by pair; the best size represents a link."""
+    cases: dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for entry in measurements:
@@ -98,16 +97,16 @@ def _by_case(
         rest = {
             name: value for name, value in entry.parameters.items() if name not in ends and name != "bytes"
         }
-        found[entry.bench_id, f"{name_of(entry.bench_id, entry.metric, rest)} {case(rest)}".strip()][
+        cases[entry.bench_id, f"{name_of(entry.bench_id, entry.metric, rest)} {case(rest)}".strip()][
             pair
         ].append(entry)
-    return {key: cells for key, cells in found.items() if len(cells) >= _FEWEST}
+    return {key: cells for key, cells in cases.items() if len(cells) >= _FEWEST}
 
 
 def is_link(entry: Measurement) -> bool:
-    """Return whether it goes between two ends; a node's cores and its own memory are none."""
+    """Return whether a measurement goes between two ends; a node's cores with its own memory do not."""
     parameters = entry.parameters
-    own = any(one in parameters and parameters[one] == parameters.get(other) for one, other in _ENDS)
+    own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)
     return not own and pair_of(entry) is not None
 
 

@@ -1,6 +1,4 @@
-"""Measurements for the eye: devices alike share a line, and of a sweep over sizes the best case stands for
-all.
-"""
+"""Fold measurements for display: devices alike share a line, and the best case represents a sweep."""
 
 from __future__ import annotations
 
@@ -21,11 +19,9 @@ _ALSO_SWEPT = {
     "attention": frozenset({"sequence_length", "batch", "kernel"}),
     "memory-test": frozenset({"pattern"}),
 }
-"""Parameters by benchmark: what differs between its cases and tells nothing of the device."""
+"""Parameters by benchmark that differ between its cases but do not depend on the device."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
-"""Metrics whose best case stands for the others of the same sweep: the memory that goes with the best
-rate.
-"""
+"""Metrics whose best case represents the sweep, such as the memory at the best rate."""
 _ODD = 0.05
 """Share below the median from which the slowest of several devices is named."""
 
@@ -42,7 +38,7 @@ class Result(NamedTuple):
     metric: str
     unit: str
     subject: str
-    """`GPU0-7` where several devices ran the same case."""
+    """Subjects such as `GPU0-7` if several devices ran the same case."""
     median: float
     """Median over the devices' medians."""
     p5: float
@@ -50,7 +46,7 @@ class Result(NamedTuple):
     """Percentiles of the device whose samples scatter most."""
     parameters: dict[str, Parameter]
     slowest: str
-    """The device that is clearly slower than the others, with how much; else empty."""
+    """The device that is clearly slower than the others, with the difference; else empty."""
     comparisons: tuple[Comparison, ...]
 
     @property
@@ -60,11 +56,11 @@ class Result(NamedTuple):
 
     @property
     def status(self) -> Status | None:
-        """The worst of its comparisons; None where it was compared with nothing."""
+        """The worst of its comparisons; None if it was compared with nothing."""
         if self.metric in _COUNTED and self.median > 0:
             return Status.FAIL
-        found = {comparison.status for comparison in self.comparisons}
-        return next((status for status in WORST_FIRST if status in found), None)
+        statuses = {comparison.status for comparison in self.comparisons}
+        return next((status for status in WORST_FIRST if status in statuses), None)
 
     def beside(self, *kinds: ComparedTo) -> tuple[Comparison, ...]:
         return tuple(comparison for comparison in self.comparisons if comparison.to in kinds)
@@ -73,10 +69,10 @@ class Result(NamedTuple):
 def results(
     measurements: Sequence[Measurement], comparisons: Iterable[Comparison] = (), *, show_all: bool
 ) -> tuple[Result, ...]:
-    """In the order of the measurements; with `show_all` every case of a sweep.
+    """Return the lines in the order of the measurements; with `show_all` every case of a sweep.
 
-    The best case of a sweep carries its own comparisons, and for devices without one those of the sweep's
-    other cases.
+    The best case of a sweep has its own comparisons; a device without one gets those of the sweep's other
+    cases.
     """
     groups: dict[Key, list[Measurement]] = {}
     for entry in measurements:
@@ -94,9 +90,7 @@ def results(
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Return the best case of each sweep, or the one in which its leading metric is best, and what was asked
-    for.
-    """
+    """Return the best case of each sweep by its leading metric, and the cases that the user asked for."""
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -106,11 +100,12 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
     for group, case in cases:
         leader = leaders.get(_sweep_of(group[0]))
         key = (*_sweep_of(group[0]), case.metric)
+        # All metrics of a sweep show the case of the best leading metric, such as memory at the best rate.
         is_with_leader = leader is not None and leader.parameters == case.parameters
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    # A sweep's figures stand together, whichever of its cases each is of.
+    # Figures of a sweep stay together, also those of different cases.
     places = {key: place for place, key in enumerate(best)}
     shown = [
         (group, case)
@@ -130,12 +125,12 @@ def _swept(entry: Measurement | Comparison) -> frozenset[str]:
 
 
 def _family(subject: str) -> str:
-    """Return what alike devices have in common: `GPU` of GPU0; the number of `8 ranks` counts them."""
+    """Return the common part of alike devices: `GPU` for GPU0; the number in `8 ranks` counts them."""
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
 
 def _group_key(entry: Measurement) -> Key:
-    # Each GPU's near memory is on a node of its own, and they are alike all the same.
+    # The near memory of each GPU is on another node, but such GPUs still count as alike.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
     return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
 
@@ -157,18 +152,20 @@ def _comparisons(
     for entry in group:
         near = judged.get(_sweep_key(entry), [])
         same = [comparison for comparison in near if comparison.parameters == entry.parameters]
-        told = {comparison.to for comparison in same}
-        chosen += same if exact else same + [comparison for comparison in near if comparison.to not in told]
+        references = {comparison.to for comparison in same}
+        chosen += (
+            same if exact else same + [comparison for comparison in near if comparison.to not in references]
+        )
     return tuple(chosen)
 
 
-def _is_better(kind: Measurement, one: Result, other: Result) -> bool:
-    return one.median < other.median if worse(kind) == "high" else one.median > other.median
+def _is_better(kind: Measurement, result: Result, other: Result) -> bool:
+    return result.median < other.median if worse(kind) == "high" else result.median > other.median
 
 
 def _result(group: Sequence[Measurement]) -> Result:
     if group[0].metric in _COUNTED:
-        # Among many without errors the one that has some is what counts.
+        # A device with errors must not disappear among many without.
         group = [entry for entry in group if entry.median > 0] or group
     first = group[0]
     middle = statistics.median(entry.median for entry in group)
@@ -188,7 +185,7 @@ def _result(group: Sequence[Measurement]) -> Result:
 
 
 def subjects(names: Sequence[str]) -> str:
-    """`GPU0-3,6` for devices of one kind, else their names."""
+    """Return `GPU0-3,6` for devices of one kind, else their names."""
     numbers = [match for name in names if (match := re.fullmatch(r"(\D*)(\d+)", name))]
     if len(numbers) < len(names) or len(names) == 1 or len({match[1] for match in numbers}) > 1:
         return ", ".join(dict.fromkeys(names))

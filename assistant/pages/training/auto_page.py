@@ -1,4 +1,4 @@
-"""The summary of the main job: what was found, decided and written, and the next step."""
+"""Summarize the main job: findings, decisions, files, and the next step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def auto_page(result: AutoResult) -> Page:
 
 
 def _failures(measured: MeasurementSet) -> dict[str, list[str]]:
-    """Return benchmarks by the reason that they gave no result."""
+    """Return the benchmarks that gave no result, by reason."""
     reasons: dict[str, list[str]] = {}
     for failure in measured.failures:
         reasons.setdefault(failure.message, []).append(failure.bench_id)

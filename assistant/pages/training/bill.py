@@ -1,4 +1,4 @@
-"""Writes the cost of a step term by term: memory of a GPU, time of a step, and the speed that follows."""
+"""Show the cost of a step term by term: memory of a GPU, time of a step, and the speed that follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recipes.planning.plan import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005
-"""Part of a sum below which a term would be written as 0 %, and says nothing."""
+"""Part of a sum below which a term is left out, because it would be written as 0 %."""
 
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:

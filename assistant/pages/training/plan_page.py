@@ -1,4 +1,4 @@
-"""A plan: what was chosen, on which basis, what it will cost, what else was possible, what was dropped."""
+"""Show a plan: decisions with their basis, cost, alternatives, and rejected candidates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
 
 
 def headline(plan: Plan) -> Section:
-    """Return what is trained on what, and the answer."""
+    """Return the model, the machine, and the answer."""
     workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
     step, memory, room = (
         chosen.predicted.step_time_s.total,
@@ -142,9 +142,7 @@ def notices(plan: Plan) -> Section:
 
 
 def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
-    """Return what was considered: the alternatives that fit, then what was dropped and why; at most `most` of
-    each.
-    """
+    """Return the alternatives that fit, then the rejected ones with reasons; at most `most` of each."""
     rows: list[tuple[Cell, Cell]] = [
         (
             describe(choice),
@@ -182,7 +180,7 @@ _WAITING = {
         "Planning …",
     ),
     "recipe": (
-        "  5 Plan tells what is in the way; w there changes the workload.",
+        "  5 Plan shows what prevents it; w there changes the workload.",
         "  The machine is still being read; plan and recipe follow by themselves.",
         "Writing the recipe …",
     ),
@@ -217,8 +215,9 @@ FIELDS = (
 
 
 def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
-    """Return what the form starts with: the planned model, and what was asked for. What rigtune chose stays
-    its choice.
+    """Return the first values of the form: the planned model, and the user's wishes.
+
+    Values that rigtune chose are left empty, so that it may choose again.
     """
     asked = {field.name: getattr(request, field.name) for field in FIELDS}
     values = {name: "" if value is None else str(value) for name, value in asked.items()}
@@ -226,7 +225,7 @@ def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
 
 
 def form_hints(plan: Plan | None) -> dict[str, str]:
-    """Return what an empty field means, with the number that the present plan has."""
+    """Return the meaning of an empty field, with the number in the present plan."""
     chosen = (
         {}
         if plan is None
@@ -239,7 +238,7 @@ def form_hints(plan: Plan | None) -> dict[str, str]:
 
 
 def request_of(values: dict[str, str]) -> PlanRequest:
-    """Return the request that a filled form means. Raises UsageError for what is no positive whole number."""
+    """Return the request of a filled form. Raises UsageError for a value that is no positive whole number."""
     numbers: dict[str, int | None] = {}
     for field in FIELDS[1:]:
         text = values[field.name].strip()

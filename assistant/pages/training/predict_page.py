@@ -1,4 +1,4 @@
-"""The bill of one case: what it costs in memory and time and for what, and what was assumed."""
+"""Show the bill of one case: its memory and time by term, and the assumptions."""
 
 from __future__ import annotations
 
@@ -81,13 +81,14 @@ def _memory(case: CasePrediction) -> Section:
 
 
 def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
-    """Return whether it fits, by what: no figure above the memory that there is stands as one that fits."""
+    """Return whether the case fits and by how much; a figure above the available memory never fits."""
     if case.fits is None or case.memory_limit_gib is None:
         return {True: "fits", False: "does not fit", None: "not known whether it fits"}[case.fits]
     limit = case.memory_limit_gib * GIB
     if case.fits_by_recomputing is not None:
         other = case.fits_by_recomputing
-        return f"more than {gib(limit)}; with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
+        fits = f"with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
+        return f"more than {gib(limit)}; {fits}"
     if case.fits:
         return f"fits in {gib(limit)}"
     # What the allocator can keep is bounded by the GPU, what the run needs is not.

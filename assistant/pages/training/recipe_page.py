@@ -1,4 +1,4 @@
-"""The recipe: the exact files of each launcher."""
+"""Show the recipe: the exact files of each launcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LANGUAGES = {
 
 
 class LauncherFiles(Record, frozen=True, kw_only=True):
-    """Files that one launcher makes of the recipe; the first artifact is the one to start."""
+    """The files of one launcher; the first artifact is the one to start."""
 
     launcher: str
     title: str
@@ -47,9 +47,7 @@ def tabs(prepared: Prepared, current: int) -> Words:
 
 
 def scripts(files: LauncherFiles) -> Section:
-    """Return the exact text of the files, the one to start first. Packages that come along are listed
-    elsewhere.
-    """
+    """Return the exact text of the files, the one to start first; files in subfolders are left out."""
     blocks: list[Block] = []
     for artifact in _top_files(files):
         blocks += [Row(), Row(words((artifact.path, "strong")))] * bool(blocks)
@@ -62,7 +60,7 @@ def _top_files(files: LauncherFiles) -> tuple[Artifact, ...]:
 
 
 def file_names(files: LauncherFiles) -> Words:
-    """Return what an export writes: the files, and how many more lie in folders of their own."""
+    """Return the files that an export writes, and the number of files in folders of their own."""
     folders = Counter(artifact.path.split("/", 1)[0] for artifact in files.artifacts if "/" in artifact.path)
     names = [artifact.path for artifact in _top_files(files)]
     names += [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
@@ -76,7 +74,7 @@ def overwrite_words(*, overwrite: bool) -> Words:
 
 
 def destination(files: LauncherFiles, directory: str) -> Section:
-    """Return where `e` will write and what."""
+    """Return the files that `e` will write, and their folder."""
     return section("Destination", [directory, file_names(files)])
 
 
@@ -90,5 +88,5 @@ def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Secti
 
 
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
-    """Return how to start what was written to `paths`."""
+    """Return how to start the files in `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))

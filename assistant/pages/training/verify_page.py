@@ -1,4 +1,4 @@
-"""Predicted beside measured."""
+"""Show predictions beside measurements."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _HEADINGS = ("", "predicted", "measured", "error", "within its interval")
 
 
 def verify_page(result: Verification) -> Page:
-    """Return what ran, both comparisons, how the loss went, and where the log is."""
-    ran = f"{result.name}: {result.steps} steps on world size {result.world_size}, {result.backend}, {result.device_name}"
+    """Return what ran, both comparisons, the course of the loss, and the path of the log."""
+    ran = (
+        f"{result.name}: {result.steps} steps on world size {result.world_size}, "
+        f"{result.backend}, {result.device_name}"
+    )
     rows = (
         ("step time", *_cells(result.step_time_s, duration)),
         ("peak memory per rank", *_cells(result.peak_memory_bytes, gib)),

@@ -1,4 +1,4 @@
-"""The list of findings, problems first, and everything about the chosen one."""
+"""Show the list of findings, problems first, and everything about the chosen one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from probes.judging.findings import Finding, Status
 _QUIET = frozenset({Status.PASS, Status.SKIP})
 _SUBJECT_WIDTH = 10
 _MOST_ALIKE = 3
-"""Unknown findings of one reason that are listed one by one."""
+"""Number of unknown findings of one reason that are listed one by one."""
 
 
 class FindingRow(NamedTuple):
-    """One line of the list. `key` stays the same when the checks run again."""
+    """A line of the list; `key` stays the same when the checks run again."""
 
     key: str
     finding: Finding
     cells: tuple[Words, ...]
-    """Status, subject, and what is the matter."""
+    """Status, subject, and the problem."""
 
     @property
     def line(self) -> Words:
@@ -38,11 +38,10 @@ class FindingRow(NamedTuple):
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
-    """Return problems first, in the order of the checks within a status. `query` keeps those that contain
-    every word of it.
+    """Return the findings, problems first, in the order of the checks within a status.
 
-    Without `query` and `show_all`, many checks that could not be made for one reason share a line, and what
-    is waived is hidden.
+    `query` keeps those that contain every word of it. Without `query` and `show_all`, many checks that could
+    not be made for one reason share a line, and waived findings are hidden.
     """
     asked = query.lower().split()
     if not show_all and not asked:
@@ -67,7 +66,7 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with one in the place of many unknown ones that have the same reason."""
+    """Return the findings with one line for many unknown ones that have the same reason."""
     reasons: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.status is Status.UNKNOWN:
@@ -98,7 +97,7 @@ def _searched(finding: Finding) -> str:
 
 
 def _cells(finding: Finding, *, names_check: bool) -> tuple[Words, ...]:
-    """Return what the line of a finding consists of; the check is named where lines would say the same."""
+    """Return the cells of a line; the check is named if lines would otherwise be equal."""
     summary = words(
         f"{'waived: ' if finding.waived else ''}{finding.summary}",
         (f"  {finding.check_id}" if names_check else "", "dim"),
@@ -119,17 +118,17 @@ def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str
 
 
 def detail(finding: Finding) -> Section:
-    """Return what was found and wanted, why it matters, remedy and evidence."""
+    """Return the observed and the expected value, the reason, remedy and evidence."""
     return problem((finding,), verbose=True)
 
 
 def remedy(finding: Finding) -> str:
-    """Return what `y` copies: the command, or the words where there is no command; empty without a remedy."""
+    """Return the text that `y` copies: the command, or the words if there is no command."""
     return finding.remedy.command or finding.remedy.text if finding.remedy else ""
 
 
 def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Section:
-    """Return what the empty list says."""
+    """Return the words of an empty list."""
     if is_checking:
         lines = [words(("The checks are running.", "dim"))]
     elif query:
@@ -145,16 +144,11 @@ def nothing(findings: Sequence[Finding], *, query: str, is_checking: bool) -> Se
 
 
 def summary(findings: Sequence[Finding], limit: int) -> Section:
-    """Return how many findings there are of each status, then the worst of them."""
+    """Return the number of findings of each status, then the worst of them."""
     lines = rows(findings, show_all=False)
-    last = (
-        f"{len(lines) - limit} more on 3 Findings"
-        if len(lines) > limit
-        else ""
-        if lines
-        else "nothing wrong was found"
-    )
-    last = last if findings else "no check has reported yet"
+    last = f"{len(lines) - limit} more on 3 Findings" if len(lines) > limit else ""
+    if not lines:
+        last = "nothing wrong was found" if findings else "no check has reported yet"
     counted = joined_by("  ", (words(part) for part in counts(findings)))
     columns = (Column(least=BADGE_WIDTH - 1, fixed=True), Column(fixed=True), Column())
     table = [Table(columns, tuple(row.cells for row in lines[:limit]), gap=1)] if lines else []

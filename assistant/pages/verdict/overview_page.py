@@ -1,4 +1,4 @@
-"""The start of the overview: the verdict, the next step, and the way to a launch script."""
+"""Show the start of the overview: the verdict, the next step, and the way to a launch script."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NextStep(NamedTuple):
 def next_step(
     status: Status | None, *, is_live: bool, has_torch: bool, has_measurements: bool, has_plan: bool = False
 ) -> NextStep:
-    """Return what to do next on the way to a launch script."""
+    """Return the next step on the way to a launch script."""
     if has_plan:
         return NextStep("recipe", "write the launch script")
     if status is Status.FAIL:
@@ -47,14 +47,18 @@ def verdict_section(
     title: str,
     progress: str,
 ) -> Section:
-    """Return the first panel: the answer, then the next step with its key. `progress` is what is still
-    running.
+    """Return the first panel: the answer, then the next step with its key.
+
+    `progress` describes the running stage.
     """
     first = words((f"· {progress or 'Not checked yet'}", "strong"))
     if verdict is not None:
         terms = STATUS[verdict.verdict]
         place = " on its CPU" if verdict.verdict is Status.PASS and not has_gpus(facts) else ""
-        answer = f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: {counts_line(verdict.findings)}"
+        answer = (
+            f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: "
+            f"{counts_line(verdict.findings)}"
+        )
         first = words((answer, terms.tone), (f"  {progress}" if progress else "", "dim"))
     return Section(
         "Verdict",
@@ -67,7 +71,7 @@ def has_gpus(facts: MachineFacts | None) -> bool:
 
 
 def has_torch(facts: MachineFacts | None) -> bool:
-    """Return True when an interpreter with torch was found."""
+    """Return whether an interpreter with torch was found."""
     return (
         facts is not None
         and isinstance(facts.training.path, str)
@@ -84,7 +88,7 @@ def way(
     *,
     is_live: bool,
 ) -> Section:
-    """Return the steps from a fresh machine to a launch script: what is done, and the keys for the rest."""
+    """Return the steps from a fresh machine to a launch script: those done, and keys for the rest."""
     planned = (
         f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
         if plan

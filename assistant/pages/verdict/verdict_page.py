@@ -1,4 +1,4 @@
-"""A verdict: the answer, then what is wrong and what to do, then what could not be checked."""
+"""Show a verdict: the answer, then problems with remedies, then the checks that could not be made."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 
 _MOST_NAMES = 6
-"""Checks named for one reason; the command's JSON names all."""
+"""Number of checks named for one reason; the command's JSON names all."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
-"""A check whose failure leaves those unknown that need the same thing."""
+"""A check whose failure explains why checks with the same need are unknown."""
 
 
 def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
-    """Return the verdict with its problems, worst first. What passed or does not apply is a count, unless
-    `verbose`.
+    """Return the verdict with its problems, worst first.
+
+    Checks that passed or do not apply are a count, unless `verbose`.
     """
     counting = [finding for finding in verdict.findings if finding.waived is None]
     page = [_headline(verdict)]
@@ -40,7 +41,7 @@ def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
 
 
 def name_of(verdict: Verdict) -> str:
-    """Return the host's name, else where the facts came from."""
+    """Return the host's name, else the source of the facts."""
     source = "" if verdict.source == "live" else verdict.source
     return verdict.hostname if known(verdict.hostname) else source or "this machine"
 
@@ -51,7 +52,7 @@ def counts_line(findings: Iterable[Finding]) -> str:
 
 
 def problem(same: Sequence[Finding], *, verbose: bool) -> Section:
-    """Return everything about findings that differ in their subject alone; `verbose` adds the evidence."""
+    """Return everything about findings that differ only in their subject; `verbose` adds the evidence."""
     finding = same[0]
     title = words((f"{finding.check_id}  {_subjects(same)}", "strong"))
     waiver = f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
@@ -99,7 +100,7 @@ def _headline(verdict: Verdict) -> Section:
 
 
 def _waived(findings: list[Finding]) -> Section:
-    """Return what does not count, under its own heading."""
+    """Return the waived findings under their own heading."""
     rows = []
     for same in _alike(findings):
         finding, waiver = same[0], same[0].waived
@@ -120,9 +121,7 @@ def _tail(verdict: Verdict, *, verbose: bool) -> Section:
 
 
 def _remedies(remedies: list[Remedy]) -> list[Row]:
-    """Return each text and each command once: those of alike findings may differ in the device that they
-    name.
-    """
+    """Return each text and each command once; those of alike findings may name different devices."""
     rows = [Row(text, "  do") for text in dict.fromkeys(remedy.text for remedy in remedies)]
     for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
         marks = ["as root"] * remedy.needs_root + ["cannot be undone"] * (not remedy.reversible)
@@ -139,8 +138,7 @@ def _one_line(finding: Finding) -> Row:
 
 
 def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: bool) -> list[Row]:
-    """Return one row for each reason, with the checks that it kept from being made; `briefly` names only some
-    of them.
+    """Return one row for each reason, with the checks that could not be made; `briefly` names only some.
 
     `follows` gives the check whose failure is the reason of another.
     """
@@ -157,8 +155,9 @@ def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: boo
 
 
 def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
-    """Return why it could not be made. What a recording or paste does not hold is one reason, if
-    `briefly`.
+    """Return why a check could not be made.
+
+    With `briefly`, everything that a recording or paste lacks is one reason.
     """
     if finding.check_id in follows:
         return f"follows from {follows[finding.check_id]}"
@@ -177,7 +176,7 @@ def _consequences(findings: list[Finding]) -> dict[str, str]:
 
 
 def _alike(findings: list[Finding]) -> list[list[Finding]]:
-    """Return findings that differ in their subject alone together."""
+    """Group findings that differ only in their subject."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         key = (finding.check_id, finding.status, finding.summary, finding.observed, finding.expected)

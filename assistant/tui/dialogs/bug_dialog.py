@@ -1,4 +1,4 @@
-"""Shown when rigtune itself is at fault."""
+"""Show an error of rigtune itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assistant.tui.panel_writer import body
 
 
 class BugDialog(Dialog[None]):
-    """Names the error and the file that holds its traceback; what was learned so far stays usable."""
+    """A dialog with the error and the file of its traceback; the facts read so far stay usable."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"
@@ -32,7 +32,8 @@ class BugDialog(Dialog[None]):
         lines = (
             words((self._error, "bad")),
             f"{where}.",
-            "Please report it with that file and, if you can, a recording: rigtune probe --record machine.json",
+            "Please report it with that file and, if you can, a recording: "
+            "rigtune probe --record machine.json",
             words(("Everything that was learned so far is kept; r reads the machine again.", "dim")),
         )
         yield Static(body(section("", lines)))

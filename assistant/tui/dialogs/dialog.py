@@ -1,4 +1,4 @@
-"""The base of all dialogs: a titled box in the middle that `esc` closes."""
+"""Define the base of all dialogs: a titled box in the middle that `esc` closes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Answer = TypeVar("Answer")
 
 
 class Dialog(ModalScreen[Answer]):
-    """A modal box. Subclasses compose its content and dismiss it with their answer; `esc` dismisses it with
-    None.
+    """A modal box. Subclasses compose its content and dismiss it with their answer.
+
+    The key `esc` dismisses it with None.
     """
 
     TITLE_WORDS: ClassVar[str] = ""

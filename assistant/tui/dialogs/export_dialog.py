@@ -1,4 +1,4 @@
-"""Asks where to write the files of a launcher."""
+"""Ask where to write the files of a launcher."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExportChoice(NamedTuple):
 
 
 class ExportDialog(Dialog[ExportChoice]):
-    """One `enter` accepts the proposed folder."""
+    """A dialog with the proposed folder, which one `enter` accepts."""
 
     TITLE_WORDS = "Export"
     HINT = "enter writes   ctrl+o replaces   esc cancels"

@@ -1,4 +1,4 @@
-"""The `?` panel: every key of the screen, from the action registry."""
+"""Show the `?` panel: every key of the screen, from the table of actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOVING = (
 
 
 class KeysDialog(Dialog[None]):
-    """The screen's own keys first, then those that hold everywhere."""
+    """A list of keys: the screen's own first, then those that apply everywhere."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"

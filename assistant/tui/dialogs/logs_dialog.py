@@ -1,4 +1,4 @@
-"""Asks for a log, and shows what it says with its lines in place."""
+"""Ask for a log, and show its explanation with the lines of the log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from probes.logs.diagnosis import Explanation
 
 
 class LogsDialog(Dialog[str]):
-    """Its answer is the path of a log, or of a folder of them."""
+    """A dialog whose answer is the path of a log, or of a folder of logs."""
 
     TITLE_WORDS = "Logs"
     HINT = "enter explains   esc cancels"
     AUTO_FOCUS = "#log"
 
     def __init__(self, path: str, complaint: str = "") -> None:
-        """`complaint` is what was wrong with `path`."""
+        """`complaint` is the problem with `path`."""
         super().__init__()
         self._path = path
         self._complaint = complaint
@@ -40,7 +40,7 @@ class LogsDialog(Dialog[str]):
 
 
 class ExplanationDialog(Dialog[None]):
-    """Causes, their lines, remedies and facts."""
+    """The causes with their lines, remedies and facts."""
 
     IS_TEXT = True
     AUTO_FOCUS = ".dialog"

@@ -1,4 +1,4 @@
-"""Asks before leaving while a benchmark or an export runs."""
+"""Ask before leaving while a benchmark or an export runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assistant.tui.dialogs.dialog import Dialog
 
 
 class QuitDialog(Dialog[bool]):
-    """True to stop what runs and leave."""
+    """A question whose answer is True to stop the running stage and leave."""
 
     TITLE_WORDS = "Something is running"
     HINT = "enter or q stops it and leaves   esc stays"

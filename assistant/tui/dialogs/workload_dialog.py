@@ -1,4 +1,4 @@
-"""The form for the workload: model, global batch, sequence length, nodes."""
+"""Show the form for the workload: model, global batch, sequence length, nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from probes.base.errors import UsageError
 
 
 class WorkloadDialog(Dialog[PlanRequest]):
-    """Starts from the present plan; an empty field leaves the choice to rigtune."""
+    """A form with the values of the present plan; an empty field leaves the choice to rigtune."""
 
     TITLE_WORDS = "Workload"
     HINT = "enter plans   tab moves   esc cancels"

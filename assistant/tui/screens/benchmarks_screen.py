@@ -1,4 +1,4 @@
-"""Benchmarks: what this machine really delivers, beside what it compares to."""
+"""Show the benchmarks: the measured rates of this machine beside their references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING_DRAWN = section("", ["nothing was measured at several sizes or between 
 
 
 class BenchmarksScreen(Frame):
-    """The cost before a run, its results while it runs, and what failed with the command to repeat it."""
+    """The cost before a run, its results while it runs, and failures with the command to repeat them."""
 
     SCREEN_ID = "benchmarks"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -103,7 +103,7 @@ class BenchmarksScreen(Frame):
         )
 
     def _entries(self, facts: MachineFacts | None) -> tuple[BenchEntry, ...]:
-        """Return what can be measured here; asked once for each state of the facts."""
+        """Return the benchmarks for this machine; they are listed once for each state of the facts."""
         if facts is not None and self._listed[0] is not facts:
             self._listed = (facts, list_benchmarks(facts, MeasureOptions()))
         return self._listed[1]

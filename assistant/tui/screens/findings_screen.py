@@ -1,4 +1,4 @@
-"""Findings: a list, problems first, and everything about the chosen one."""
+"""Show the findings: a list, problems first, and everything about the chosen one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FindingList(OptionList, inherit_bindings=False):
 
 
 class FindingsScreen(Frame):
-    """Master and detail; the evidence is always in sight of the claim."""
+    """A list with a detail beside it, so that the evidence is always visible."""
 
     SCREEN_ID = "findings"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -80,7 +80,7 @@ class FindingsScreen(Frame):
         self._show_detail()
 
     def _fill(self, listing: FindingList) -> None:
-        """New rows; the chosen finding stays chosen, wherever it stands now."""
+        """Fill the list with new rows; the chosen finding stays chosen at its new position."""
         keys = [row.key for row in self._rows]
         with self.prevent(OptionList.OptionHighlighted):
             listing.set_options([Option(line(row.line), id=row.key) for row in self._rows])

@@ -1,4 +1,4 @@
-"""Overview: can this machine train, and what is the next step?"""
+"""Show the overview: whether this machine can train, and the next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW_FINDINGS = 3
 
 
 class OverviewScreen(Frame):
-    """The verdict first, then the machine; rows fill as collectors report."""
+    """The verdict, then the machine; rows fill as collectors report."""
 
     SCREEN_ID = "overview"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -56,7 +56,7 @@ class OverviewScreen(Frame):
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
         width = self.size.width // (2 if self.is_wide else 1) - _FRAME_WIDTH
         machine = panels(facts, complete=complete)
-        # Without a GPU the processor stands where the GPUs would.
+        # Without a GPU, the processor takes the place of the GPUs.
         host = machine.get("host", Section())
         has_gpus = overview_page.has_gpus(facts)
         shown = {

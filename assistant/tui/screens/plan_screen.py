@@ -1,4 +1,4 @@
-"""Plan: how to train a model here, each decision with its basis."""
+"""Show the plan: how to train a model here, each decision with its basis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assistant.usecases.plan import PlanRequest
 
 
 class PlanScreen(Frame):
-    """The workload, the decisions, the prediction; what was dropped is one key away."""
+    """The workload, the decisions and the prediction; one key shows the rejected candidates."""
 
     SCREEN_ID = "plan"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -26,7 +26,7 @@ class PlanScreen(Frame):
     def __init__(self) -> None:
         super().__init__()
         self._show_rejected: bool | None = None
-        """None until the user has chosen: shown where there is room."""
+        """None until the user has chosen; then rejected candidates are shown if there is room."""
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="headline")

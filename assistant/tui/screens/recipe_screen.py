@@ -1,4 +1,4 @@
-"""Recipe: the exact files of each launcher, and where to write them."""
+"""Show the recipe: the exact files of each launcher, and where to write them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assistant.tui.widgets.panel import PanelBox
 
 
 class RecipeScreen(Frame):
-    """Launcher tabs, the script as it will be written, and the honest result of writing it."""
+    """Tabs of launchers, the script as it will be written, and the result of writing it."""
 
     SCREEN_ID = "recipe"
     BINDINGS = screen_bindings(SCREEN_ID)

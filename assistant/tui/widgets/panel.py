@@ -1,4 +1,4 @@
-"""A framed piece of a page."""
+"""Define the framed pieces of a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assistant.tui.panel_writer import body, line
 
 
 class PanelBox(Static):
-    """Shows a section as tall as it is, or nothing where the section says nothing."""
+    """A section at its full height; an empty section is hidden."""
 
     def show(self, section: Section, width: int = 100) -> None:
         """Draw `section`, its figures in `width` cells."""
@@ -21,7 +21,7 @@ class PanelBox(Static):
 
 
 class ScrollBox(VerticalScroll):
-    """The same for content that may be taller than its place; it scrolls when it has the focus."""
+    """A section that may be taller than its place; it scrolls when it has the focus."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)

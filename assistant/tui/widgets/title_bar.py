@@ -1,4 +1,4 @@
-"""The two lines on top: the screens with their digits, and what is looked at."""
+"""Show two lines on top: the screens with their digits, and the source of the facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assistant.tui.session import State
 
 
 class TitleBar(Vertical):
-    """Screens on the first line; host, source and interpreter, or what is running, on the second."""
+    """Screens on the first line; host, source and interpreter, or the running stage, on the second."""
 
     def __init__(self, screen_id: str) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""Earlier runs of the benchmarks on this machine, kept for comparison in the user's state directory.
+"""Keep earlier benchmark runs of each machine in the user's state directory, for comparison.
 
-Two files for each machine: `previous.json` holds the last run of every benchmark and suite, `pinned.json`
-what the user pinned. A run of some benchmarks replaces these and leaves the others.
+There are two files for each machine: `previous.json` contains the last run of every benchmark and suite,
+`pinned.json` the runs that the user pinned. A run replaces the benchmarks that it contains and leaves the
+others.
 """
 
 from __future__ import annotations
@@ -30,54 +31,55 @@ class _Kept(Record, kw_only=True):
     schema_version: int
     machine: str
     runs: tuple[MeasurementSet, ...]
-    """One per benchmark and suite."""
+    """One run for each benchmark and suite."""
 
 
 def save_run(measured: MeasurementSet) -> Path:
-    """Keep a run as the one before the next, and return its file. Raises OutputError."""
+    """Keep a run as the previous one and return its file. Raises OutputError."""
     return _save("previous", measured)
 
 
 def pin(measured: MeasurementSet) -> Path:
-    """Keep a run until another is pinned, and as the one before the next; return its file. Raises
-    OutputError.
-    """
+    """Keep a run until another is pinned, also as the previous one; return its file. Raises OutputError."""
     _save("previous", measured)
     return _save("pinned", measured)
 
 
 def load_baselines(
-    machine: str, tell: Callable[[str], object] = lambda _: None, *, moment: str = ""
+    machine: str, report: Callable[[str], object] = lambda _: None, *, moment: str = ""
 ) -> tuple[Baseline, ...]:
-    """Every earlier run of `machine`, those of one moment together; none where there is none.
+    """Return the earlier runs of `machine`; parts that began at the same time are joined.
 
-    `moment` is when the run began that is to be compared: it is none of these itself, and what was measured
-    since then is no earlier run, unless it was pinned. A file that is damaged, of a newer rigtune or of
-    another machine is left out, and `tell` gets one line about it.
+    `moment` is the start of the run that is to be compared. That run itself is left out, and so are later
+    runs, unless they were pinned. A file that is damaged, of a newer rigtune or of another machine is left
+    out, and `report` gets one line about it.
     """
-    found: list[Baseline] = []
+    baselines: list[Baseline] = []
     for kind in KINDS:
         path = _path(kind, machine)
         try:
             runs = _read(path, machine)
         except InputError as error:
-            tell(f"{error.message}: {error.hint}")
+            report(f"{error.message}: {error.hint}")
             continue
-        found += [
+        baselines += [
             Baseline(kind=kind, measured=run)
             for run in _joined(runs)
             if _is_earlier(kind, run.started, moment)
         ]
-    return tuple(found)
+    return tuple(baselines)
 
 
 def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
-    """Both in UTC and one format, so that they sort as text."""
+    """Return whether a run began before `moment`; both are UTC in one format, so that they sort as text."""
     return not moment or (started != moment if kind == "pinned" else started < moment)
 
 
 def _path(kind: Kind, machine: str) -> Path:
-    """A name of a machine is no name of a file: it may be long, or hold a slash."""
+    """Return the file of a machine.
+
+    The name of a machine is shortened and cleaned, because it may be long or contain a slash.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", machine)[:60].lstrip(".") or "machine"
     if safe != machine:
         safe = f"{safe}-{hashlib.sha256(machine.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
@@ -85,7 +87,7 @@ def _path(kind: Kind, machine: str) -> Path:
 
 
 def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
-    """The runs in a file; none where there is no file. Raises InputError with the reason and what to do."""
+    """Return the runs in a file, none if the file does not exist. Raises InputError with the reason."""
     if not path.exists():
         return ()
     remedy = "it is left out of the comparison, and the next run replaces it"
@@ -114,6 +116,7 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
         before = _read(path, measured.machine)
     except InputError:
         before = ()
+    # A run of some benchmarks must not drop the earlier runs of the others.
     new = {_key(run): run for run in _split(measured)}
     old = [run for run in before if _key(run) not in new]
     kept = _Kept(schema_version=SCHEMA_VERSION, machine=measured.machine, runs=(*old, *new.values()))
@@ -122,9 +125,9 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
 
 
 def _split(measured: MeasurementSet) -> Iterable[MeasurementSet]:
-    """One run per benchmark. Failures are no baseline."""
-    for bench_id in dict.fromkeys(one.bench_id for one in measured.measurements):
-        own = tuple(one for one in measured.measurements if one.bench_id == bench_id)
+    """Yield each run per benchmark, without its failures, which are no baseline."""
+    for bench_id in dict.fromkeys(each.bench_id for each in measured.measurements):
+        own = tuple(each for each in measured.measurements if each.bench_id == bench_id)
         yield msgspec.structs.replace(measured, measurements=own, failures=())
 
 
@@ -133,10 +136,10 @@ def _key(run: MeasurementSet) -> tuple[str, str]:
 
 
 def _joined(runs: Iterable[MeasurementSet]) -> Iterable[MeasurementSet]:
-    """The runs of one moment as the one run that they were."""
+    """Join the runs that began at the same time into the measurement run that they were."""
     moments: dict[tuple[str, str], list[MeasurementSet]] = {}
     for run in runs:
         moments.setdefault((run.started, run.suite), []).append(run)
     for same in moments.values():
-        measurements = tuple(one for run in same for one in run.measurements)
+        measurements = tuple(measurement for run in same for measurement in run.measurements)
         yield msgspec.structs.replace(same[0], measurements=measurements)

@@ -1,4 +1,4 @@
-"""Follows the answer files of a request while its workers write them."""
+"""Follow the answer files of a request while its workers write them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from probes.bench.worker_answers import FailureLine, SampleLine, SkippedLine, Wo
 from probes.facts.measurements import BenchFailure, Measurement
 
 _MOST_BYTES = 64 * MIB
-"""Of one rank's answer; what a broken worker writes beyond is not read. Real ones have some hundred
-kilobytes.
+"""Limit for one rank's answer; real answers have some hundred kilobytes.
+
+The rest of a longer answer, which only a broken worker writes, is not read.
 """
 
 
@@ -27,13 +28,13 @@ class AnswerFiles:
         self._read_bytes = dict.fromkeys(self._paths, 0)
 
     def read(self) -> bool:
-        """Read on; True where there is something new."""
-        fresh = {rank for rank, path in self._paths.items() if self._read(rank, path)}
-        return bool(fresh)
+        """Read on in every file; return True if there is something new."""
+        return bool({rank for rank, path in self._paths.items() if self._read(rank, path)})
 
     def _read(self, rank: int, path: Path) -> bool:
-        """Complete lines only: what follows the last newline is still being written, or was when the worker
-        died.
+        """Read the new complete lines of one rank.
+
+        Text after the last newline is still being written, or the worker died while it wrote it.
         """
         begin = self._read_bytes[rank]
         try:
@@ -54,8 +55,9 @@ class AnswerFiles:
         return [line.case for line in self.lines.get(0, ()) if isinstance(line, SampleLine)]
 
     def progress(self) -> str:
-        """How far each rank came, in words, where they differ: `rank 1 had ended 2 cases, rank 0 had ended
-        3`.
+        """Return how far each rank came; empty if all are equal.
+
+        An example is `rank 1 had ended 2 cases, rank 0 had ended 3`.
         """
         ended = {rank: len(_ended_cases(self.lines.get(rank, ()))) for rank in self._paths}
         if len(set(ended.values())) < 2:
@@ -64,47 +66,51 @@ class AnswerFiles:
         return f"rank {last} had ended {ended[last]} cases, rank {first} had ended {ended[first]}"
 
 
-class Teller:
-    """Tells each measurement once: those of a case as soon as all ranks have ended it, the others at the
-    end.
+class NewMeasurements:
+    """Select the measurements that were not yet reported.
+
+    Measurements of a case are reported as soon as all ranks have ended it, the others at the end.
     """
 
     def __init__(self, request: BenchRequest, module: ModuleType) -> None:
         self._request, self._module = request, module
         self._cases = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def of_ended_cases(self, answers: AnswerFiles) -> tuple[Measurement, ...]:
-        """What is new and stands for one case. What is derived from several, such as a fit, may still
-        change.
+        """Return the new measurements that belong to a single case.
+
+        Values that are derived from several cases, such as a fit, may still change.
         """
         ended = _cases_ended_by_all(self._request, answers)
         if len(ended) == self._cases:
             return ()
         self._cases = len(ended)
-        found = interpreted(self._request, self._module, answers)
-        if isinstance(found, BenchFailure):
+        measurements = interpreted(self._request, self._module, answers)
+        if isinstance(measurements, BenchFailure):
             return ()
-        return self.untold(
-            tuple(row for row in found if any(case.items() <= row.parameters.items() for case in ended))
+        return self.unreported(
+            tuple(
+                row for row in measurements if any(case.items() <= row.parameters.items() for case in ended)
+            )
         )
 
-    def untold(self, measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
-        fresh = tuple(row for row in measurements if _identity(row) not in self._told)
-        self._told.update(map(_identity, fresh))
+    def unreported(self, measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+        fresh = tuple(row for row in measurements if _identity(row) not in self._reported)
+        self._reported.update(map(_identity, fresh))
         return fresh
 
 
 def interpreted(
     request: BenchRequest, module: ModuleType, answers: AnswerFiles
 ) -> tuple[Measurement, ...] | BenchFailure:
-    """What the benchmark reads from the answers so far."""
+    """Return the measurements that the benchmark reads from the answers so far."""
     try:
-        found: tuple[Measurement, ...] | BenchFailure = module.interpret(request, answers.lines)
-    except Exception as error:  # noqa: BLE001 -- one benchmark that stumbles over its answer must not lose the others'
+        measurements: tuple[Measurement, ...] | BenchFailure = module.interpret(request, answers.lines)
+    except Exception as error:  # noqa: BLE001 -- the other answers are still read
         words = " ".join(f"{type(error).__name__}: {error}".split())
         return request.failure("crashed", f"rigtune cannot read the answer of {request.title}: {words}")
-    return found
+    return measurements
 
 
 def _identity(measurement: Measurement) -> str:
@@ -125,6 +131,8 @@ def _cases_ended_by_all(request: BenchRequest, answers: AnswerFiles) -> list[Cas
     return [case for case in request.cases if all(case in cases for cases in ended)]
 
 
-def with_conditions(measurement: Measurement, seen: dict[str, str | int | float | bool]) -> Measurement:
-    """The measurement with what was seen around it; what its benchmark itself says stays."""
-    return msgspec.structs.replace(measurement, conditions={**seen, **measurement.conditions})
+def with_conditions(
+    measurement: Measurement, surroundings: dict[str, str | int | float | bool]
+) -> Measurement:
+    """Return the measurement with its surroundings; conditions that its benchmark reports take precedence."""
+    return msgspec.structs.replace(measurement, conditions={**surroundings, **measurement.conditions})

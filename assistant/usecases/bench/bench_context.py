@@ -1,4 +1,4 @@
-"""What to measure on a machine: its device, its ranks and the reference model that suits it."""
+"""Choose what to measure on a machine: its device, its ranks and a reference model that fits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 from recipes.planning.default_model import CPU_MODEL, first_that_fits
 
 _GPU_MODELS = ("tinyllama-1.1b", "gpt2")
-"""Largest first."""
+"""Models to measure on GPUs, largest first."""
 _GPU_MICRO_BATCHES = (1, 4)
 
 
 def bench_context(
     facts: MachineFacts, *, ranks_per_node: int | None = None, visible_gpus: int | None = None
 ) -> BenchContext:
-    """The context of this machine.
+    """Return the context of this machine.
 
-    `visible_gpus` is how many GPUs the interpreter can use, where that is known: CUDA_VISIBLE_DEVICES may
-    hide some.
+    `visible_gpus` is the number of GPUs that the interpreter can use, if known: CUDA_VISIBLE_DEVICES may hide
+    some.
     """
     gpus = training_gpus(facts)
     ranks = default_ranks(facts) if ranks_per_node is None else ranks_per_node
@@ -48,8 +48,10 @@ def bench_context(
 
 
 def machine_id(facts: MachineFacts) -> str:
-    """What tells this machine from others whose users share a home: its name, and a hash of the GPUs' UUIDs,
-    or without GPUs of the CPU's model. It stays the same until the machine is renamed or a GPU is exchanged.
+    """Return an id that distinguishes this machine from others whose users share a home directory.
+
+    It consists of the host name and a hash of the GPUs' UUIDs, or of the CPU's model if there are no GPUs. It
+    changes only when the machine is renamed or a GPU is replaced.
     """
     name = facts.hostname if known(facts.hostname) and facts.hostname else "unnamed"
     uuids = sorted(gpu.uuid for gpu in facts.gpus if known(gpu.uuid)) if known(facts.gpus) else []
@@ -58,13 +60,14 @@ def machine_id(facts: MachineFacts) -> str:
 
 
 def shape_of(model: TransformerModel) -> dict[str, Parameter]:
-    """The fields of a recipe's `ModelShape`, which workers build models from."""
+    """Return the fields of a recipe's `ModelShape`, from which workers build models."""
     return {name: getattr(model, name) for name in ModelShape.__struct_fields__}
 
 
 def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
-    """The shipped workload with the micro-batch that its own global batch leaves to a rank, and in the
-    precision that plans take on such a processor, so that they find it measured.
+    """Return the reference model for CPUs, in the sizes and precision that plans choose there.
+
+    The micro-batch is what the model's own global batch leaves to each rank, so that plans find it measured.
     """
     model = find_model(CPU_MODEL)
     global_batch = model.learning_rate_batch_tokens // model.sequence_length
@@ -74,7 +77,7 @@ def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
 
 
 def _gpu_model(facts: MachineFacts) -> ReferenceModel:
-    """The largest model that fits the smallest GPU, in the precision that plans choose there."""
+    """Return the largest model that fits the smallest GPU, in the precision that plans choose there."""
     gpus = training_gpus(facts)
     memory_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
     model_id = first_that_fits(_GPU_MODELS, memory_bytes) or _GPU_MODELS[-1]

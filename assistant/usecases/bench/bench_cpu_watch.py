@@ -1,4 +1,4 @@
-"""Clocks and temperature of the CPUs while something is measured."""
+"""Record clocks and temperature of the CPUs while something is measured."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import psutil
 from probes.facts.measurements import Parameter
 
 _PERIOD_S = 2.0
-"""Each look reads a file of every CPU."""
+"""Seconds between two readings; each reads a file of every CPU."""
 _SENSORS = ("coretemp", "k10temp", "zenpower")
 """Linux drivers of the sensors in CPUs of Intel and AMD (kernel documentation, hwmon)."""
 
 
 class CpuWatch:
-    """`begin` a request, `tick` while it runs, ask for its `conditions`. What the kernel does not tell is
-    left out.
+    """Record the conditions of the CPUs; values that the kernel does not report are left out.
+
+    Call `begin` at the start of a request and `tick` while it runs, then `conditions`.
     """
 
     def __init__(self) -> None:
@@ -30,11 +31,11 @@ class CpuWatch:
         self._next_s = 0.0
 
     def tick(self) -> None:
-        """Look, at most every two seconds."""
+        """Read clocks and temperatures, at most every two seconds."""
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _PERIOD_S
-        # Not in every container and virtual machine is there anything to read.
+        # Some containers and virtual machines have nothing to read.
         with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
             frequency = psutil.cpu_freq()
             if frequency is not None and frequency.current > 0:
@@ -42,14 +43,14 @@ class CpuWatch:
         with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
             sensors = psutil.sensors_temperatures()
             self._temperatures_c += [
-                one.current for name in _SENSORS for one in sensors.get(name, ()) if one.current > 0
+                sensor.current for name in _SENSORS for sensor in sensors.get(name, ()) if sensor.current > 0
             ]
 
     def conditions(self) -> dict[str, Parameter]:
-        """The median of the mean clock of all CPUs, and the highest temperature."""
-        seen: dict[str, Parameter] = {}
+        """Return the median of the mean clock of all CPUs, and the highest temperature."""
+        values: dict[str, Parameter] = {}
         if self._clocks_hz:
-            seen["cpu_clock_hz"] = round(statistics.median(self._clocks_hz), -6)
+            values["cpu_clock_hz"] = round(statistics.median(self._clocks_hz), -6)
         if self._temperatures_c:
-            seen["cpu_temperature_c"] = max(self._temperatures_c)
-        return seen
+            values["cpu_temperature_c"] = max(self._temperatures_c)
+        return values

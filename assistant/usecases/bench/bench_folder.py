@@ -1,5 +1,6 @@
-"""The private folder of a run: requests, answers and logs. What a killed run left is removed by the next
-one.
+"""Create the private folder of a run for requests, answers and logs.
+
+Folders that killed runs left are removed by the next run.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from probes.base.errors import WorkerError
 
 _PREFIX = "rigtune-bench-"
 _LOCK = "lock"
-"""Held as long as the run lives. The kernel drops it with the process, whatever ends that; numbers of
-processes come again, and mean something else in another container that shares the folder for temporary files.
+"""Name of the lock file, which is locked as long as the run lives.
+
+The kernel releases the lock with the process, however that ends. Process ids are no substitute: they are
+reused, and mean something else in another container that shares the temporary folder.
 """
 
 
 class WorkFolder:
-    """The folder, and whether it is to stay for the user to look at."""
+    """The folder, and whether it is kept for the user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,10 +34,9 @@ class WorkFolder:
 
 @contextlib.contextmanager
 def work_folder(chosen: str | None) -> Iterator[WorkFolder]:
-    """The folder that the user chose, made where it is missing, or a temporary one, which goes at the end
-    unless it is to stay.
+    """Create the folder `chosen`, or a temporary folder that is removed at the end unless `keep` is set.
 
-    Raises WorkerError where it cannot be made or written to.
+    Raises WorkerError if the folder cannot be created or written to.
     """
     if chosen is not None:
         folder = WorkFolder(Path(chosen).absolute())
@@ -56,13 +58,13 @@ def work_folder(chosen: str | None) -> Iterator[WorkFolder]:
         finally:
             if folder.keep:
                 with contextlib.suppress(OSError):
-                    (path / _LOCK).unlink()  # from now on nobody removes it but the user
+                    (path / _LOCK).unlink()  # now only the user removes it
             else:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_leftovers() -> None:
-    """Remove the temporary folders whose runs are dead; never one that lives, or that was to stay."""
+    """Remove the temporary folders of dead runs, but not those that were to be kept."""
     with contextlib.suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             if _is_abandoned(path):
@@ -70,8 +72,9 @@ def remove_leftovers() -> None:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """True where the lock is there and nobody holds it. A link is no lock: the folder for temporary files is
-    everybody's.
+    """Return whether the lock file exists and no process holds the lock.
+
+    Symbolic links are not followed: everybody can write to the folder for temporary files.
     """
     try:
         if path.is_symlink() or path.stat().st_uid != os.geteuid():
@@ -90,8 +93,9 @@ def _is_abandoned(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock, which has its name only once it is held. A file system without locks leaves none: nobody
-    cleans up there.
+    """Hold the lock; the file gets its final name only when it is locked.
+
+    On a file system without locks there is no lock file, and nobody removes the folder.
     """
     unnamed = path.with_suffix(".new")
     try:

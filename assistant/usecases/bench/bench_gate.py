@@ -1,4 +1,4 @@
-"""What keeps benchmarks from running here: no torch, GPUs that it cannot use, others who use the machine."""
+"""Detect what prevents benchmarks here: no torch, GPUs that torch cannot use, a machine in use by others."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _OWN_PYTHON = sys.executable
 
 
 class Hindrance(Record, kw_only=True):
-    """Why something cannot be measured."""
+    """The reason why something cannot be measured."""
 
     kind: str
-    """Of the `BenchFailure`."""
+    """The kind of the `BenchFailure`."""
     message: str
 
 
 class Gate(Record, kw_only=True):
-    """The training interpreter and what it cannot run."""
+    """The training interpreter, and what it cannot run."""
 
     interpreter: Interpreter | None
     hindrance: Hindrance | None = None
-    """Of all that needs torch where there is no interpreter, else of all that needs GPUs."""
+    """The reason against all that needs torch without an interpreter, else against all that needs GPUs."""
 
     def python_for(self, request: BenchRequest) -> str | Hindrance:
-        """The interpreter that runs `request`: rigtune's own where no torch is needed and there is none."""
+        """Return the interpreter for `request`; rigtune's own if no torch is needed and there is no other."""
         if self.interpreter is None:
             return self.hindrance if request.needs_torch and self.hindrance is not None else _OWN_PYTHON
         if self.hindrance is not None and request.needs_torch and request.device == "cuda":
@@ -40,7 +40,7 @@ class Gate(Record, kw_only=True):
 
 
 def gate_of(facts: MachineFacts, python: str | None) -> Gate:
-    """Start the interpreter that the user named, or that the probe found, once, and see what it can do."""
+    """Start the interpreter that the user named or the probe found once, and report what it can do."""
     try:
         interpreter = choose_interpreter(facts.training, python)
     except InterpreterError as error:
@@ -59,7 +59,5 @@ def gate_of(facts: MachineFacts, python: str | None) -> Gate:
 
 
 def busy_with(facts: MachineFacts) -> str:
-    """Who uses what is to be measured: the GPUs where there are some, else the CPUs; empty where nobody
-    does.
-    """
+    """Return who uses the GPUs, or the CPUs if there are no GPUs; empty if nobody does."""
     return busy_gpus(facts) if training_gpus(facts) else busy_host()

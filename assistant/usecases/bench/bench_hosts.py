@@ -1,4 +1,4 @@
-"""Whether other hosts can be reached and see a folder of this machine."""
+"""Test whether other hosts can be reached and see a folder of this machine."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ REMEDY = "name a folder on a file system that all hosts share, under the same pa
 
 
 def require_shared(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> None:
-    """Raise WorkerError that names the hosts which cannot be reached, or else those which do not see
-    `directory`.
-    """
-    found = unseen_by(hosts, spread_by, directory)
-    silent = {host: words for host, words in found.items() if words}
+    """Raise WorkerError that names the hosts which cannot be reached or do not see `directory`."""
+    unseen = unseen_by(hosts, spread_by, directory)
+    silent = {host: words for host, words in unseen.items() if words}
     if silent:
         host, words = next(iter(silent.items()))
         others = f" (and {', '.join(list(silent)[1:])})" if len(silent) > 1 else ""
         raise WorkerError(
             f"host {host}{others} cannot be reached by {spread_by}: {words}", _how(host, spread_by)
         )
-    if found:
+    if unseen:
         raise WorkerError(
-            f"{', '.join(found)} {'does' if len(found) == 1 else 'do'} not see the folder {directory}", REMEDY
+            f"{', '.join(unseen)} {'does' if len(unseen) == 1 else 'do'} not see the folder {directory}",
+            REMEDY,
         )
 
 
@@ -45,10 +44,10 @@ def _how(host: str, spread_by: SpreadBy) -> str:
 
 
 def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> dict[str, str]:
-    """The hosts that do not see a file which is written to `directory` now: why they could not be asked, or
-    nothing.
+    """Return the hosts that do not see a new file in `directory`, with the reasons.
 
-    Raises WorkerError where the file cannot be written.
+    The reason is empty for a host that answers but does not see the file. Raises WorkerError if the file
+    cannot be written.
     """
     token = secrets.token_hex(16)
     path = directory / _TOKEN
@@ -64,18 +63,17 @@ def unseen_by(hosts: tuple[str, ...], spread_by: SpreadBy, directory: Path) -> d
             answers = pool.map(lambda host: _asked(_over_ssh(host, path), directory), hosts)
             asked = dict(zip(hosts, answers, strict=True))
         return {host: _why(code, text) for host, (code, text) in asked.items() if token not in text}
-    found = _unseen_by_ranks(hosts, spread_by, path, token)
-    if len(hosts) > 1 and any(found.values()):
-        # One host that is down keeps a launcher from starting on any; by themselves those that are well
-        # answer.
+    unseen = _unseen_by_ranks(hosts, spread_by, path, token)
+    if len(hosts) > 1 and any(unseen.values()):
+        # A launcher starts on no host if one is down; asked one by one, the good hosts answer.
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            alone = pool.map(lambda host: _unseen_by_ranks((host,), spread_by, path, token), found)
-            return {host: why for each in alone for host, why in each.items()} or found
-    return found
+            alone = pool.map(lambda host: _unseen_by_ranks((host,), spread_by, path, token), unseen)
+            return {host: why for each in alone for host, why in each.items()} or unseen
+    return unseen
 
 
 def _unseen_by_ranks(hosts: tuple[str, ...], spread_by: SpreadBy, path: Path, token: str) -> dict[str, str]:
-    """As `unseen_by`, with one start of Slurm's or MPI's launcher for all hosts."""
+    """Return the same as `unseen_by`, with one start of Slurm's or MPI's launcher for all hosts."""
     seen_by = (
         'printf "%s %s\\n" "${SLURMD_NODENAME:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" "$(cat "$0" 2>/dev/null)"'
     )
@@ -106,7 +104,7 @@ def _over_ssh(host: str, path: Path) -> tuple[str, ...]:
 
 
 def _asked(argv: Iterable[str], directory: Path) -> tuple[int | None, str]:
-    """The exit code and the output; no code where there was no answer in time."""
+    """Return the exit code and the output; the code is None if there was no answer in time."""
     try:
         code, output = output_of(tuple(argv), directory=directory, environment={}, deadline_s=_DEADLINE_S)
     except OSError as error:
@@ -115,7 +113,7 @@ def _asked(argv: Iterable[str], directory: Path) -> tuple[int | None, str]:
 
 
 def _why(code: int | None, text: str) -> str:
-    """Why a host did not answer; empty where it did."""
+    """Return why a host did not answer; empty if it did."""
     if code == 0:
         return ""
     words = [line.strip() for line in text.splitlines() if line.strip()]

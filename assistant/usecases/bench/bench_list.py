@@ -1,4 +1,4 @@
-"""What can be measured on a machine, what it costs and what keeps a benchmark from running there."""
+"""List the benchmarks, their cost, and what prevents them on a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.facts import MachineFacts
 from recipes.machine.ranks import training_gpus
 
 _DEVICES = "all GPUs, or all CPUs where there are none"
-"""What the table says of a benchmark that occupies whatever trains."""
+"""The words in the table for a benchmark that occupies all devices that train."""
 
 
 class BenchEntry(Record, kw_only=True):
@@ -22,16 +22,16 @@ class BenchEntry(Record, kw_only=True):
     title: str
     suites: tuple[str, ...]
     cost_s: float
-    """Rough duration in the quick suite, or where it stands in none."""
+    """Rough duration in the quick suite, or by itself if it is in no suite."""
     full_cost_s: float
     occupies: str
     applies: bool
-    """True where it would measure something here, with these options."""
+    """True if the benchmark would measure something here with these options."""
     why_not: str = ""
 
 
 def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[BenchEntry, ...]:
-    """Every benchmark in the order in which they run."""
+    """Return every benchmark in the order in which they run."""
     lacks_torch = (
         not known(facts.training.path) or facts.training.path is None or facts.training.torch_version is None
     )
@@ -46,8 +46,10 @@ def list_benchmarks(facts: MachineFacts, options: MeasureOptions) -> tuple[Bench
     entries = []
     for row in BENCHMARKS:
         asked = row.load().requests(context)
-        why_not = "" if asked else f"needs {row.applies}" if row.applies else "does not apply here"
-        if asked and lacks_torch and options.python is None and all(request.needs_torch for request in asked):
+        why_not = ""
+        if not asked:
+            why_not = f"needs {row.applies}" if row.applies else "does not apply here"
+        elif lacks_torch and options.python is None and all(request.needs_torch for request in asked):
             why_not = "needs a training interpreter with torch"
         entries.append(
             BenchEntry(

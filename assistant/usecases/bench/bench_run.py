@@ -1,4 +1,4 @@
-"""Runs one benchmark request in an interpreter and tells its samples as they arrive."""
+"""Run one benchmark request in an interpreter and report its samples as they arrive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 import msgspec
 
 from assistant.runner import Job
-from assistant.usecases.bench.bench_answers import AnswerFiles, Teller, interpreted, with_conditions
+from assistant.usecases.bench.bench_answers import AnswerFiles, NewMeasurements, interpreted, with_conditions
 from assistant.usecases.bench.bench_session import Sessions, Turn, own_job
 from assistant.usecases.bench.bench_trouble import cause_of_end, failed_rank, lost_folder, oom_kills
 from assistant.usecases.bench.bench_watch import Watch
@@ -31,14 +31,14 @@ from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _TICK_S = 0.25
 START_S = 120.0
-"""For the start of torch on every rank; from a cold network file system that alone can take a minute."""
+"""Time to start torch on every rank; on a cold network file system that alone can take a minute."""
 _PREPARE_S = 60.0
-"""For what a benchmark builds before and after its measuring, which the budget does not count."""
+"""Time to build and release what a benchmark needs; the budget does not include it."""
 _OVERRUN = 3.0
-"""The budget is an aim: a large case that was begun is finished."""
+"""Factor on the budget, which is an aim: a large case that was begun is finished."""
 _MOST_LOG_BYTES = 64 * MIB
 _CAUSE_BYTES = 64 * 1024
-"""Of the log's end, searched for the cause of a failure."""
+"""Size of the end of the log that is searched for the cause of a failure."""
 
 
 class CaseMeasured(Record, kw_only=True):
@@ -48,20 +48,21 @@ class CaseMeasured(Record, kw_only=True):
 
 
 class Provisional(Record, kw_only=True):
-    """Measurements of cases that all ranks have ended. `RunEnded` has them again, with the conditions until
-    the end.
+    """Measurements of cases that all ranks have ended.
+
+    `RunEnded` contains them again, with the conditions until the end.
     """
 
     measurements: tuple[Measurement, ...]
 
 
 class RunEnded(Record, kw_only=True):
-    """What the request gave: everything that was finished, and what went wrong."""
+    """The results of the request: all finished measurements, and the failures."""
 
     measurements: tuple[Measurement, ...]
     failures: tuple[BenchFailure, ...]
     fresh: tuple[Measurement, ...] = ()
-    """Those that were not told before."""
+    """The measurements that were not reported before."""
 
 
 RunEvent = CaseMeasured | Provisional | RunEnded
@@ -78,15 +79,14 @@ def run_request(
     deadline_s: float | None = None,
     sessions: Sessions | None = None,
 ) -> Iterator[RunEvent]:
-    """Start the workers in `directory`, follow their answer files, and interpret them; the last event is
-    `RunEnded`.
+    """Start the workers in `directory`, follow and interpret their answers; the last event is `RunEnded`.
 
-    The workers are stopped when `stop` says so, after `deadline_s`, and where they neither start nor end in
-    time. What prevents the start, such as a full disk, is a failure too. With `sessions` the request may go
-    to ranks that are there already.
+    The workers are stopped when `stop` returns True, after `deadline_s`, and if they neither start nor end in
+    time. A cause that prevents the start, such as a full disk, is a failure too. With `sessions` the request
+    may go to ranks that are already running.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
-    teller = Teller(request, module)
+    stream = NewMeasurements(request, module)
     try:
         program = _prepare(request, directory)
         killed_before = oom_kills()
@@ -97,9 +97,9 @@ def run_request(
                 watch.tick()
                 if answers.read():
                     yield from (CaseMeasured(case=case) for case in run.new_cases())
-                    told = _with_surroundings(request, answers, watch, teller.of_ended_cases(answers))
-                    if told:
-                        yield Provisional(measurements=told)
+                    fresh = _with_surroundings(request, answers, watch, stream.of_ended_cases(answers))
+                    if fresh:
+                        yield Provisional(measurements=fresh)
             if run.trouble:
                 job.stop()
         watch.end()
@@ -109,7 +109,7 @@ def run_request(
     except WorkerError as error:
         yield _not_started(request, f"{request.title} could not be started: {error.message}")
         return
-    answers.read()
+    answers.read()  # the last lines, written while the ranks ended
     result = interpreted(request, module, answers)
     failures = tuple(
         msgspec.structs.replace(failure, log_tail=job.log_tail(), command=job.command_line)
@@ -118,11 +118,11 @@ def run_request(
     measurements = _with_surroundings(
         request, answers, watch, () if isinstance(result, BenchFailure) else result
     )
-    yield RunEnded(measurements=measurements, failures=failures, fresh=teller.untold(measurements))
+    yield RunEnded(measurements=measurements, failures=failures, fresh=stream.unreported(measurements))
 
 
 def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
-    """The arguments of the worker, whose request and folder for answers are there now. Raises OSError."""
+    """Write the request and an empty folder for answers; return the worker's arguments. Raises OSError."""
     request_path, folder = directory / "request.json", directory / "answers"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("rank*.jsonl"):
@@ -149,7 +149,7 @@ def _not_started(request: BenchRequest, message: str) -> RunEnded:
 
 
 class _Run:
-    """A job under way: whether it still goes on, and how it came to its end."""
+    """A job under way: whether it goes on, and how it ended."""
 
     def __init__(
         self, request: BenchRequest, job: Job | Turn, answers: AnswerFiles, deadline_s: float | None
@@ -157,19 +157,19 @@ class _Run:
         self.request, self.job, self.answers = request, job, answers
         self.code: int | None = None
         self.trouble: tuple[str, str] | None = None
-        """The kind of failure and its message, where the job had to be stopped."""
-        self._told = 0
+        """The kind of failure and its message, if the job had to be stopped."""
+        self._reported = 0
         self._begun_s = time.monotonic()
         self._started_s: float | None = None
         self._deadline_s = float("inf") if deadline_s is None else deadline_s
 
     def goes_on(self, stop: Callable[[], bool]) -> bool:
-        """Wait a moment; False when the job has ended or must end."""
+        """Wait a moment; return False when the job has ended or must end."""
         if self.code is not None or self.trouble is not None:
             return False
         self.code = self.job.wait(_TICK_S)
         if self.code is not None:
-            return True  # once more, for the last lines
+            return True  # one more round reads the last lines
         if self._started_s is None and self.answers.lines:
             self._started_s = time.monotonic()
         self.trouble = self._why_stop(stop)
@@ -177,7 +177,7 @@ class _Run:
 
     def new_cases(self) -> list[Case]:
         cases = self.answers.cases_of_first_rank()
-        fresh, self._told = cases[self._told :], len(cases)
+        fresh, self._reported = cases[self._reported :], len(cases)
         return fresh
 
     def _why_stop(self, stop: Callable[[], bool]) -> tuple[str, str] | None:
@@ -208,7 +208,7 @@ class _Run:
 
 
 def _queued(request: BenchRequest) -> str:
-    """A job of Slurm waits until its nodes are free, which nothing here can hasten."""
+    """Return a hint for a Slurm job that waits for its nodes; nothing here can speed that up."""
     is_job = request.hosts and request.spread_by == "slurm"
     return (
         ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
@@ -218,28 +218,32 @@ def _queued(request: BenchRequest) -> str:
 def _failures(
     run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool
 ) -> tuple[BenchFailure, ...]:
-    """Finished samples count even where the worker failed later; what the worker itself told is the cause."""
+    """Return the failures of the run; finished samples still count.
+
+    A failure that the worker itself reports is the cause, rather than its exit code.
+    """
     request, lines = run.request, run.answers.lines
-    told = failures_of(request, lines)
+    reported = failures_of(request, lines)
     if run.trouble is not None:
-        return (*told, request.failure(*run.trouble))
+        return (*reported, request.failure(*run.trouble))
     lost = lost_folder(run.job.directory)
     if run.code:
         log = run.job.log_tail(_CAUSE_BYTES)
         rank, code = failed_rank(log) or (None, run.code)
-        # What the other ranks tell then, such as a closed connection, follows from it.
+        # Failures of the other ranks, such as a closed connection, follow from this one.
         ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
+        # A killed rank cannot report its own cause, so that its signal counts more than its last report.
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
             ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)
         return (*case_failures_of(request, lines), *ended)
-    if not told and not complete(request, lines):
+    if not reported and not complete(request, lines):
         return (
             request.failure(
                 "incomplete", f"the answer of {request.title} has no end" + (f"; {lost}" if lost else "")
             ),
         )
-    return (result,) if not told and isinstance(result, BenchFailure) else told
+    return (result,) if not reported and isinstance(result, BenchFailure) else reported
 
 
 def _with_surroundings(
@@ -249,8 +253,11 @@ def _with_surroundings(
     used = frozenset(
         request.subjects.get(start.uuid) or watch.name_of(start.uuid) for start in starts if start.uuid
     )
-    found = []
+    results = []
     for row in measurements:
-        seen: dict[str, Parameter] = {**watch.conditions(row.subject, used), **timing_of(row, answers.lines)}
-        found.append(with_conditions(row, seen))
-    return tuple(found)
+        surroundings: dict[str, Parameter] = {
+            **watch.conditions(row.subject, used),
+            **timing_of(row, answers.lines),
+        }
+        results.append(with_conditions(row, surroundings))
+    return tuple(results)

@@ -1,8 +1,8 @@
-"""Workers that stay: requests that may share a start go one after the other to the same ranks.
+"""Keep workers alive, so that requests that may share a start run one after the other on the same ranks.
 
 Starting torch on every rank takes several times as long as many benchmarks measure. The ranks look for orders
-in a folder; an order that they have ended leaves a mark of each rank beside the answers. Ranks that fail at
-one order end, as those of a single request do, and the next order gets new ones.
+in a folder; each rank marks an order that it has ended with a file beside the answers. Ranks that fail at one
+order end, as those of a single request do, and the next order gets new ranks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from probes.bench.bench_requests import BenchRequest
 _LOG = "log.txt"
 _LOOK_S = 0.05
 _LEAVE_S = 5.0
-"""For ranks to end by themselves; NCCL takes its time."""
+"""Time for the ranks to end by themselves; NCCL needs a few seconds."""
 
 
 class Turn:
-    """One order at ranks that stay, to be watched as the `Job` that it would otherwise be."""
+    """One order at ranks that keep running, with the interface of the `Job` that it replaces."""
 
     def __init__(self, job: Job, request: BenchRequest, directory: Path, argv: tuple[str, ...]) -> None:
         self.directory = directory
@@ -34,8 +34,9 @@ class Turn:
         self._log_begin = job.log_bytes
 
     def wait(self, timeout_s: float) -> int | None:
-        """0 when all ranks have ended the order, the exit code where they have gone, None when they still
-        work on it.
+        """Return 0 when all ranks have ended the order, and None while they work on it.
+
+        If the ranks are gone without ending it, return their exit code.
         """
         ends = time.monotonic() + timeout_s
         while not self._has_ended():
@@ -54,22 +55,22 @@ class Turn:
 
     @property
     def log_bytes(self) -> int:
-        """Of this order alone."""
+        """Size of the log of this order alone."""
         return max(0, self._job.log_bytes - self._log_begin)
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
         size = self.log_bytes
-        # One byte more: the end of the line before, behind which the tail begins.
+        # One byte more, because the tail begins after the newline of the line before.
         return self._job.log_tail(min(limit_bytes, size) + 1) if size else ""
 
     @property
     def command_line(self) -> str:
-        """What to type in a shell to run this order alone."""
+        """The shell command that runs this order alone."""
         return self._job.command_line_of(self._argv)
 
 
 class Sessions:
-    """At most one group of ranks that stay. Use as a context manager: leaving it ends them."""
+    """At most one group of ranks that keep running. Use it as a context manager, which ends them."""
 
     def __init__(self) -> None:
         self._open: tuple[tuple[object, ...], Job, Path] | None = None
@@ -79,11 +80,12 @@ class Sessions:
     def job(
         self, request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]
     ) -> Iterator[Job | Turn]:
-        """The ranks at work on `request`, whose files are in `directory`; `program` runs it alone.
+        """Start `request`, whose files are in `directory`; `program` is the command that runs it alone.
 
-        Raises OSError or WorkerError where nothing can be started.
+        Raises OSError or WorkerError if nothing can be started.
         """
         key = session_key(request, python)
+        # Ranks that died, or that another kind of request needs, make way for new ones.
         if self._open is not None and (key != self._open[0] or self._open[1].wait(0) is not None):
             self.close()
         if key is None:
@@ -123,8 +125,9 @@ class Sessions:
         return turn
 
     def _put(self, folder: Path, order: dict[str, str]) -> None:
-        """The next order; an empty one ends the ranks. Those that look meanwhile see a whole order or
-        none.
+        """Write the next order; an empty order ends the ranks.
+
+        The file is renamed into place, so that ranks never read a partial order.
         """
         self._orders += 1
         partial = folder / "next"
@@ -132,7 +135,7 @@ class Sessions:
         partial.rename(folder / f"{self._orders}.json")
 
     def close(self) -> None:
-        """End the ranks that stay; nothing of them is left."""
+        """End the ranks in order and wait for them."""
         if self._open is not None:
             (_, job, folder), self._open = self._open, None
             with job, contextlib.suppress(OSError):
@@ -140,7 +143,7 @@ class Sessions:
                 job.wait(_LEAVE_S)
 
     def _drop(self) -> None:
-        """End the ranks amid their order, which would keep them from seeing another."""
+        """Stop the ranks in the middle of their order, because they would not look for another one."""
         if self._open is not None:
             (_, job, _), self._open = self._open, None
             with job:
@@ -154,7 +157,7 @@ class Sessions:
 
 
 def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
-    """`program` on ranks of its own."""
+    """Start `program` on ranks of its own."""
     argv = argv_of(python, request, directory, program)
     return Job(
         argv, directory=directory, environment=environment_of(request, directory), log=directory / _LOG
@@ -162,7 +165,7 @@ def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[
 
 
 def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None:
-    """Requests with the same key may share a start; None for one that wants its own."""
+    """Return a key that is equal for requests that may share a start; None for a request that may not."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
     variables = tuple(sorted(request.environment.items()))

@@ -1,4 +1,4 @@
-"""Starts a benchmark's ranks on several hosts, through the same launchers as training: one launching path."""
+"""Start a benchmark's ranks on several hosts, with the same launchers as training."""
 
 from __future__ import annotations
 
@@ -28,19 +28,17 @@ from recipes.planning.default_model import CPU_MODEL
 
 LAUNCHER_OF = {"ssh": "torchrun", "slurm": "slurm", "mpi": "mpi"}
 LIMIT_S = 150.0
-"""For the start of all hosts and the end; a rank ends itself so long after the time that its measuring may
-take.
-"""
+"""Time to start all hosts and to end; after this and the time for measuring, a rank ends itself."""
 _OVERRUN = 3.0
-"""The budget is an aim: a large case that was begun is finished."""
+"""Factor on the budget, which is an aim: a large case that was begun is finished."""
 _SOURCE = "rigtune"
 _SUBMIT = Artifact(
     path="submit.sh",
     mode=0o755,
     text="""\
 #!/usr/bin/env bash
-# submit.sh FOLDER NODES SCRIPT ARGUMENTS: submits a batch script for these nodes, waits for its end and prints its output. When
-# this ends early, so does the job.
+# submit.sh FOLDER NODES SCRIPT ARGUMENTS: submits a batch script for these nodes, waits for its end and
+# prints its output. If this script ends early, it cancels the job.
 set -uo pipefail
 folder=$1 nodes=$2
 shift 2
@@ -57,13 +55,16 @@ _ALLOCATED = Artifact(
     mode=0o755,
     text="""\
 #!/usr/bin/env bash
-# allocated.sh FOLDER NODES SCRIPT ARGUMENTS: runs a batch script on these nodes of the allocation that this shell is in.
+# allocated.sh FOLDER NODES SCRIPT ARGUMENTS: runs a batch script on these nodes of the allocation of this
+# shell.
 set -uo pipefail
 list=$2 script=$3
 shift 3
 IFS=, read -ra names <<<"$list"
 export list count=${#names[@]}
-srun() { command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"; }
+srun() {
+  command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"
+}
 export -f srun
 # Slurm numbers nodes in its own order; rank 0 listens on the first of that.
 # shellcheck disable=SC2016  # expanded on each node
@@ -77,8 +78,7 @@ bash "$script" "$@"
 def spread_argv(
     python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The command that starts `program` on every rank of all hosts of `request`; what it needs is written
-    below `directory`.
+    """Write the launch files below `directory` and return the command that starts `program` on all hosts.
 
     Raises WorkerError for hosts that cannot be reached, or that do not see `directory`.
     """
@@ -102,7 +102,7 @@ def spread_argv(
 
 
 def recipe_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> Recipe:
-    """The benchmark as a recipe. The model and the settings of training are there for the form's sake."""
+    """Return the benchmark as a recipe; its model and training settings only fill required fields."""
     limit_s = int(LIMIT_S + _OVERRUN * request.budget_s)
     module, rest = "rigtune_worker.multi_host", program[2:]
     arguments = ("--limit-s", str(limit_s), "--hosts", ",".join(request.hosts), "--", *rest)
@@ -148,7 +148,8 @@ def _environment(request: BenchRequest, directory: Path) -> Iterable[Environment
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **request.environment,
     }
-    if request.spread_by != "mpi":  # which keeps sockets there, and their paths must be short
+    # mpirun keeps sockets in TMPDIR, and their paths must be short.
+    if request.spread_by != "mpi":
         variables["TMPDIR"] = str(directory)
     for name, value in variables.items():
         yield Environment(name=name, value=value, why="the worker needs it", source=_SOURCE)

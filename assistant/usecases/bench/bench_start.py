@@ -1,6 +1,4 @@
-"""How the ranks of a request are started: on this machine through torch's agent, on several hosts through a
-recipe's launcher.
-"""
+"""Choose how the ranks of a request start: with torch's agent here, with a launcher on several hosts."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ from recipes.launch.agent import agent_argv
 
 
 def argv_of(python: str, request: BenchRequest, directory: Path, program: tuple[str, ...]) -> tuple[str, ...]:
-    """`program` on every rank of `request` with the interpreter `python`; `directory` holds its request and
-    answers.
+    """Return the command that runs `program` on every rank of `request` with the interpreter `python`.
 
-    Raises WorkerError where hosts cannot be reached or do not see `directory`.
+    `directory` contains the request and the answers. Raises WorkerError if hosts cannot be reached or do not
+    see `directory`.
     """
     if request.hosts:
         return spread_argv(python, request, directory, program)
@@ -26,13 +24,13 @@ def argv_of(python: str, request: BenchRequest, directory: Path, program: tuple[
 
 
 def environment_of(request: BenchRequest, directory: Path) -> Mapping[str, str]:
-    """Variables for what `argv_of` starts. On several hosts the launch script sets those of the ranks."""
+    """Return the variables for the command of `argv_of`; on several hosts the launch script sets them."""
     if request.hosts:
         return {}
     return {
         **worker_environment(),
         **worker_variables(request.threads_per_rank),
         **request.environment,
-        # torch's agent leaves a folder behind where temporary files go.
+        # torch's agent leaves a folder in TMPDIR.
         "TMPDIR": str(directory),
     }

@@ -1,6 +1,4 @@
-"""Runs the requests of a suite one after the other, within a deadline for all of them, and tells what they
-give.
-"""
+"""Run the requests of a suite one after the other, within one deadline, and report their measurements."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, Suite
 from probes.facts.measurements import BUSY_SHARE, BenchFailure
 
 _OVERRUN = 2.0
-"""Of the estimate: after that, and the time that one start may take, the suite ends with what it has."""
+"""Factor on the estimate; after that and the time of one start, the suite ends with what it has."""
 
 
 class BenchJob(Record, kw_only=True):
@@ -42,13 +40,13 @@ class BenchJob(Record, kw_only=True):
 def jobs_of(
     rows: Sequence[BenchmarkRow], context: BenchContext, gate: Gate
 ) -> tuple[list[BenchJob], list[BenchFailure]]:
-    """What can run, in order, and one failure for each benchmark that something prevents."""
+    """Return the jobs that can run, in order, and one failure for each benchmark that cannot."""
     jobs: list[BenchJob] = []
     prevented: list[BenchFailure] = []
     for row in rows:
         try:
             requests = row.load().requests(context)
-        except Exception as error:  # noqa: BLE001 -- one broken benchmark must not keep the others from running
+        except Exception as error:  # noqa: BLE001 -- the other benchmarks still run
             words = " ".join(f"{type(error).__name__}: {error}".split())
             prevented.append(
                 failure_of(
@@ -56,7 +54,7 @@ def jobs_of(
                 )
             )
             continue
-        hindered = False
+        hindered = False  # one failure per benchmark is enough, however many requests it has
         for request in requests:
             python = gate.python_for(request)
             if isinstance(python, str):
@@ -93,9 +91,9 @@ def run_jobs(
     device: str,
     deadline_s: float | None = None,
 ) -> Iterator[Event | RunEnded]:
-    """The events of all jobs, and a `RunEnded` after each. `device` is what they occupy, in words.
+    """Yield the events of all jobs, and a `RunEnded` after each; `device` names what the jobs occupy.
 
-    After `deadline_s` seconds the job under way is stopped and those to come are not begun.
+    After `deadline_s` seconds the running job is stopped and the remaining jobs are not begun.
     """
     jobs = sharing_starts(jobs)
     cost_s = sum(job.cost_s for job in jobs)
@@ -103,20 +101,18 @@ def run_jobs(
     ends = time.monotonic() + limit_s
     message = f"will occupy {device} for about {cost_s:.0f} s, and {duration(limit_s)} at the most"
     yield Progress(stage="bench", message=message, done=0, total=len(jobs), remaining_s=cost_s)
-    told: set[str] = set()
+    reported: set[str] = set()
     with Sessions() as sessions:
         for number, job in enumerate(jobs):
             if stop():
                 return
             left_s = ends - time.monotonic()
             if left_s <= 0:
-                yield from _ended(
-                    (
-                        job.request.failure(
-                            "timeout", f"not begun: the suite had overrun its {duration(limit_s)}"
-                        ),
-                    )
+                late = job.request.failure(
+                    "timeout", f"not begun: the suite had overrun its {duration(limit_s)}"
                 )
+                yield BenchFailed(failure=late)
+                yield RunEnded(measurements=(), failures=(late,))
                 continue
             steps = _Steps(jobs, number)
             yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
@@ -131,12 +127,12 @@ def run_jobs(
                 deadline_s=left_s,
                 sessions=sessions,
             )
-            yield from _told(events, steps)
-            yield from _neighbours(watch, told)
+            yield from _suite_events(events, steps)
+            yield from _neighbours(watch, reported)
 
 
 def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
-    """The jobs in their order, but each that may share a start behind the first that it can share it with."""
+    """Return the jobs in order, but move each behind the first job with which it can share a start."""
     first: dict[tuple[object, ...], int] = {}
     places = []
     for number, job in enumerate(jobs):
@@ -145,7 +141,7 @@ def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
     return [jobs[number] for number in sorted(range(len(jobs)), key=lambda number: (places[number], number))]
 
 
-def _told(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
+def _suite_events(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
     for event in events:
         if isinstance(event, CaseMeasured):
             yield steps.progress(f"{steps.title}: {_case(event.case)}")
@@ -157,29 +153,24 @@ def _told(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnde
             yield event
 
 
-def _ended(failures: tuple[BenchFailure, ...]) -> Iterator[Event | RunEnded]:
-    yield from (BenchFailed(failure=failure) for failure in failures)
-    yield RunEnded(measurements=(), failures=failures)
-
-
-def _neighbours(watch: Watch, told: set[str]) -> Iterator[Progress]:
-    """Who else used the machine meanwhile, each once; the measurements say so too."""
+def _neighbours(watch: Watch, reported: set[str]) -> Iterator[Progress]:
+    """Report once who else used the machine; the conditions of the measurements contain it too."""
     share = watch.others_cpu_share
-    if share is not None and share > BUSY_SHARE and "CPUs" not in told:
-        told.add("CPUs")
+    if share is not None and share > BUSY_SHARE and "CPUs" not in reported:
+        reported.add("CPUs")
         yield Progress(
             stage="bench", message=f"others keep the CPUs {share:.0%} busy: the numbers may be lower for it"
         )
     for gpu, names in sorted(watch.strangers.items()):
-        for name in sorted(names - told):
-            told.add(name)
+        for name in sorted(names - reported):
+            reported.add(name)
             yield Progress(
                 stage="bench", message=f"{gpu} is used by {name} too: the numbers may be lower for it"
             )
 
 
 class _Steps:
-    """Tells how far the suite is."""
+    """Report how far the suite is."""
 
     def __init__(self, jobs: list[BenchJob], number: int) -> None:
         self._number, self._total = number, len(jobs)
@@ -195,5 +186,5 @@ class _Steps:
 
 
 def _case(case: Case) -> str:
-    """What was just measured, in a few words: `dtype bf16, m 1024, n 1024, k 1024`."""
+    """Return the measured case in a few words: `dtype bf16, m 1024, n 1024, k 1024`."""
     return ", ".join(f"{name} {value}" for name, value in case.items())

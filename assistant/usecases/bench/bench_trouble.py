@@ -1,5 +1,6 @@
-"""Why a worker gave no complete answer, in one line: from its exit code, its log, the kernel's counters and
-the disk.
+"""Explain in one line why a worker gave no complete answer.
+
+The sources are its exit code, its log, the kernel's counters and the disk.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ from pathlib import Path
 from probes.base.units import KIB
 
 _LEAST_FREE_BYTES = 64 * KIB
-"""Less, and a worker may have failed at writing its answer, and at saying so."""
+"""Free space below which a worker probably failed to write its answer and its error."""
 _EXCEPTION = re.compile(
-    r"(?:\[\w+\]:\s*)?"  # torch puts the rank before each line
-    r"((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?::.*)?|Fatal Python error:.*|.*No space left on device.*)"
+    r"(?:\[\w+\]:\s*)?"  # torch writes the rank before each line
+    r"((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b(?::.*)?"
+    r"|Fatal Python error:.*|.*No space left on device.*)"
 )
 _OF_AGENT = ("ChildFailedError", "SignalException")
-"""What torch's agent raises because a rank failed: never the cause."""
+"""Exceptions that torch's agent raises because a rank failed; they are never the cause."""
 _RANK_FAILED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
-"""Each rank in the report of torch's agent, and its exit code, -N after signal N. What the agent takes for
-the root cause stands last, but of ranks that failed within one second it takes the first.
+"""Each rank in the report of torch's agent, with its exit code, -N after signal N.
+
+The rank that the agent takes for the root cause is last, but if ranks failed within one second, the agent
+takes the first of them.
 """
 _STOPPED_BY_AGENT = signal.SIGTERM
 _MOST_WORDS = 300
 
 
 def decisive_line(log: str) -> str:
-    """The last line of the log that names an exception of the worker; empty where none does."""
+    """Return the last line of the log that names an exception of the worker; empty if there is none."""
     for line in reversed(log.splitlines()):
         match = _EXCEPTION.fullmatch(line.strip())
         if (
@@ -41,27 +45,26 @@ def decisive_line(log: str) -> str:
 
 
 def failed_rank(log: str) -> tuple[int, int] | None:
-    """The rank that brought the others down, and its exit code, 128 + N after signal N; None where torch's
-    agent does not tell.
+    """Return the rank that failed first, and its exit code, 128 + N after signal N; None if unknown.
 
-    A rank that was killed or crashed comes first, one that aborted (SIGABRT) after it: torch aborts ranks
-    that wait for others.
+    A rank that was killed or crashed is preferred to one that aborted (SIGABRT), because torch aborts the
+    ranks that wait for others.
     """
-    found = [
+    failed = [
         (int(rank), int(code)) for rank, code in _RANK_FAILED.findall(log) if int(code) != -_STOPPED_BY_AGENT
     ]
-    if not found:
+    if not failed:
         return None
-    crashed = [(rank, 128 - code) for rank, code in found if code < 0]
+    crashed = [(rank, 128 - code) for rank, code in failed if code < 0]
     return (
         next((each for each in crashed if each[1] != 128 + signal.SIGABRT), crashed[0])
         if crashed
-        else found[-1]
+        else failed[-1]
     )
 
 
 def cause_of_end(title: str, code: int, log: str, *, kernel_killed: bool) -> tuple[str, str]:
-    """The kind of failure and the one line for a worker that ended with `code`, 128 + N after signal N."""
+    """Return the kind of failure and one line for a worker that ended with `code`, 128 + N after signal N."""
     who = f"the worker of {title}"
     failed = failed_rank(log)
     if failed is not None:
@@ -87,8 +90,9 @@ def _name(number: int) -> str:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since it started (/proc/vmstat, Linux
-    4.13); 0 if unknown.
+    """Return how many processes the kernel has killed for lack of memory since boot; 0 if unknown.
+
+    The source is /proc/vmstat (Linux 4.13 and newer).
     """
     try:
         words = Path("/proc/vmstat").read_text(encoding="ascii").split()
@@ -98,9 +102,7 @@ def oom_kills() -> int:
 
 
 def lost_folder(directory: Path) -> str:
-    """That the disk of the work folder is full, or that somebody removed the folder; empty where neither is
-    so.
-    """
+    """Report that the disk of the work folder is full or that the folder was removed; empty otherwise."""
     if not directory.exists():
         return f"somebody removed {directory} meanwhile"
     try:

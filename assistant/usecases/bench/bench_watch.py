@@ -1,6 +1,4 @@
-"""What surrounds a measurement on this machine while it runs: the GPUs' clocks and limits, and who else uses
-GPUs and CPUs.
-"""
+"""Record the conditions of a measurement: GPU clocks and limits, and other users of GPUs and CPUs."""
 
 from __future__ import annotations
 
@@ -22,17 +20,17 @@ from probes.sources.base import Source
 from recipes.machine.ranks import training_gpus
 
 _GPU_PERIOD_S = 0.5
-"""NVML's own figures are means over up to a second; asking more often only costs."""
+"""Seconds between two readings; NVML's figures are means over up to a second."""
 _LEAST_WATCH_S = 0.2
-"""Shorter, and the kernel's clock ticks of 10 ms are too coarse for a share."""
+"""Shortest time to compute a share from: the kernel counts in clock ticks of 10 ms."""
 _CLOCK_SM, _TEMPERATURE_GPU = 1, 0
-"""nvmlClockType_t, nvmlTemperatureSensors_t (nvml.h)."""
+"""Values of nvmlClockType_t and nvmlTemperatureSensors_t (nvml.h)."""
 _IDLE = "gpu_idle"
 _GPU_NAME = re.compile(r"GPU\d+")
 
 
 class GpuMoment(Record, kw_only=True):
-    """One GPU at one moment; None where NVML does not tell."""
+    """One GPU at one moment; None for values that NVML does not report."""
 
     sm_clock_hz: float | None
     temperature_c: float | None
@@ -41,15 +39,15 @@ class GpuMoment(Record, kw_only=True):
 
 
 class Watch:
-    """Watches this machine from its creation on; `begin` and `end` enclose a request, `tick` is called in
-    between.
+    """Watch this machine; `begin` and `end` enclose a request, and `tick` is called in between.
 
-    CPU time is the kernel's: all that is not idle, without interrupts (which mostly serve what is measured),
-    less that of this process and of all below it. What a hypervisor gave to others (steal) counts as theirs.
+    CPU time is the kernel's: everything but idle time and interrupts (which mostly serve the measurement),
+    less the time of this process and its descendants. Time that a hypervisor gave to others (steal) counts as
+    theirs.
     """
 
     def __init__(self, facts: MachineFacts, source: Source | None = None) -> None:
-        """`source` answers NVML's questions; None where there are no GPUs to watch."""
+        """`source` answers NVML's questions; None if there are no GPUs to watch."""
         self._source = source
         gpus = training_gpus(facts) if source is not None else ()
         self._gpus = {f"GPU{gpu.index}": gpu.index for gpu in gpus}
@@ -62,17 +60,15 @@ class Watch:
         self._cpu = CpuWatch()
         self._next_gpu_s = 0.0
         self.strangers: dict[str, set[str]] = {}
-        """By GPU: the processes of others that were seen on it during the request, `python 4711`."""
+        """Processes of others that used each GPU during the request, such as `python 4711`."""
 
     @property
     def others_cpu_share(self) -> float | None:
-        """Of all CPUs, kept busy by others during the last request; None where it was too short to tell."""
+        """Share of all CPUs that others used during the last request; None if it was too short."""
         return self._during
 
     def begin(self) -> None:
-        """A request begins. What others did since the last one ended, or since the watch began, is what was
-        before it.
-        """
+        """Begin a request; the time since the last request ended, or since the start, counts as before it."""
         now = _CpuTimes.now()
         self._before = now.others_since(self._mark, self._before if self._during is None else self._during)
         self._mark, self._during = now, None
@@ -81,7 +77,7 @@ class Watch:
         self._cpu.begin()
 
     def tick(self) -> None:
-        """Look at the CPUs, and at the GPUs at most every half second."""
+        """Read the CPUs, and the GPUs at most every half second."""
         self._cpu.tick()
         if self._source is None or not self._gpus or time.monotonic() < self._next_gpu_s:
             return
@@ -96,65 +92,67 @@ class Watch:
             processes = device.processes()
             if known(processes) and processes:
                 ours = _our_processes() if ours is None else ours
-                # Numbers of another PID namespace mean nothing here: a container sees its own processes under
-                # other numbers.
+                # Process ids of another PID namespace are useless here: a container sees its own processes
+                # under other ids.
                 others = [p for p in processes if p.pid not in ours and psutil.pid_exists(p.pid)]
                 if others:
                     names = {f"{p.name if known(p.name) else 'process'} {p.pid}" for p in others}
                     self.strangers.setdefault(name, set()).update(names)
 
     def end(self) -> None:
-        """The request and all its processes have ended."""
+        """End a request, after all its processes have ended."""
         now = _CpuTimes.now()
         self._during = now.others_since(self._mark, None)
         self._mark = now
 
     def name_of(self, uuid: str) -> str:
-        """`GPU3` by the UUID that the driver gives; empty for a GPU that is not watched."""
+        """Return `GPU3` for the UUID that the driver reports; empty for a GPU that is not watched."""
         return self._names.get(uuid, "")
 
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
-        """What surrounded a measurement of `subject`: of the GPUs that it names, or else of those that the
-        request used.
+        """Return the conditions of a measurement of `subject`.
+
+        They cover the GPUs that it names, or if it names none, those that the request used.
         """
-        seen: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
+        values: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:
-            seen["others_cpu_share_before"] = round(self._before, 3)
+            values["others_cpu_share_before"] = round(self._before, 3)
         if self._during is not None:
-            seen["others_cpu_share"] = round(self._during, 3)
+            values["others_cpu_share"] = round(self._during, 3)
         gpus = frozenset(_GPU_NAME.findall(subject)) & self._gpus.keys() or used_gpus
         strangers = [
             f"{gpu}: {', '.join(sorted(self.strangers[gpu]))}" for gpu in sorted(gpus & self.strangers.keys())
         ]
         if strangers:
-            seen["gpu_shared_with"] = "; ".join(strangers)
+            values["gpu_shared_with"] = "; ".join(strangers)
         if self._during is not None or strangers:
-            seen["host_busy"] = bool(strangers) or (self._during or 0.0) > BUSY_SHARE
+            values["host_busy"] = bool(strangers) or (self._during or 0.0) > BUSY_SHARE
         return {
-            **seen,
+            **values,
             **gpu_conditions([moment for gpu in sorted(gpus) for moment in self._moments.get(gpu, ())]),
         }
 
 
 def gpu_conditions(moments: list[GpuMoment]) -> Mapping[str, Parameter]:
-    """Median and lowest clock, highest temperature and power, and all that held clocks down; idle moments do
-    not count.
+    """Return median and lowest clock, highest temperature and power, and all reasons for lower clocks.
+
+    Moments at which the GPU was idle do not count.
     """
     busy = [moment for moment in moments if _IDLE not in moment.throttle_reasons] or moments
-    seen: dict[str, Parameter] = {}
+    values: dict[str, Parameter] = {}
     clocks_hz = [moment.sm_clock_hz for moment in busy if moment.sm_clock_hz is not None]
     if clocks_hz:
-        seen |= {"sm_clock_hz": statistics.median(clocks_hz), "sm_clock_min_hz": min(clocks_hz)}
+        values |= {"sm_clock_hz": statistics.median(clocks_hz), "sm_clock_min_hz": min(clocks_hz)}
     temperatures_c = [moment.temperature_c for moment in busy if moment.temperature_c is not None]
     if temperatures_c:
-        seen["temperature_c"] = max(temperatures_c)
+        values["temperature_c"] = max(temperatures_c)
     powers_w = [moment.power_w for moment in busy if moment.power_w is not None]
     if powers_w:
-        seen["power_w"] = max(powers_w)
+        values["power_w"] = max(powers_w)
     reasons = sorted({reason for moment in busy for reason in moment.throttle_reasons} - {_IDLE})
     if reasons:
-        seen["throttle_reasons"] = ", ".join(reasons)
-    return seen
+        values["throttle_reasons"] = ", ".join(reasons)
+    return values
 
 
 def _moment(device: Device) -> GpuMoment:
@@ -177,7 +175,7 @@ def _our_processes() -> set[int]:
 
 
 def _our_cpu_s() -> float:
-    """CPU time of this process, of all below it, and of those below it that have ended."""
+    """Return the CPU seconds of this process, its descendants and their ended children."""
     total_s = sum(os.times()[:4])
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -202,8 +200,9 @@ class _CpuTimes(Record, kw_only=True):
         return cls(moment_s=time.monotonic(), total=total, busy=total - not_busy, ours=_our_cpu_s())
 
     def others_since(self, before: _CpuTimes, unknown: float | None) -> float | None:
-        """The share of all CPU time that others took; `unknown` where the time between is too short to
-        tell.
+        """Return the share of all CPU time that others used since `before`.
+
+        Return `unknown` if the time in between is too short to measure a share.
         """
         total = self.total - before.total
         if self.moment_s - before.moment_s < _LEAST_WATCH_S or total <= 0:

@@ -1,6 +1,4 @@
-"""Find the slow host, or the slow link between good ones, among many hosts, in far fewer runs than there are
-pairs.
-"""
+"""Find the slow host or the slow link among many hosts, in far fewer runs than there are pairs."""
 
 from __future__ import annotations
 
@@ -31,14 +29,14 @@ from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
 
 _AT_ONCE = 16
-"""Groups measured at once: each has a process here for every host."""
+"""Number of groups measured at once; each has one process here for every host."""
 
 _MUCH = 2.0
-"""Between the two directions of a host: less is what bandwidth flutters by."""
+"""Ratio of the two directions of a host above which they differ by more than noise."""
 
 
 class Rate(Record, kw_only=True):
-    """What one direction of a link reached, the best of its runs."""
+    """The best bandwidth of one direction of a link over all runs."""
 
     sender: str
     receiver: str
@@ -46,16 +44,16 @@ class Rate(Record, kw_only=True):
 
 
 class HostFault(Record, kw_only=True):
-    """A host that is to be taken out."""
+    """A host that should be removed."""
 
     host: str
     kind: Literal["unreachable", "slow", "no answer"]
-    """`no answer`: every group that it was in gave no result."""
+    """`no answer` means that no group with this host gave a result."""
     slow_direction: Literal["sends", "receives", "both", ""] = ""
     links: tuple[Rate, ...] = ()
-    """Its slow links to good hosts, slowest first."""
+    """Slow links to good hosts, slowest first."""
     message: str = ""
-    """Why it could not be reached."""
+    """The reason why the host could not be reached."""
 
 
 class LinkFault(Record, kw_only=True):
@@ -67,23 +65,23 @@ class LinkFault(Record, kw_only=True):
 
 
 class HostSearch(Record, kw_only=True):
-    """Which hosts and links are bad, and by which evidence."""
+    """The bad hosts and links, with the evidence."""
 
     schema_version: int = 1
     hosts: tuple[str, ...]
     bad_hosts: tuple[HostFault, ...] = ()
     bad_links: tuple[LinkFault, ...] = ()
     unresolved: tuple[Group, ...] = ()
-    """Groups that are slow although no host and no link in them could be told to be."""
+    """Groups that are slow although no host or link in them can be identified as the cause."""
     reference_bytes_per_s: float = 0.0
-    """The best pair; slow is less than `slow_below` of it."""
+    """Bandwidth of the best pair; below `slow_below` times this a pair is slow."""
     slow_below: float = SLOW_BELOW
     runs: int = 0
     rounds: int = 0
     all_pairs: int = 0
-    """Runs that it would have taken to measure each pair by itself."""
+    """Number of runs needed to measure each pair by itself."""
     complete: bool = True
-    """False where the search was stopped."""
+    """False if the search was stopped."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
 
@@ -95,7 +93,7 @@ class _GroupRun(Record, kw_only=True):
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Of all pairs, none unless all were measured."""
+        """The rates of all pairs; empty unless all were measured."""
         wanted = len(self.group) * (len(self.group) - 1)
         return tuple(pair.median for pair in self.pairs) if len(self.pairs) == wanted else ()
 
@@ -108,12 +106,11 @@ def find_bad_hosts(
     expected_bytes_per_s: float = 0.0,
     slow_below: float = SLOW_BELOW,
 ) -> Iterator[Event]:
-    """Measure groups of `options.hosts` until it is known which are slow; the last event's result is the
-    `HostSearch`.
+    """Measure groups of `options.hosts` until it is known which hosts are slow.
 
-    `expected_bytes_per_s` is what a pair of good hosts reaches, 0 where only the hosts themselves can tell.
-    Raises UsageError for fewer than two hosts or one twice, WorkerError where nothing can be measured: no
-    torch, a work folder that hosts do not see.
+    The last event's result is the `HostSearch`. `expected_bytes_per_s` is the bandwidth of a pair of good
+    hosts; with 0 the hosts are compared only with each other. Raises UsageError for fewer than two hosts or
+    duplicates, and WorkerError if nothing can be measured: no torch, or a work folder that hosts do not see.
     """
     started = time.monotonic()
     hosts = options.hosts
@@ -125,11 +122,7 @@ def find_bad_hosts(
     yield StageStarted(stage="hosts", title=f"Searching for slow hosts among {len(hosts)}")
     gate = gate_of(facts, options.python)
     if gate.interpreter is None or gate.hindrance is not None:
-        message = (
-            gate.hindrance.message
-            if gate.hindrance is not None
-            else "no Python interpreter with torch was found"
-        )
+        message = gate.hindrance.message if gate.hindrance else "no Python interpreter with torch was found"
         raise WorkerError(message, "name the interpreter that you train with: --python PATH")
     context = msgspec.structs.replace(
         bench_context(
@@ -152,15 +145,16 @@ def find_bad_hosts(
         for run in _runs(search, measure, folder.path, stop) if len(hosts) - len(silent) > 1 else ():
             runs.append(run)
             yield from (BenchFailed(failure=failure) for failure in run.failures)
-            yield Progress(stage="hosts", message=_told(run), done=len(runs))
+            yield Progress(stage="hosts", message=_progress_words(run), done=len(runs))
         folder.keep = any(run.failures for run in runs)
     result = _conclude(hosts, silent, search.result, runs, slow_below)
     yield StageFinished(stage="hosts", result=result, duration_s=time.monotonic() - started)
 
 
 def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Path) -> dict[str, str]:
-    """The hosts that do not answer, and why. Raises WorkerError where one answers and does not see the
-    folder.
+    """Return the hosts that do not answer, and why.
+
+    Raises WorkerError if a host answers but does not see the folder.
     """
     unseen = unseen_by(hosts, options.spread_by, directory)
     blind = [host for host, why in unseen.items() if not why]
@@ -172,20 +166,20 @@ def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Pat
 def _runs(
     search: Search, measure: Callable[[Group, Path], _GroupRun], directory: Path, stop: Callable[[], bool]
 ) -> Iterator[_GroupRun]:
-    """Every run of the search as it ends; disjoint groups run at once."""
+    """Yield every run of the search as it ends; disjoint groups run at once."""
     number = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while not stop() and (groups := search.next_groups()):
             folders = [directory / f"group{number + place + 1}" for place in range(len(groups))]
             number += len(groups)
             for run in pool.map(measure, groups, folders):
-                if not stop():  # of groups that were stopped nothing is known
+                if not stop():  # a stopped group has no result
                     search.record(run.group, min(run.rates, default=0.0), best=max(run.rates, default=0.0))
                     yield run
 
 
 class _Measuring(Record, kw_only=True):
-    """What is the same for all groups."""
+    """The settings that all groups share."""
 
     facts: MachineFacts
     context: BenchContext
@@ -199,11 +193,11 @@ def _measure(measuring: _Measuring, stop: Callable[[], bool], group: Group, dire
     for event in run_request(request, across_nodes, measuring.python, directory, stop=stop, watch=watch):
         if isinstance(event, RunEnded):
             ended = event
-    pairs = tuple(one for one in ended.measurements if one.metric == across_nodes.PAIR_METRIC)
+    pairs = tuple(each for each in ended.measurements if each.metric == across_nodes.PAIR_METRIC)
     return _GroupRun(group=group, pairs=pairs, failures=ended.failures)
 
 
-def _told(run: _GroupRun) -> str:
+def _progress_words(run: _GroupRun) -> str:
     names = ", ".join(run.group[:4]) + (", ..." if len(run.group) > 4 else "")
     if not run.rates:
         return f"{names}: no result"
@@ -214,11 +208,11 @@ def _told(run: _GroupRun) -> str:
 def _conclude(
     hosts: tuple[str, ...],
     silent: dict[str, str],
-    found: SearchResult | None,
+    searched: SearchResult | None,
     runs: list[_GroupRun],
     slow_below: float,
 ) -> HostSearch:
-    result = found or SearchResult(runs=len(runs))
+    result = searched or SearchResult(runs=len(runs))
     rates = _best_rates(runs)
     limit = slow_below * result.reference
     good = [host for host in hosts if host not in silent and host not in result.bad_hosts]
@@ -239,14 +233,14 @@ def _conclude(
         runs=result.runs,
         rounds=result.rounds,
         all_pairs=pairs_of(len(hosts)),
-        complete=found is not None or len(hosts) - len(silent) < 2,
+        complete=searched is not None or len(hosts) - len(silent) < 2,
         measurements=tuple(pair for run in runs for pair in run.pairs),
         failures=tuple(failure for run in runs for failure in run.failures),
     )
 
 
 def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
-    """Of each direction of each pair: one pass of a network benchmark flutters."""
+    """Return the best bandwidth of each direction of each pair, because single passes vary."""
     best: dict[tuple[str, str], float] = {}
     for run in runs:
         for pair in run.pairs:
@@ -256,15 +250,15 @@ def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
 
 
 def _slow(
-    rates: dict[tuple[str, str], float], limit: float, ones: set[str], others: set[str]
+    rates: dict[tuple[str, str], float], limit: float, hosts: set[str], others: set[str]
 ) -> tuple[Rate, ...]:
-    found = [
+    slow = [
         Rate(sender=sender, receiver=receiver, bytes_per_s=rate)
         for (sender, receiver), rate in rates.items()
         if rate < limit
-        and ((sender in ones and receiver in others) or (receiver in ones and sender in others))
+        and ((sender in hosts and receiver in others) or (receiver in hosts and sender in others))
     ]
-    return tuple(sorted(found, key=lambda rate: rate.bytes_per_s))
+    return tuple(sorted(slow, key=lambda rate: rate.bytes_per_s))
 
 
 def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limit: float) -> HostFault:
@@ -277,8 +271,9 @@ def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limi
 
 
 def _direction(sent: list[float], received: list[float]) -> Literal["sends", "receives", "both"]:
-    """A way that is slow holds the acknowledgements of the other one up too; the sick one is much the slower
-    of the two.
+    """Return the direction that is at least `_MUCH` times slower, or both.
+
+    A slow direction also delays the acknowledgements of the other one, so that both appear slow.
     """
     if sent and received and statistics.median(sent) * _MUCH < statistics.median(received):
         return "sends"

@@ -1,4 +1,4 @@
-"""Earlier runs are kept per machine, benchmark and suite; what is damaged or foreign is told and left out."""
+"""Test that earlier runs are kept per machine, benchmark and suite, and that bad files are reported."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_the_last_run_of_each_benchmark_is_kept() -> None:
     assert [(one.kind, one.measured) for one in load_baselines("node17")] == [("previous", first)]
     second = run_of(gemm(700.0))
     save_run(second)
-    found = {one.measured.started: one.measured for one in load_baselines("node17")}
-    assert [one.bench_id for one in found[first.started].measurements] == ["memory-copy"]
-    assert found[second.started].measurements == second.measurements
+    runs = {one.measured.started: one.measured for one in load_baselines("node17")}
+    assert [one.bench_id for one in runs[first.started].measurements] == ["memory-copy"]
+    assert runs[second.started].measurements == second.measurements
     full = msgspec.structs.replace(second, suite="full")
     save_run(full)
     assert {one.measured.suite for one in load_baselines("node17")} == {"quick", "full"}
@@ -88,19 +88,19 @@ def test_each_machine_has_its_own_files(name: str, tmp_path: Path) -> None:
         (b'{"schema_version": 1, "machine": "node18", "runs": []}', "node18"),
     ],
 )
-def test_damaged_and_foreign_files_are_told_and_ignored(content: bytes, words: str) -> None:
+def test_damaged_and_foreign_files_are_reported_and_ignored(content: bytes, words: str) -> None:
     pin(run_of(gemm(720.0)))
     path = save_run(run_of(gemm(720.0)))
     path.write_bytes(content)
-    told: list[str] = []
-    assert [one.kind for one in load_baselines("node17", told.append)] == ["pinned"]
-    assert len(told) == 1
-    assert words in told[0]
-    assert str(path) in told[0]
-    assert "\n" not in told[0]
+    reports: list[str] = []
+    assert [one.kind for one in load_baselines("node17", reports.append)] == ["pinned"]
+    assert len(reports) == 1
+    assert words in reports[0]
+    assert str(path) in reports[0]
+    assert "\n" not in reports[0]
     save_run(run_of(gemm(710.0)))
-    assert len(load_baselines("node17", told.append)) == 2
-    assert len(told) == 1
+    assert len(load_baselines("node17", reports.append)) == 2
+    assert len(reports) == 1
 
 
 def test_the_judgement_names_the_sick_part_and_what_it_compares_to() -> None:

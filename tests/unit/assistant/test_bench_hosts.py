@@ -1,4 +1,4 @@
-"""Before ranks start on several hosts: can each be reached, and does it see the work folder?"""
+"""Test what is asked before ranks start on several hosts: each is reachable and sees the work folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ case $2 in
 esac
 """
 SRUN = """\
-case $1 in *down*) echo "srun: error: Required node not available (down, drained or reserved)" >&2; exit 1 ;; esac
+case $1 in
+  *down*) echo "srun: error: Required node not available (down, drained or reserved)" >&2; exit 1 ;;
+esac
 while [ "$1" != sh ]; do shift; done
 SLURMD_NODENAME=n1 "$@"
 SLURMD_NODENAME=n2 "$@"
@@ -37,7 +39,7 @@ OMPI_COMM_WORLD_RANK=0 "$@"
 
 @pytest.fixture
 def launchers(tmp_path, monkeypatch):
-    """ssh, srun and mpirun that run here what they are given: for `good` hosts, n1 and n2, and rank 0."""
+    """Install ssh, srun and mpirun that run commands here, for `good` hosts, n1 and n2, and rank 0."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, text in (("ssh", SSH), ("srun", SRUN), ("mpirun", MPIRUN)):
@@ -60,10 +62,10 @@ def launchers(tmp_path, monkeypatch):
 )
 @pytest.mark.usefixtures("launchers")
 def test_every_host_is_asked_for_a_file_that_is_written_now(tmp_path, spread_by, hosts, unseen):
-    found = unseen_by(hosts, spread_by, tmp_path / "it's a $folder")
-    assert set(found) == unseen
-    assert "No route to host" in found.get("dead", "No route to host")
-    assert found.get("blind", "") == ""
+    reasons = unseen_by(hosts, spread_by, tmp_path / "it's a $folder")
+    assert set(reasons) == unseen
+    assert "No route to host" in reasons.get("dead", "No route to host")
+    assert reasons.get("blind", "") == ""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_every_host_is_asked_for_a_file_that_is_written_now(tmp_path, spread_by,
     ],
 )
 @pytest.mark.usefixtures("launchers")
-def test_what_is_wrong_and_what_to_do_is_told(tmp_path, hosts, message, hint):
+def test_what_is_wrong_and_what_to_do_is_reported(tmp_path, hosts, message, hint):
     with pytest.raises(WorkerError, match=message) as caught:
         require_shared(hosts, "ssh", tmp_path)
     assert hint in caught.value.hint

@@ -1,4 +1,4 @@
-"""Requests that share a start: the same ranks take one after the other, and those that fail are replaced."""
+"""Test requests that share a start: the same ranks take each in turn, and failed ranks are replaced."""
 
 from __future__ import annotations
 
@@ -63,12 +63,24 @@ def python(tmp_path: Path) -> str:
 
 def job(name: str, python: str, *, shares: bool = True, **more) -> BenchJob:
     module = types.ModuleType(f"session_bench_{name}")
-    module.interpret = lambda request, lines: per_rank(request, lines, "rate", "1/s", lambda _: 1.0)  # type: ignore[attr-defined]
+
+    def interpret(request: BenchRequest, lines):
+        return per_rank(request, lines, "rate", "1/s", lambda _: 1.0)
+
+    module.interpret = interpret  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
     request = BenchRequest(
-        bench_id=name, title=f"the {name}", device="cpu", backend="gloo", ranks=1, threads_per_rank=1, budget_s=0.01,
-        cases=({"size": 1},), shares_start=shares, **more,
-    )  # fmt: skip
+        bench_id=name,
+        title=f"the {name}",
+        device="cpu",
+        backend="gloo",
+        ranks=1,
+        threads_per_rank=1,
+        budget_s=0.01,
+        cases=({"size": 1},),
+        shares_start=shares,
+        **more,
+    )
     row = BenchmarkRow(
         id=name, title=name, module=module.__name__, suites=(), occupies="", cost_s=1, full_cost_s=1
     )

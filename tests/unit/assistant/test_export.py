@@ -1,4 +1,4 @@
-"""Exporting: complete folders, nobody's work overwritten."""
+"""Test the export: complete folders, and no file of a person is overwritten."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_users_program_needs_no_reference_program(make_recipe, tmp_path):
         ((), "no launcher is named", "launchers: torchrun, slurm"),
     ],
 )
-def test_an_unknown_launcher_is_told_with_the_list_and_writes_nothing(
+def test_an_unknown_launcher_is_reported_with_the_list_and_writes_nothing(
     make_recipe, tmp_path, launchers, message, hint
 ):
     with pytest.raises(UsageError, match=message) as caught:
@@ -103,9 +103,7 @@ def test_an_edited_recipe_exported_in_place_keeps_its_comments(make_recipe, tmp_
 
 
 def test_an_export_that_was_killed_halfway_can_be_repeated_with_either_recipe(make_recipe, tmp_path):
-    """The manifest is written first and knows both versions, so no file of a killed export counts as a
-    person's.
-    """
+    """The manifest with both versions is written first, so that no file of a killed export looks foreign."""
     first, second = make_recipe(title="first"), make_recipe(title="second")
     export(first, tmp_path)
     old = (tmp_path / "launch.sh").read_bytes()
@@ -115,19 +113,19 @@ def test_an_export_that_was_killed_halfway_can_be_repeated_with_either_recipe(ma
     export(second, tmp_path)
 
 
-def test_a_file_where_the_folder_should_be_is_told(make_recipe, tmp_path):
+def test_a_file_where_the_folder_should_be_is_reported(make_recipe, tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         export(make_recipe(), tmp_path / "out")
 
 
-def test_a_folder_where_a_file_should_be_is_told(make_recipe, tmp_path):
+def test_a_folder_where_a_file_should_be_is_reported(make_recipe, tmp_path):
     (tmp_path / "launch.sh").mkdir()
     with pytest.raises(OutputError, match=r"launch\.sh"):
         export(make_recipe(), tmp_path)
 
 
-def test_no_permission_is_told(make_recipe, tmp_path):
+def test_no_permission_is_reported(make_recipe, tmp_path):
     (tmp_path / "out").mkdir(mode=0o555)
     if os.access(tmp_path / "out", os.W_OK):
         pytest.skip("this user may write everywhere")
@@ -136,6 +134,9 @@ def test_no_permission_is_told(make_recipe, tmp_path):
 
 
 def test_exporting_imports_no_worker(make_recipe, tmp_path):
-    """The reference program is read as text: importing it would import torch."""
-    code = "import sys, recipes.launch.launchers.torchrun, recipes.launch.launchers.slurm; sys.exit('torch' in sys.modules)"
+    """The reference program is read as text, because importing it would import torch."""
+    code = (
+        "import sys, recipes.launch.launchers.torchrun, recipes.launch.launchers.slurm;"
+        "sys.exit('torch' in sys.modules)"
+    )
     subprocess.run((sys.executable, "-c", code), check=True)

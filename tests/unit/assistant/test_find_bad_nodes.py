@@ -1,4 +1,4 @@
-"""The search for slow hosts as users see it, with hosts that are simulated below the start of the workers."""
+"""Test the search for slow hosts as users see it, with hosts simulated below the start of the workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTS = tuple(f"n{number}" for number in range(1, 10))
 
 
 class Simulated:
-    """Which hosts and directions are slow, and which hosts end every run that they are in."""
+    """The simulated hosts: which hosts and directions are slow, and which hosts end every run."""
 
     def __init__(self) -> None:
         self.slow_ways: set[tuple[str, str]] = set()
@@ -75,60 +75,60 @@ def search(tmp_path, hosts=HOSTS, **more):
 
 
 def test_healthy_hosts_are_alike(simulated, tmp_path):
-    found, _ = search(tmp_path)
-    assert (found.bad_hosts, found.bad_links, found.unresolved, found.complete) == ((), (), (), True)
-    assert found.runs < found.all_pairs == 36
-    assert "all 9 hosts and the links between them are alike" in text_of(hosts_page(found))
+    result, _ = search(tmp_path)
+    assert (result.bad_hosts, result.bad_links, result.unresolved, result.complete) == ((), (), (), True)
+    assert result.runs < result.all_pairs == 36
+    assert "all 9 hosts and the links between them are alike" in text_of(hosts_page(result))
 
 
 def test_a_host_that_sends_slowly_is_named_with_its_links(simulated, tmp_path):
     simulated.slow_senders = {"n5"}
-    found, _ = search(tmp_path)
-    (fault,) = found.bad_hosts
+    result, _ = search(tmp_path)
+    (fault,) = result.bad_hosts
     assert (fault.host, fault.kind, fault.slow_direction) == ("n5", "slow", "sends")
     assert {rate.sender for rate in fault.links} == {"n5"}
     assert {rate.bytes_per_s for rate in fault.links} == {SLOW}
-    text = text_of(hosts_page(found))
+    text = text_of(hosts_page(result))
     assert "n5: is slow when it sends\n  n5 -> n" in text
-    assert found.reference_bytes_per_s == GOOD
+    assert result.reference_bytes_per_s == GOOD
 
 
 def test_a_slow_link_accuses_neither_of_its_hosts(simulated, tmp_path):
     simulated.slow_ways = {("n2", "n8"), ("n8", "n2")}
-    found, _ = search(tmp_path)
-    assert found.bad_hosts == ()
-    (link,) = found.bad_links
+    result, _ = search(tmp_path)
+    assert result.bad_hosts == ()
+    (link,) = result.bad_links
     assert {link.first, link.second} == {"n2", "n8"}
     assert {(rate.sender, rate.receiver) for rate in link.rates} == simulated.slow_ways
-    assert "link between n2 and n8: slow" in text_of(hosts_page(found))
+    assert "link between n2 and n8: slow" in text_of(hosts_page(result))
 
 
-def test_hosts_that_do_not_answer_are_told_apart(simulated, tmp_path):
+def test_hosts_that_do_not_answer_are_distinguished(simulated, tmp_path):
     simulated.unseen = {"n3": "No route to host"}
     simulated.broken = {"n7"}
-    found, events = search(tmp_path)
-    assert {(fault.host, fault.kind) for fault in found.bad_hosts} == {
+    result, events = search(tmp_path)
+    assert {(fault.host, fault.kind) for fault in result.bad_hosts} == {
         ("n3", "unreachable"),
         ("n7", "no answer"),
     }
     assert any(isinstance(event, BenchFailed) and event.failure.kind == "timeout" for event in events)
-    assert found.failures
-    assert "n3: unreachable: No route to host" in text_of(hosts_page(found))
+    assert result.failures
+    assert "n3: unreachable: No route to host" in text_of(hosts_page(result))
 
 
 def test_one_reachable_host_alone_cannot_be_measured(simulated, tmp_path):
     simulated.unseen = {"n2": "No route to host"}
-    found, _ = search(tmp_path, hosts=("n1", "n2"))
-    assert [fault.host for fault in found.bad_hosts] == ["n2"]
-    assert found.runs == 0
+    result, _ = search(tmp_path, hosts=("n1", "n2"))
+    assert [fault.host for fault in result.bad_hosts] == ["n2"]
+    assert result.runs == 0
 
 
-def test_a_search_that_was_stopped_says_so(simulated, tmp_path):
+def test_a_search_that_was_stopped_is_reported(simulated, tmp_path):
     simulated.slow_senders = {"n5"}
     asked = iter([False] * 4)
-    found, _ = search(tmp_path, stop=lambda: next(asked, True))
-    assert not found.complete
-    assert "the search was stopped" in text_of(hosts_page(found))
+    result, _ = search(tmp_path, stop=lambda: next(asked, True))
+    assert not result.complete
+    assert "the search was stopped" in text_of(hosts_page(result))
 
 
 @pytest.mark.parametrize("hosts", [(), ("n1",), ("n1", "n1", "n2")])

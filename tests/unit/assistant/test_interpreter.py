@@ -1,4 +1,4 @@
-"""Vetting interpreters: good ones are described, each kind of bad one gets a sentence and what to do."""
+"""Test how interpreters are vetted: good ones are described, bad ones get a sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def answering(tmp_path: Path, **changes) -> str:
 
 def test_a_good_interpreter_is_described(tmp_path):
     path = answering(tmp_path, devices=["NVIDIA H100"], nccl=True, cuda="12.8", nccl_version="2.27.3")
-    found = vet(path)
-    assert (found.path, found.torch, found.devices, found.nccl_version) == (
+    probed = vet(path)
+    assert (probed.path, probed.torch, probed.devices, probed.nccl_version) == (
         path,
         "2.13.0+cpu",
         ("NVIDIA H100",),
@@ -48,7 +48,7 @@ def test_a_good_interpreter_is_described(tmp_path):
     )
 
 
-def test_the_probe_is_told_from_words_that_others_print_after_it(tmp_path):
+def test_the_description_is_distinguished_from_words_that_follow(tmp_path):
     path = interpreter(tmp_path, f"echo '{json.dumps(GOOD)}'; echo 'bye'; echo '[]'")
     assert vet(path).python == "3.11.7"
 
@@ -83,7 +83,7 @@ def test_the_real_worker_describes_an_interpreter_whatever_it_has(tmp_path, monk
         ),
     ],
 )
-def test_what_is_too_old_or_broken_says_so(tmp_path, changes, words):
+def test_what_is_too_old_or_broken_is_reported(tmp_path, changes, words):
     with pytest.raises(InterpreterError, match=words) as caught:
         vet(answering(tmp_path, **changes))
     assert caught.value.hint
@@ -98,7 +98,7 @@ def test_what_gives_no_answer_is_no_interpreter(tmp_path, body):
     assert "--python" in caught.value.hint
 
 
-def test_one_that_hangs_is_given_up(tmp_path):
+def test_an_interpreter_that_hangs_is_given_up(tmp_path):
     with pytest.raises(InterpreterError, match="did not start torch within"):
         vet(interpreter(tmp_path, "exec sleep 1000"), deadline_s=0.2)
 
@@ -117,13 +117,13 @@ def test_an_answer_counts_even_if_the_interpreter_does_not_end(tmp_path):
     )
 
 
-def test_one_that_never_stops_talking_is_given_up(tmp_path):
+def test_an_interpreter_that_never_stops_talking_is_given_up(tmp_path):
     with pytest.raises(InterpreterError, match="did not start torch within"):
         vet(interpreter(tmp_path, "exec yes"), deadline_s=0.2)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "no-such-python", "with\0nul"])
-def test_one_that_does_not_exist(path):
+def test_an_interpreter_that_does_not_exist(path):
     with pytest.raises(InterpreterError):
         vet(path)
 
@@ -136,9 +136,9 @@ def test_a_folder_or_a_plain_file_cannot_be_started(tmp_path):
             vet(str(path))
 
 
-def test_the_named_interpreter_goes_before_the_found_one(tmp_path):
-    named, found = answering(tmp_path), "/nowhere/python"
-    assert choose_interpreter(TrainingPython(path=found), named).path == named
+def test_the_named_interpreter_goes_before_the_probed_one(tmp_path):
+    named, probed = answering(tmp_path), "/nowhere/python"
+    assert choose_interpreter(TrainingPython(path=probed), named).path == named
     assert choose_interpreter(TrainingPython(path=named), None).path == named
 
 
@@ -160,7 +160,7 @@ def test_the_users_own_path_stays_behind_the_workers(monkeypatch):
     assert (Path(path[0]) / "rigtune_worker" / "__main__.py").exists()
 
 
-def test_a_refused_one_is_named_with_what_to_do():
+def test_a_refused_interpreter_is_named_with_what_to_do():
     training = TrainingPython(
         path=None, refused=("/shared/.venv/bin/python is not started: everybody can write /shared",)
     )

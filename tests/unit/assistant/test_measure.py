@@ -1,6 +1,4 @@
-"""Measuring with stand-in interpreters that crash, hang, lie and die: all of it becomes data, finished
-samples stay.
-"""
+"""Measure with stand-in interpreters that crash, hang, lie and die: all of it becomes data."""
 
 from __future__ import annotations
 
@@ -33,7 +31,8 @@ FACTS = MachineFacts(gpus=(), cpu=Cpu(physical_cores=1, logical_cpus=1, allowed_
 STAND_IN = """#!{python} -IS
 import json, os, signal, sys
 if sys.argv[2] == "rigtune_worker.vet":
-    print(json.dumps({{"executable": "x", "python": "3.11", "torch": "2.13", "gloo": True, "devices": {devices}}}))
+    torch = {{"torch": "2.13", "gloo": True, "devices": {devices}}}
+    print(json.dumps({{"executable": "x", "python": "3.11", **torch}}))
     sys.exit()
 arguments = dict(zip(sys.argv[4::2], sys.argv[5::2]))
 request = json.load(open(arguments["--request"]))
@@ -63,7 +62,11 @@ def stand_in(tmp_path):
 
 @pytest.fixture(autouse=True)
 def rows(monkeypatch):
-    """Two benchmarks with torch, one without, and one that applies nowhere."""
+    """Install two benchmarks with torch, one without, and one that applies nowhere."""
+
+    def interpret(request, lines):
+        return per_rank(request, lines, "rate", "1/s", lambda _: 1.0)
+
     made = []
     for name, applies, torch in (
         ("alpha", True, True),
@@ -72,10 +75,12 @@ def rows(monkeypatch):
         ("absent", False, True),
     ):
         module = types.ModuleType(f"stand_in_bench_{name}")
-        module.requests = lambda context, name=name, applies=applies, torch=torch: (  # type: ignore[attr-defined]
-            (request_of(context, name, torch),) if applies else ()
-        )
-        module.interpret = lambda request, lines: per_rank(request, lines, "rate", "1/s", lambda _: 1.0)  # type: ignore[attr-defined]
+
+        def requests(context, name=name, applies=applies, torch=torch):
+            return (request_of(context, name, torch),) if applies else ()
+
+        module.requests = requests  # type: ignore[attr-defined]
+        module.interpret = interpret  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         made.append(
             BenchmarkRow(
@@ -133,14 +138,14 @@ def test_the_whole_suite(stand_in, tmp_path):
     assert result.machine == machine_id(FACTS)
 
 
-def test_each_measurement_is_told_once_and_as_the_result_has_it(stand_in, tmp_path):
+def test_each_measurement_is_reported_once_and_as_in_the_result(stand_in, tmp_path):
     events = measure(stand_in(), tmp_path, only=("alpha",))
-    told = [event.measurement for event in events if isinstance(event, Measured)]
-    found = result_of(events).measurements
-    assert [(m.subject, m.parameters, m.samples) for m in told] == [
-        (m.subject, m.parameters, m.samples) for m in found
+    reported = [event.measurement for event in events if isinstance(event, Measured)]
+    measurements = result_of(events).measurements
+    assert [(m.subject, m.parameters, m.samples) for m in reported] == [
+        (m.subject, m.parameters, m.samples) for m in measurements
     ]
-    conditions = found[0].conditions
+    conditions = measurements[0].conditions
     assert (conditions["device_name"], conditions["warmup_calls"], conditions["unsettled"]) == (
         "stand-in",
         9,
@@ -197,7 +202,7 @@ def test_one_failure_does_not_keep_the_others_from_running(stand_in, tmp_path):
     assert [e.failure for e in events if isinstance(e, BenchFailed)] == list(result.failures)
 
 
-def test_without_torch_one_line_says_why_and_the_rest_runs_in_our_own_interpreter(
+def test_without_torch_one_line_states_why_and_the_rest_runs_in_our_own_interpreter(
     stand_in, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("assistant.usecases.bench.bench_gate._OWN_PYTHON", stand_in())
@@ -209,15 +214,15 @@ def test_without_torch_one_line_says_why_and_the_rest_runs_in_our_own_interprete
     assert "\n" not in message
 
 
-def test_busy_gpus_are_refused_unless_told(stand_in, tmp_path):
+def test_busy_gpus_are_refused_unless_forced(stand_in, tmp_path):
     gpu = Gpu(index=0, processes=(GpuProcess(pid=7, name="python"),))
     facts = MachineFacts(gpus=(gpu,), cpu=FACTS.cpu)
     python = stand_in(devices=("NVIDIA H100",))
     refused = result_of(list(measure_machine(facts, MeasureOptions(python=python))))
     assert set(kinds_of(refused).values()) == {"busy"}
     assert "GPU0 is held by python 7" in refused.failures[0].message
-    told = result_of(measure(python, tmp_path, facts, only=("alpha",)))
-    assert {m.subject for m in told.measurements} == {"GPU0"}
+    forced = result_of(measure(python, tmp_path, facts, only=("alpha",)))
+    assert {m.subject for m in forced.measurements} == {"GPU0"}
 
 
 def test_gpus_that_this_torch_cannot_use_are_not_measured_as_a_cpu(stand_in, tmp_path):
@@ -250,11 +255,11 @@ def test_a_folder_that_is_removed_meanwhile_is_the_cause(stand_in, tmp_path, row
     assert f"somebody removed {tmp_path / 'work'} meanwhile" in failure.message
 
 
-def test_samples_are_told_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path, rows):
-    told = []
-    for event in run(stand_in(FIRST + "signal.pause()"), tmp_path, rows, stop=lambda: bool(told)):
-        told.append(event)
-    case, provisional, ended = told
+def test_samples_are_reported_while_the_worker_runs_and_it_can_be_stopped(stand_in, tmp_path, rows):
+    events = []
+    for event in run(stand_in(FIRST + "signal.pause()"), tmp_path, rows, stop=lambda: bool(events)):
+        events.append(event)
+    case, provisional, ended = events
     assert isinstance(case, CaseMeasured)
     assert isinstance(provisional, Provisional)
     assert [m.parameters for m in provisional.measurements] == [{"size": 1}]
@@ -264,13 +269,13 @@ def test_samples_are_told_while_the_worker_runs_and_it_can_be_stopped(stand_in, 
 
 def test_stopped_in_the_middle_the_result_holds_what_there_is(stand_in, tmp_path):
     body = f"if request['bench_id'] == 'beta': sample(request['cases'][0]); signal.pause()\n{ALL}"
-    told = []
+    events = []
     options = MeasureOptions(python=stand_in(body), force=True, work_directory=str(tmp_path / "work"))
     for event in measure_machine(
-        FACTS, options, lambda: len([e for e in told if isinstance(e, Measured)]) == 3
+        FACTS, options, lambda: len([e for e in events if isinstance(e, Measured)]) == 3
     ):
-        told.append(event)
-    result = result_of(told)
+        events.append(event)
+    result = result_of(events)
     assert [m.bench_id for m in result.measurements] == ["alpha", "alpha", "beta"]
     assert kinds_of(result) == {"beta": "stopped"}
 
@@ -341,7 +346,7 @@ def test_a_folder_that_cannot_be_written_later_fails_its_benchmark_alone(stand_i
 
 
 def test_the_suites_keep_their_time():
-    """2 and 15 minutes, the starts of torch included."""
+    """The suites take at most 2 and 15 minutes, including the starts of torch."""
     assert sum(row.cost_s for row in BENCHMARKS if "quick" in row.suites) <= 120
     assert sum(row.full_cost_s for row in BENCHMARKS if "full" in row.suites) <= 900
 

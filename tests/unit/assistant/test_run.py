@@ -1,4 +1,4 @@
-"""Starting a recipe in the foreground: exit codes and signals pass through."""
+"""Test starting a recipe in the foreground: exit codes and signals pass through."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_slurm_jobs_are_submitted(make_recipe, tmp_path, monkeypatch, capfd):
     assert f"Submitted batch job 12: {tmp_path}/out/train.sbatch -- x" in capfd.readouterr().out
 
 
-def test_a_machine_without_the_scheduler_is_told(make_recipe, tmp_path, monkeypatch):
+def test_a_machine_without_the_scheduler_is_reported(make_recipe, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(WorkerError, match="cannot start sbatch"):
         list(run_recipe(make_recipe(), launcher="slurm", directory=tmp_path / "out"))
@@ -66,8 +66,10 @@ def test_what_cannot_be_started_from_here_writes_nothing(make_recipe, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_reach_the_child_and_its_answer_counts(tmp_path, number):
-    child = f"trap 'exit 9' {number.name.removeprefix('SIG')}; echo ready; while :; do read -r -t 1 <>/dev/zero || :; done"
-    code = f"import sys; from assistant.foreground import run_in_foreground as r; sys.exit(r(('bash', '-c', {child!r})))"
+    trap = f"trap 'exit 9' {number.name.removeprefix('SIG')}"
+    child = f"{trap}; echo ready; while :; do read -r -t 1 <>/dev/zero || :; done"
+    command = f"('bash', '-c', {child!r})"
+    code = f"import sys; from assistant.foreground import run_in_foreground as r; sys.exit(r({command}))"
     with subprocess.Popen(
         (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -100,7 +102,8 @@ def test_under_nohup_the_child_survives_the_terminal_too(tmp_path):
 
 
 def test_the_child_ends_even_when_its_parent_is_killed(tmp_path):
-    code = "from assistant.foreground import run_in_foreground as r; r(('bash', '-c', 'echo $$; exec sleep 1000'))"
+    command = "('bash', '-c', 'echo $$; exec sleep 1000')"
+    code = f"from assistant.foreground import run_in_foreground as r; r({command})"
     with subprocess.Popen(
         (sys.executable, "-c", code), stdout=subprocess.PIPE, start_new_session=True
     ) as process:

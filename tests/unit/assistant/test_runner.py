@@ -1,4 +1,4 @@
-"""Programs under the guard: their exit codes, their output, and that nothing of them is left."""
+"""Test programs under the guard: their exit codes, their output, and that no process is left."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from probes.base.errors import WorkerError
 from probes.facts import Gpu, GpuProcess, MachineFacts
 
 PATIENCE_S = 20.0
-"""How long a test waits for something that takes milliseconds."""
-FORK_TREE = "sleep 987654 & echo $! >>pids; setsid sh -c 'echo $$ >>pids; exec sleep 987654' & echo $! >>pids; echo $$ >>pids; touch up; "
+"""Time that a test waits for something that takes milliseconds."""
+FORK_TREE = (
+    "sleep 987654 & echo $! >>pids; setsid sh -c 'echo $$ >>pids; exec sleep 987654' & echo $! >>pids; "
+    "echo $$ >>pids; touch up; "
+)
 
 
 def job(tmp_path: Path, script: str, **more) -> Job:
@@ -45,12 +48,12 @@ def test_the_exit_code_and_both_outputs_are_kept(tmp_path):
     assert running.log_tail().split() == ["out", "err"]
 
 
-def test_a_signal_is_told_as_the_shell_tells_it(tmp_path):
+def test_a_signal_is_reported_as_the_shell_reports_it(tmp_path):
     with job(tmp_path, "kill -KILL $$") as running:
         assert running.wait(PATIENCE_S) == 128 + signal.SIGKILL
 
 
-def test_a_program_that_does_not_exist_says_so(tmp_path):
+def test_a_program_that_does_not_exist_is_reported(tmp_path):
     with Job(("no-such-program",), directory=tmp_path, environment={}, log=tmp_path / "log") as running:
         assert running.wait(PATIENCE_S) == 127
     assert "cannot start no-such-program" in running.log_tail()
@@ -100,9 +103,7 @@ def test_leaving_the_block_by_an_error_stops_the_program(tmp_path):
 
 @pytest.mark.parametrize("victim", ["rigtune", "guard"])
 def test_killed_without_warning_nothing_burns_on(tmp_path, victim):
-    """SIGKILL cannot be caught: the guard notices through its lifeline, and the program is tied to the
-    guard.
-    """
+    """The guard notices SIGKILL through its lifeline, and the program is tied to the guard."""
     program = (
         "import sys, pathlib; from assistant.runner import Job; here = pathlib.Path(sys.argv[1]);"
         "job = Job(('sh', '-c', sys.argv[2] + 'wait'), directory=here, environment={}, log=here / 'log')\n"

@@ -1,4 +1,4 @@
-"""The state of the terminal UI after each event."""
+"""Test the state of the terminal UI after each event."""
 
 from __future__ import annotations
 

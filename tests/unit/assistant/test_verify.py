@@ -1,4 +1,4 @@
-"""Verifying: what the report says, and what is told when there is none. The interpreter is a stand-in."""
+"""Test the verification: its report, and its errors without a report. The interpreter is a stand-in."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ PREDICTED = Prediction(step_time_s=0.55, step_time_low_s=0.4, step_time_high_s=0
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """`interpreter(report_lines, then)` is a program that writes them to the file after --report, then does
-    `then`.
-    """
+    """Return a program that writes `report_lines` to the file after --report, and then runs `then`."""
 
     def make(report, then="exit 0"):
         path = tmp_path / "python"
@@ -55,7 +53,7 @@ def interpreter(tmp_path):
 
 @pytest.fixture
 def verified(make_recipe, tmp_path, interpreter):
-    """`verified(report_lines, then)`: the events of a run whose program does that."""
+    """Return the events of a run whose program writes `report_lines`, and then runs `then`."""
     return lambda lines, then: verify(make_recipe(), tmp_path, interpreter(lines, then))
 
 
@@ -63,7 +61,7 @@ def verify(recipe, tmp_path, python, **options):
     return list(verify_recipe(recipe, steps=2, python=python, directory=tmp_path / "run", **options))
 
 
-def test_predicted_stands_beside_measured(make_recipe, tmp_path, interpreter):
+def test_predicted_is_beside_measured(make_recipe, tmp_path, interpreter):
     events = verify(make_recipe(predicted=PREDICTED), tmp_path, interpreter([START, *STEPS, DONE]))
     assert isinstance(events[-1], StageFinished)
     result = events[-1].result
@@ -95,7 +93,7 @@ def test_without_a_prediction_there_is_no_error_to_tell(make_recipe, tmp_path, i
     ) == (None,) * 3
 
 
-def test_the_users_own_program_is_not_what_ran_and_the_result_says_so(make_recipe, tmp_path, interpreter):
+def test_the_users_own_program_is_not_what_ran_and_the_result_states_it(make_recipe, tmp_path, interpreter):
     recipe = make_recipe(command=Command(kind="script", target="/no/such.py", arguments=("{nonsense",)))
     result = verify(recipe, tmp_path, interpreter([START, *STEPS, DONE]))[-1].result
     assert "not the recipe's own program" in result.notes[0]
@@ -145,7 +143,7 @@ def test_a_loss_that_does_not_fall_is_noted(make_recipe, tmp_path, interpreter):
         ([START, '{"event": "done", "ste'], "exit 0", "ended without a report"),
     ],
 )
-def test_a_run_that_failed_is_told_with_its_cause_and_log(verified, tmp_path, lines, then, message):
+def test_a_run_that_failed_is_reported_with_its_cause_and_log(verified, tmp_path, lines, then, message):
     with pytest.raises(WorkerError, match=message) as caught:
         verified(lines, then)
     assert str(tmp_path / "run" / "verify.log") in caught.value.hint
@@ -164,7 +162,7 @@ def test_the_end_of_the_output_comes_before_the_error(make_recipe, tmp_path, int
     assert messages[-1] == "hello from torch"
 
 
-def test_a_missing_interpreter_is_told(make_recipe, tmp_path):
+def test_a_missing_interpreter_is_reported(make_recipe, tmp_path):
     with pytest.raises(WorkerError, match=r"no Python interpreter /no/such/python on .* \(exit code 127\)"):
         verify(make_recipe(), tmp_path, "/no/such/python")
 
@@ -193,6 +191,6 @@ def test_an_old_report_is_not_taken_for_a_new_one(make_recipe, tmp_path, interpr
         verify(make_recipe(), tmp_path, "/no/such/python")
 
 
-def test_nodes_that_cannot_be_reached_from_here_are_told(make_recipe, tmp_path):
+def test_nodes_that_cannot_be_reached_from_here_are_reported(make_recipe, tmp_path):
     with pytest.raises(UsageError, match="needs 2 nodes and names no hosts"):
         verify(make_recipe(nodes=2), tmp_path, None)

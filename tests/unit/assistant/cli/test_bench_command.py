@@ -1,4 +1,4 @@
-"""`rigtune bench`: formats, files, exit codes, and what stays when somebody interrupts it."""
+"""Test `rigtune bench`: formats, files, exit codes, and what an interruption keeps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAILURE = BenchFailure(
 
 
 class Script:
-    """Stands in for the measuring: what it yields, and what it was asked."""
+    """A stand-in for the measuring: the events that it yields, and the options that it received."""
 
     def __init__(self) -> None:
         self.measurements: tuple[Measurement, ...] = (GEMM, COPY)
@@ -61,14 +61,14 @@ class Script:
         self.options = options
         yield StageStarted(stage="bench", title="Measuring")
         yield Progress(stage="bench", message="will occupy all CPUs for about 9 s", total=2, remaining_s=9.0)
-        told = []
+        yielded = []
         for number, measurement in enumerate(self.measurements):
             if stop():
                 break
             yield Progress(
                 stage="bench", message=measurement.bench_id, done=number, total=2, remaining_s=9.0 - number
             )
-            told.append(measurement)
+            yielded.append(measurement)
             yield Measured(measurement=measurement)
             self.between()
         for failure in self.failures:
@@ -78,7 +78,7 @@ class Script:
             result=MeasurementSet(
                 started="2026-11-21T14:27:39Z",
                 interpreter="python",
-                measurements=tuple(told),
+                measurements=tuple(yielded),
                 failures=self.failures,
             ),
         )
@@ -191,7 +191,7 @@ def test_csv_has_the_same_figures_and_nothing_that_a_spreadsheet_computes(
 
 
 @pytest.mark.usefixtures("script")
-def test_text_says_what_was_measured_and_words_go_to_stderr(capsysbinary: pytest.CaptureFixture) -> None:
+def test_text_states_what_was_measured_and_words_go_to_stderr(capsysbinary: pytest.CaptureFixture) -> None:
     assert command_line(["bench"]) == 0
     out, err = (stream.decode() for stream in capsysbinary.readouterr())
     assert "82 GFLOP/s" in out
@@ -340,7 +340,7 @@ def test_a_misspelt_benchmark_is_guessed(capsysbinary: pytest.CaptureFixture) ->
     assert "did you mean gemm?" in capsysbinary.readouterr().err.decode()
 
 
-def test_the_list_measures_nothing_and_says_what_applies(
+def test_the_list_measures_nothing_and_states_what_applies(
     script: Script, capsysbinary: pytest.CaptureFixture
 ) -> None:
     script.between = lambda: pytest.fail("it measures")
@@ -364,7 +364,7 @@ def test_a_pinned_run_is_what_later_ones_compare_to(capsysbinary: pytest.Capture
 @pytest.mark.parametrize(
     ("limits", "slow_below"), [("", 0.75), ("[thresholds]\nmeasured_fail_fraction = 0.5\n", 0.5)]
 )
-def test_a_policy_says_which_hosts_are_slow(monkeypatch, tmp_path, capsys, limits, slow_below):
+def test_a_policy_states_which_hosts_are_slow(monkeypatch, tmp_path, capsys, limits, slow_below):
     (tmp_path / "policy.toml").write_text(f"schema_version = 1\n{limits}")
     asked = {}
 

@@ -1,4 +1,4 @@
-"""`rigtune capture` and `rigtune diff` as a user sees them: files, words, exit codes."""
+"""Test `rigtune capture` and `rigtune diff` as a user sees them: files, words, exit codes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ RECORDING = str(Path(__file__).parents[3] / "machines" / "h100-dead-link" / "rec
 OTHER = str(Path(__file__).parents[3] / "machines" / "cpu-vm" / "recording.json")
 
 
-def test_a_capture_is_private_redacted_and_says_the_same(
+def test_a_capture_is_private_redacted_and_gives_the_same_verdict(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "shared.json"
     assert command_line(["capture", "-o", str(target), "--from", RECORDING]) == 0
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert "MAC addresses" in told.err
-    assert "before you share it" in told.err
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "MAC addresses" in captured.err
+    assert "before you share it" in captured.err
     assert target.stat().st_mode & 0o777 == 0o600
     recording = load_recording(target.read_bytes(), "shared.json")
     assert recording.title.endswith("redacted")
@@ -87,7 +87,7 @@ def test_one_salt_makes_captures_comparable(tmp_path: Path) -> None:
     assert command_line(["diff", str(tmp_path / "a"), str(tmp_path / "c"), "-q", "--all"]) == 1
 
 
-def test_an_unredacted_recording_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unredacted_recording_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert (
         command_line(["probe", "--from", RECORDING, "--record", str(tmp_path / "r.json"), "--format", "json"])
         == 0

@@ -1,4 +1,4 @@
-"""`rigtune explain`: what it reads, says and returns."""
+"""Test `rigtune explain`: its sources, its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def explained(capsysbinary, *words: str) -> tuple[int, dict]:
     return code, answer
 
 
-def test_a_fault_is_told_with_its_lines_in_place(log, capsysbinary) -> None:
+def test_a_fault_is_reported_with_its_lines_in_place(log, capsysbinary) -> None:
     code, answer = explained(capsysbinary, log(DUPLICATE))
     first = answer["diagnoses"][0]
     assert code == 1
@@ -89,7 +89,7 @@ def test_the_report_for_people_shows_cause_line_and_remedy(log, capsysbinary) ->
     assert "\x1b" not in text
 
 
-def test_a_healthy_run_is_told_with_its_facts(log, capsysbinary) -> None:
+def test_a_healthy_run_is_reported_with_its_facts(log, capsysbinary) -> None:
     code, answer = explained(capsysbinary, log(HEALTHY))
     assert (code, answer["state"], answer["diagnoses"][0]["cause_id"]) == (0, "healthy", "healthy")
     assert answer["lines_read"] == 80
@@ -103,7 +103,7 @@ def test_what_holds_nothing_is_unknown(log, capsysbinary, text: str | bytes) -> 
     assert answer["collect_next"]
 
 
-def test_the_report_says_what_its_numbers_are_and_that_there_is_something_to_look_at(
+def test_the_report_states_what_its_numbers_are_and_that_there_is_something_to_look_at(
     log, capsysbinary
 ) -> None:
     start = "trn-a0:41:42 [0] NCCL INFO"
@@ -113,7 +113,7 @@ def test_the_report_says_what_its_numbers_are_and_that_there_is_something_to_loo
     )
     assert command_line(["explain", path, "-q"]) == 0
     text = capsysbinary.readouterr().out.decode()
-    assert "of no failure, but of something to look at" in text
+    assert "the logs show no failure, but something to look at" in text
     assert "  how many completed it: 0\n" in text
     assert "  ranks that wait in it: 0\n" in text
 
@@ -220,31 +220,32 @@ def test_a_recipe_is_compared(log, make_recipe, tmp_path: Path, capsysbinary) ->
     text = HEALTHY + (
         "trn-a0:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0\n"
         "trn-a0:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 23.\n"
-        "trn-a0:1:2 [0] NCCL INFO comm 0x55 rank 0 nranks 16 cudaDev 0 busId 1b000 commId 0xabc - Init START\n"
+        "trn-a0:1:2 [0] NCCL INFO comm 0x55 rank 0 nranks 16 cudaDev 0 busId 1b000 commId 0xabc "
+        "- Init START\n"
     )
     _, answer = explained(capsysbinary, log(text), "--recipe", str(tmp_path / "recipe.toml"))
-    told = answer["facts"]["differences"]
-    assert "NCCL_IB_HCA: the recipe says =mlx5_0,mlx5_1, the run had mlx5_0" in told
-    assert "NCCL_SOCKET_IFNAME: the recipe says eth0, the log names none" in told
-    assert "NCCL_IB_TIMEOUT: the run had 23, the recipe says none" in told
-    assert "the recipe has 32 ranks, the largest communicator of the run 16" in told
+    differences = answer["facts"]["differences"]
+    assert "NCCL_IB_HCA: the recipe says =mlx5_0,mlx5_1, the run had mlx5_0" in differences
+    assert "NCCL_SOCKET_IFNAME: the recipe says eth0, the log names none" in differences
+    assert "NCCL_IB_TIMEOUT: the run had 23, the recipe says none" in differences
+    assert "the recipe has 32 ranks, the largest communicator of the run 16" in differences
 
 
 def test_a_machine_is_compared() -> None:
-    def told(*events: Event) -> str:
+    def differences_of(*events: Event) -> str:
         return " ".join(differences_in(known_beside(events, None, h100_node())))
 
     def event(kind: str, **fields: str) -> Event:
         return log_event(kind, {**fields})
 
-    assert "the run used sockets" in told(event("nccl.network", name="Socket"))
-    assert "did not use: " in told(event("nccl.hcas", names="mlx5_0:1"))
-    assert "does not have: mlx5_77" in told(event("nccl.hcas", names="mlx5_77:1"))
-    assert told(event("nccl.network", name="IB")) == ""
+    assert "the run used sockets" in differences_of(event("nccl.network", name="Socket"))
+    assert "did not use: " in differences_of(event("nccl.hcas", names="mlx5_0:1"))
+    assert "does not have: mlx5_77" in differences_of(event("nccl.hcas", names="mlx5_77:1"))
+    assert differences_of(event("nccl.network", name="IB")) == ""
 
 
 WAIT_S = 120
-"""For what takes two seconds on an idle machine; beyond it the test fails."""
+"""Time limit for work that takes two seconds on an idle machine."""
 
 
 @contextlib.contextmanager
@@ -258,17 +259,17 @@ def following(*words: str, **pipes) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def read_until(process: subprocess.Popen[bytes], words: bytes) -> None:
-    """Waits until they stand on the standard error of `process`."""
+    """Wait until `words` are on the standard error of `process`."""
     assert process.stderr is not None
-    deadline, told = time.monotonic() + WAIT_S, b""
-    while words not in told:
-        assert select.select([process.stderr], [], [], max(deadline - time.monotonic(), 0))[0], told
+    deadline, output = time.monotonic() + WAIT_S, b""
+    while words not in output:
+        assert select.select([process.stderr], [], [], max(deadline - time.monotonic(), 0))[0], output
         data = os.read(process.stderr.fileno(), 4096)
-        assert data, told
-        told += data
+        assert data, output
+        output += data
 
 
-def test_following_a_pipe_tells_news_before_its_end() -> None:
+def test_following_a_pipe_reports_news_before_its_end() -> None:
     with following("-", stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(DUPLICATE.encode())
@@ -292,13 +293,16 @@ def test_following_a_file_ends_with_the_answer_on_interrupt(log) -> None:
 
 
 ENVELOPED = """\
-May  3 10:00:01 gpu01 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has fallen off the bus.
-[pod/blue-heron-worker-0/main] trn-a7:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 \
-both on CUDA device 1000
+May  3 10:00:01 gpu01 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, \
+GPU has fallen off the bus.
+[pod/blue-heron-worker-0/main] trn-a7:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : \
+rank 2 and rank 0 both on CUDA device 1000
 (RayTrainWorker pid=77, ip=10.11.12.13) RuntimeError: CUDA error: out of memory in /home/maria/run/train.py
-[1,3]<stderr>:slurmstepd: error: *** JOB 812 ON violet-n17 CANCELLED AT 2024-05-03T10:00:09 DUE TO TIME LIMIT ***
+[1,3]<stderr>:slurmstepd: error: *** JOB 812 ON violet-n17 CANCELLED AT 2024-05-03T10:00:09 \
+DUE TO TIME LIMIT ***
 {"log":"trn-b8:1:2 [0] NCCL WARN NET/IB : Got completion from peer 2001:db8:77::21<4000> with status=12 \
-opcode=0 len=0 vendor err 129 (Send) localGid fe80::ba59:9fff:fe01:203 hca mlx5_0","time":"2024-05-03T10:00:03Z"}
+opcode=0 len=0 vendor err 129 (Send) localGid fe80::ba59:9fff:fe01:203 hca mlx5_0",\
+"time":"2024-05-03T10:00:03Z"}
 srun: error: violet-n18: task 3: Exited with exit code 1
 [W503 10:00:01.1 socket.cpp:767] [c10d] The client socket has failed to connect to \
 [violet-n19]:29500 (errno: 111 - Connection refused).

@@ -1,4 +1,4 @@
-"""`rigtune list`: what it says of each check."""
+"""Test `rigtune list`: the description of each check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that mean the same to every command."""
+"""Test options that mean the same to every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each format against the rules of those who read it, whatever the machine calls its devices."""
+"""Test each format against the rules of its readers, whatever the machine calls its devices."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_junit(verdict: Verdict) -> None:
     assert float(suite.attrib["time"]) == 0.25
 
 
-def test_junit_tells_each_status_apart() -> None:
+def test_junit_distinguishes_each_status() -> None:
     root = ET.fromstring(junit_text(VERDICTS["bad"]).encode())  # noqa: S314 - of our own making
     inside = {case.attrib["name"]: [child.tag for child in case] for case in root.iter("testcase")}
     assert inside == {
@@ -75,10 +75,11 @@ LABEL = re.compile(r'(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)="(?P<value>(?:[^"\\\n]|\\[
 
 
 def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """A strict reader of the text format: help and type before the samples of each metric, all in one block,
-    none twice.
+    """Read the text format strictly.
+
+    Help and type come before the samples of each metric, all in one block, and none comes twice.
     """
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    values: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     declared: list[str] = []
     for line in text.removesuffix("\n").split("\n"):
         if line.startswith("# "):
@@ -99,10 +100,10 @@ def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
             labels.append((label["name"], label["value"]))
             rest = rest[label.end() :].removeprefix(",")
         key = (sample["name"], tuple(labels))
-        assert key not in found, "a series comes once"
-        found[key] = float(sample["value"])
+        assert key not in values, "a series comes once"
+        values[key] = float(sample["value"])
     assert text.endswith("\n")
-    return found
+    return values
 
 
 @every_verdict
@@ -152,9 +153,14 @@ def test_nagios(verdict: Verdict) -> None:
 def test_nagios_words() -> None:
     words = {name: nagios_text(verdict).split()[1] for name, verdict in VERDICTS.items()}
     assert words == {
-        "good": "OK", "bad": "CRITICAL", "warned": "WARNING", "unknown": "UNKNOWN", "empty": "UNKNOWN", "waived": "OK",
+        "good": "OK",
+        "bad": "CRITICAL",
+        "warned": "WARNING",
+        "unknown": "UNKNOWN",
+        "empty": "UNKNOWN",
+        "waived": "OK",
         "hostile": "CRITICAL",
-    }  # fmt: skip
+    }
     assert nagios_text(VERDICTS["bad"]).startswith(
         "RIGTUNE CRITICAL - nvlink-active GPU3: an NVLink is down (17 of 18 up) (and 2 more)"
     )

@@ -24,7 +24,7 @@ def page(measured, judgement=None, *, running="", queued=(), show_all=False, wid
     return words(shown, width=width)
 
 
-def test_the_page_tells_results_what_runs_and_what_waits():
+def test_the_page_shows_results_what_runs_and_what_waits():
     text = page(measured_on_gpus(), judged_on_gpus())
     assert "705 TFLOP/s" in text
     assert "GPU5 73 %" in text

@@ -1,4 +1,4 @@
-"""Curves, matrices and fits: what is drawn of many sizes, moments and pairs."""
+"""Test curves, matrices and fits: figures of many sizes, moments and pairs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_pairs_are_a_matrix_by_sender_and_receiver():
 
 
 def test_numa_nodes_are_a_matrix_of_cores_and_memory():
-    found = [
+    measurements = [
         Measurement(
             bench_id="host-memory",
             subject=f"NUMA node {node}",
@@ -56,10 +56,10 @@ def test_numa_nodes_are_a_matrix_of_cores_and_memory():
         for node in (0, 1)
         for memory in (0, 1)
     ]
-    (panel,) = matrices(found)
+    (panel,) = matrices(measurements)
     assert "200" in words(panel, width=80)
     assert "90" in words(panel, width=80)
-    assert matrices(found[:1]) == ()
+    assert matrices(measurements[:1]) == ()
 
 
 def test_a_fit_is_two_numbers_with_its_error():
@@ -109,8 +109,9 @@ def test_one_value_alone_can_be_drawn(value):
 def test_a_matrix_names_the_reference_that_all_its_pairs_have():
     compared = [
         Comparison(
-            bench_id=one.bench_id, subject=one.subject, metric=one.metric, parameters=one.parameters, to="reference",
-            value=370.8e9, share=one.median / 370.8e9, status=Status.PASS, source="18 NVLinks; nccl",
+            bench_id=one.bench_id, subject=one.subject, metric=one.metric, parameters=one.parameters,
+            to="reference", value=370.8e9, share=one.median / 370.8e9, status=Status.PASS,
+            source="18 NVLinks; nccl",
         )
         for one in MEASURED
         if one.bench_id == "peer-copy"

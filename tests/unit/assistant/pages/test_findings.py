@@ -11,23 +11,23 @@ from tests.support.tui_text import words
 
 
 def test_problems_first_and_passed_ones_hidden():
-    found = faulty_verdict().findings
-    statuses = [row.finding.status for row in findings.rows(found, show_all=False)]
+    listed = faulty_verdict().findings
+    statuses = [row.finding.status for row in findings.rows(listed, show_all=False)]
     assert statuses == [Status.FAIL] * 2 + [Status.WARN] * 3 + [Status.UNKNOWN]
-    assert len(findings.rows(found, show_all=True)) == len(found)
+    assert len(findings.rows(listed, show_all=True)) == len(listed)
 
 
 def test_a_filter_needs_every_word():
-    found = faulty_verdict().findings
-    assert [row.finding.subject for row in findings.rows(found, show_all=True, query="fail MLX5")] == [
+    listed = faulty_verdict().findings
+    assert [row.finding.subject for row in findings.rows(listed, show_all=True, query="fail MLX5")] == [
         "mlx5_3"
     ]
-    assert findings.rows(found, show_all=True, query="no such words") == ()
+    assert findings.rows(listed, show_all=True, query="no such words") == ()
 
 
 def test_keys_are_unique_even_where_findings_repeat():
-    found = many_findings(300).findings * 2
-    keys = [row.key for row in findings.rows(found, show_all=True)]
+    listed = many_findings(300).findings * 2
+    keys = [row.key for row in findings.rows(listed, show_all=True)]
     assert len(keys) == len(set(keys)) == 600
 
 
@@ -51,16 +51,16 @@ def test_the_copied_remedy_is_the_command_or_else_the_words():
     assert findings.remedy(by_check["fabric-manager"]) == ""
 
 
-def test_the_title_tells_what_is_hidden():
-    found = faulty_verdict().findings
+def test_the_title_shows_what_is_hidden():
+    listed = faulty_verdict().findings
     assert (
-        findings.title(found, 6, show_all=False, query="")
+        findings.title(listed, 6, show_all=False, query="")
         == "2 failed, 3 warned, 1 could not be checked  ·  a shows 9 more"
     )
-    assert findings.title(found, 15, show_all=True, query="").endswith("8 passed, 1 skipped")
+    assert findings.title(listed, 15, show_all=True, query="").endswith("8 passed, 1 skipped")
 
 
-def test_the_empty_list_says_why():
+def test_the_empty_list_states_why():
     assert "Nothing wrong" in words(findings.nothing(clean_verdict().findings, query="", is_checking=False))
     assert "3 passed, 1 skipped" in words(
         findings.nothing(clean_verdict().findings, query="", is_checking=False)
@@ -87,18 +87,18 @@ def test_many_checks_without_an_answer_share_a_line_and_waived_ones_hide():
         for n in range(90)
     ]
     waiver = Waiver(check="few", reason="known", expires=datetime.date(2027, 1, 1))
-    found = [
+    listed = [
         Finding(check_id="few", subject="host", status=Status.FAIL, summary="few", waived=waiver),
         *open_ones,
     ]
-    (row,) = findings.rows(found, show_all=False)
+    (row,) = findings.rows(listed, show_all=False)
     assert row.finding.subject == "90 checks"
     assert "c89" in words(findings.detail(row.finding))
     assert (
-        len(findings.rows(found, show_all=True))
-        == len(findings.rows(found, show_all=False, query="host"))
+        len(findings.rows(listed, show_all=True))
+        == len(findings.rows(listed, show_all=False, query="host"))
         == 91
     )
-    shown = findings.rows(found, show_all=True)[0]
+    shown = findings.rows(listed, show_all=True)[0]
     assert "waived: few" in plain(shown.line)
     assert "2027-01-01: known" in words(findings.detail(shown.finding))

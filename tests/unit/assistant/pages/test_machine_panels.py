@@ -1,4 +1,4 @@
-"""What the overview tells of rails, logs and settings, and what it leaves out."""
+"""Test how the overview describes rails, logs and settings, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -28,8 +28,17 @@ from tests.support.tui_text import words
 
 
 def text_of(facts, name: str) -> str:
-    """The words of a panel, on lines as long as they want."""
+    """Return the words of a panel on long lines."""
     return words(panels(facts, complete=True)[name], width=400)
+
+
+def test_a_refused_interpreter_is_listed_beside_the_one_that_was_taken():
+    refused = "/shared/bin/python is not started: everybody can write /shared"
+    path = "/opt/venv/bin/python"
+    text = text_of(with_part(h100_node(), "training", path=path, refused=(refused,)), "software")
+    assert path in text
+    assert refused in text
+    assert "is not started" not in text_of(h100_node(), "software")
 
 
 def test_the_ports_of_the_gpus_in_a_line_for_each_numa_node():
@@ -134,7 +143,7 @@ def test_hostile_words_of_a_log_cannot_steer_the_terminal():
     assert "[red]" in text
 
 
-def test_what_no_source_tells_shares_a_row():
+def test_what_no_source_contains_shares_a_row():
     text = text_of(MachineFacts(), "software")
     assert text.startswith("Unknown")
     assert "not recorded: Software, Services, Training, Variables" in text

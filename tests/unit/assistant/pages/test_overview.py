@@ -140,7 +140,7 @@ def test_no_gpu_is_explained_and_the_cpu_offered():
     assert "CPU rehearsal" in words(panel)
 
 
-def test_a_driver_that_is_silent_about_gpus_on_the_bus_is_told_with_both():
+def test_a_driver_that_is_silent_about_gpus_on_the_bus_is_reported_with_both():
     silent = Unknown(Reason.TOOL_MISSING, "libnvidia-ml.so.1 was not found")
     facts = msgspec.structs.replace(cpu_box(), gpus=silent, pci_gpus=("0000:1b:00.0", "0000:43:00.0"))
     text = " ".join(words(accelerators(facts, (), complete=True, fold=False)).split())

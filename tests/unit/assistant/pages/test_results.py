@@ -1,4 +1,4 @@
-"""Many measurements become few lines, each beside what it compares to."""
+"""Test that many measurements become few lines, each beside its references."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_all_shows_every_case_of_a_sweep():
     assert len([row for row in rows if row.metric == "collective_time_s"]) == 11
 
 
-def test_what_was_asked_for_stands_beside_the_best_of_the_sweep():
+def test_what_was_asked_for_is_beside_the_best_of_the_sweep():
     entries = [
         one("gemm", "gemm_flops_per_s", "flop/s", float(size), "GPU0", m=size, n=size, k=size)
         for size in (1, 2, 3)
@@ -54,7 +54,7 @@ def test_what_was_asked_for_stands_beside_the_best_of_the_sweep():
     assert [row.parameters["m"] for row in results(asked, show_all=False)] == [1, 3]
 
 
-def test_of_times_the_shortest_stands_for_the_sweep():
+def test_of_times_the_shortest_represents_the_sweep():
     entries = [
         one("collectives", "collective_time_s", "s", size / 1e9, "2 ranks", bytes=size)
         for size in (4096, 1024, 65536)
@@ -62,7 +62,7 @@ def test_of_times_the_shortest_stands_for_the_sweep():
     assert [row.parameters["bytes"] for row in results(entries, show_all=False)] == [1024]
 
 
-def test_of_errors_the_worst_pattern_stands_for_all():
+def test_of_errors_the_worst_pattern_represents_all():
     entries = [
         one("memory-test", "memory_errors", "1", errors, pattern=name)
         for name, errors in (("a", 0.0), ("b", 3.0))
@@ -71,16 +71,16 @@ def test_of_errors_the_worst_pattern_stands_for_all():
 
 
 def test_the_device_with_errors_is_shown_as_failed_and_those_without_are_not():
-    found = [
+    measurements = [
         one("memory-test", "memory_errors", "1", 3.0 * (index == 6), f"GPU{index}", pattern="address")
         for index in range(8)
     ]
-    (row,) = results(found, show_all=False)
+    (row,) = results(measurements, show_all=False)
     assert (row.subject, row.median, row.status) == ("GPU6", 3, Status.FAIL)
 
 
-def test_the_figures_of_a_collective_stand_together():
-    found = [
+def test_the_figures_of_a_collective_stay_together():
+    measurements = [
         one("collectives", metric, unit, value, "8 ranks", collective=name, bytes=size)
         for size in (1024, 2**30)
         for name in ("all_reduce", "all_gather")
@@ -89,7 +89,7 @@ def test_the_figures_of_a_collective_stand_together():
             ("bus_bandwidth_bytes_per_s", "byte/s", float(size)),
         )
     ]
-    rows = results(found, show_all=False)
+    rows = results(measurements, show_all=False)
     assert [row.parameters["collective"] for row in rows] == [
         "all_reduce",
         "all_reduce",
@@ -99,7 +99,7 @@ def test_the_figures_of_a_collective_stand_together():
 
 
 def test_memory_and_time_are_those_of_the_fastest_micro_batch():
-    """Not the least memory of any micro-batch, which nobody trains with."""
+    """The least memory of any micro-batch is not shown, because nobody trains with it."""
     steps = [row for row in results(MEASURED, show_all=False) if row.bench_id == "train-step"]
     assert {row.parameters["micro_batch"] for row in steps} == {4}
     assert len(steps) == 4
@@ -130,9 +130,16 @@ def test_the_best_case_takes_the_comparison_of_another_where_it_has_none_itself(
         for m, rate in ((1, 1.0), (2, 2.0))
     ]
     of_small = Comparison(
-        bench_id="gemm", subject="GPU0", metric="gemm_flops_per_s", parameters=sizes[0].parameters, to="reference", value=4.0,
-        share=0.25, status=Status.FAIL, source="x",
-    )  # fmt: skip
+        bench_id="gemm",
+        subject="GPU0",
+        metric="gemm_flops_per_s",
+        parameters=sizes[0].parameters,
+        to="reference",
+        value=4.0,
+        share=0.25,
+        status=Status.FAIL,
+        source="x",
+    )
     assert results(sizes, [of_small], show_all=False)[0].status is Status.FAIL
     assert [row.status for row in results(sizes, [of_small], show_all=True)] == [Status.FAIL, None]
     other = msgspec.structs.replace(of_small, subject="GPU1")
@@ -171,7 +178,7 @@ def test_names_tell_a_figure_from_the_same_figure_of_another_benchmark():
 
 
 @pytest.mark.parametrize("width", [54, 78, 138])
-def test_the_table_tells_sections_shares_and_sources(width):
+def test_the_table_shows_sections_shares_and_sources(width):
     rows = results(MEASURED, judged_on_gpus().comparisons, show_all=False)
     text = words(results_table(rows, width=width), width=width)
     for word in ("Compute", "Links", "Training", "705 TFLOP/s", "GPU5"):

@@ -1,4 +1,4 @@
-"""One sentence per sick part, with what to do."""
+"""Test that each sick part has one sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_the_host_and_ranks_together_are_no_part_so_each_sentence_leads() -> Non
     )
 
 
-def test_a_remedy_is_told_once() -> None:
+def test_a_remedy_is_reported_once() -> None:
     parts = sick_parts([failed("GPU0", "a"), failed("GPU1", "b"), failed("GPU2", "c", LOOK)])
-    assert [part.tells_remedy for part in parts] == [True, False, True]
+    assert [part.shows_remedy for part in parts] == [True, False, True]

@@ -1,4 +1,4 @@
-"""Text for people: its width, its colours, and what hostile names can do to it."""
+"""Test the text for people: its width, its colours, and hostile names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_colour_only_adds_escapes() -> None:
     assert coloured == plain
 
 
-def test_same_problem_on_all_gpus_is_told_once() -> None:
+def test_same_problem_on_all_gpus_is_reported_once() -> None:
     text = render_verdict(verdict_of(BAD))
     assert text.count("persistence mode is off") == 1
     assert "persistence-mode  GPU0-7" in text
@@ -85,8 +85,9 @@ def test_hostile_names_cannot_steer_the_terminal() -> None:
 
 
 def test_unknown_values_keep_their_reason() -> None:
-    """What the source does not hold is named once, at the end; what somebody could mend stands where it is
-    missing.
+    """Values that the source lacks are named once, at the end.
+
+    Values that somebody could fix are named in their place.
     """
     silent = render_facts(msgspec.structs.replace(h100_node(), storage=NOT_RECORDED)).splitlines()
     assert silent[-1] == "Unknown    not recorded: Storage (-v names more)"
@@ -100,7 +101,7 @@ def test_unknown_values_keep_their_reason() -> None:
     assert "Software: MPI" in verbose
 
 
-def test_reasons_that_several_values_share_are_told_once() -> None:
+def test_reasons_that_several_values_share_are_reported_once() -> None:
     missing = [Unknown(Reason.TOOL_MISSING, f"/sys/{name}: No such file") for name in ("vendor", "product")]
     text = render_facts(with_part(h100_node(), "dmi", system_vendor=missing[0], product_name=missing[1]))
     assert "maker, model: unknown (tool missing)" in " ".join(text.split())
@@ -119,7 +120,7 @@ def test_roles_of_ports_and_the_map_of_gpus() -> None:
     )
 
 
-def test_cpus_that_sockets_take_in_turn_are_told_in_few_words() -> None:
+def test_cpus_that_sockets_take_in_turn_are_reported_in_few_words() -> None:
     odd = ",".join(str(number) for number in range(1, 96, 2))
     assert "CPUs 1-95 (odd ones)" in " ".join(render_facts(with_gpus(h100_node(), cpu_affinity=odd)).split())
     scattered = ",".join(str(number * number) for number in range(40))
@@ -197,10 +198,14 @@ def test_what_was_observed() -> None:
 def test_checking_and_rendering_load_nothing_heavy() -> None:
     program = (
         "import sys; from assistant.usecases.check import check_machine; "
-        "from assistant.pages.verdict.verdict_page import verdict_page; from assistant.text.plain_writer import text_of;"
-        "from probes.facts import MachineFacts; from probes.judging.findings import Evidence; from probes.catalogue.hardware import Catalogue;"
-        "text_of(verdict_page(list(check_machine(Evidence(facts=MachineFacts(), catalogue=Catalogue())))[-1].result));"
-        "print(sorted({'rich', 'textual', 'jinja2', 'torch', 'dataclasses', 'psutil', 'pynvml'} & set(sys.modules)))"
+        "from assistant.pages.verdict.verdict_page import verdict_page;"
+        "from assistant.text.plain_writer import text_of;"
+        "from probes.facts import MachineFacts; from probes.judging.findings import Evidence;"
+        "from probes.catalogue.hardware import Catalogue;"
+        "evidence = Evidence(facts=MachineFacts(), catalogue=Catalogue());"
+        "text_of(verdict_page(list(check_machine(evidence))[-1].result));"
+        "heavy = {'rich', 'textual', 'jinja2', 'torch', 'dataclasses', 'psutil', 'pynvml'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True

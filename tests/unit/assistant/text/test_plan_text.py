@@ -1,4 +1,4 @@
-"""The text of `rigtune plan`: what memory and time are made of, and what is not known."""
+"""Test the text of `rigtune plan`: terms of memory and time, and unknown values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_answer_comes_before_the_table_of_decisions() -> None:
     assert lines.index("Decisions") > 2
 
 
-def test_compute_is_told_by_its_terms_and_memory_with_its_margin() -> None:
+def test_compute_is_reported_by_its_terms_and_memory_with_its_margin() -> None:
     lines = plan_text()
     first = next(number for number, line in enumerate(lines) if line.startswith("  compute"))
     assert [line.split()[0] for line in lines[first : first + 6]] == [

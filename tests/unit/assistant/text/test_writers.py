@@ -1,4 +1,4 @@
-"""What every writer does to words: no control character comes through, and nothing gets lost."""
+"""Test every writer of words: no control character passes, and no word is lost."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_a_table_loses_no_word(rows, width):
 
 @given(st.sets(st.integers(0, 40)))
 def test_folding_loses_no_index(indices):
-    found: set[int] = set()
+    unfolded: set[int] = set()
     for part in folded(sorted(indices)).split(","):
         if part:
             low, _, high = part.partition("-")
-            found |= set(range(int(low), int(high or low) + 1))
-    assert found == indices
+            unfolded |= set(range(int(low), int(high or low) + 1))
+    assert unfolded == indices
 
 
 def test_narrow_words():
@@ -120,9 +120,10 @@ def test_every_kind_of_block_is_tried() -> None:
 
 
 def both(page: Page, width: int = 1000) -> tuple[Counter[str], Counter[str]]:
-    """The words that each writer makes of a page, without what bars and percentages add."""
+    """Return the words that each writer makes of a page, without bars and percentages."""
     texts = (text_of(page, width=width), drawn(whole(page, width), width=width))
-    return tuple(Counter(re.sub(r"[█]|\b[0-9.]+ %", "", text).split()) for text in texts)  # type: ignore[return-value]
+    plain, shown = (Counter(re.sub(r"[█]|\b[0-9.]+ %", "", text).split()) for text in texts)
+    return plain, shown
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
@@ -143,7 +144,7 @@ def test_both_writers_say_the_same_of_whole_pages(page: Page) -> None:
     assert plain == panel
 
 
-def test_a_finding_is_told_in_the_same_words_by_check_and_on_its_screen() -> None:
+def test_a_finding_is_reported_in_the_same_words_by_check_and_on_its_screen() -> None:
     finding = next(
         finding
         for finding in VERDICTS["bad"].findings

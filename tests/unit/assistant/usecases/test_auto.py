@@ -1,4 +1,4 @@
-"""The main job measures what the plan is about."""
+"""Test that the main job measures the subject of the plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_matrix_products_are_those_of_the_model_that_was_named(monkeypatch, 
     assert not model or finished.result.plan.workload.model.id == model
 
 
-def test_an_unknown_model_is_told_before_anything_is_measured(monkeypatch, tmp_path):
+def test_an_unknown_model_is_reported_before_anything_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_module, "measure_machine", lambda *_: pytest.fail("measured"))
     with pytest.raises(UsageError, match="no model 'lama'"):
         list(

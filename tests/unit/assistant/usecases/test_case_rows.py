@@ -1,4 +1,4 @@
-"""As many rows leave the reader as come in, each with its cells or with what is wrong with it."""
+"""Test that the reader returns one row for each line, with its cells or its fault."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_lines_within_quotes_and_blank_lines(tmp_path: Path) -> None:
     ],
     ids=["short", "long", "no id", "same id", "NUL", "huge cell", "huge line"],
 )
-def test_a_bad_row_is_told_and_the_next_one_read(line: str, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_bad_row_is_reported_and_the_next_one_read(
+    line: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
     rows = rows_of(tmp_path, f"case_id,model,tp\na,m,8\n{line}\nb,m,8\n")
     assert len(rows) == 3
     assert [rows[0].fault, rows[2].fault] == ["", ""]
@@ -114,11 +116,11 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [row.cells for row in case_rows(Path("-"), COLUMNS)] == [{"case_id": "a"}]
 
 
-def test_other_columns_are_told_once_and_only_where_there_are_any(tmp_path: Path) -> None:
-    told: list[tuple[str, ...]] = []
+def test_other_columns_are_reported_once_and_only_where_there_are_any(tmp_path: Path) -> None:
+    skipped: list[tuple[str, ...]] = []
     path = tmp_path / "cases.csv"
     path.write_text("case_id,tp,microbatch,,zero,zero\na,1,2,,3,3\nb,1,2,,3,3\n")
-    assert len(list(case_rows(path, COLUMNS, told.append))) == 2
+    assert len(list(case_rows(path, COLUMNS, skipped.append))) == 2
     path.write_text("case_id,tp\na,1\n")
-    assert len(list(case_rows(path, COLUMNS, told.append))) == 1
-    assert told == [("microbatch", "zero")]
+    assert len(list(case_rows(path, COLUMNS, skipped.append))) == 1
+    assert skipped == [("microbatch", "zero")]

@@ -1,4 +1,4 @@
-"""Checks over facts: the events, and what a broken check does to the others."""
+"""Test checks over facts: their events, and the effect of a broken check on the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A log beside the facts of a machine and a recipe, as `rigtune explain --from ... --recipe ...` reads
-them.
-"""
+"""Test a log beside a machine and a recipe, as `rigtune explain --from ... --recipe ...` reads them."""
 
 from __future__ import annotations
 
@@ -94,7 +92,7 @@ def test_a_small_limit_explains_a_failed_registration(explained) -> None:
     assert explanation.diagnoses[0].confidence > explained(SEGMENT).diagnoses[0].confidence
 
 
-def test_a_fabric_manager_that_stands_still(explained) -> None:
+def test_a_fabric_manager_that_hangs(explained) -> None:
     text = "RuntimeError: No CUDA GPUs are available\n"
     assert first(explained(text))[0] == "cuda-init-failed"
     assert first(explained(text, machine=software(fabric_manager="inactive"))) == ("fabric-manager", True)
@@ -113,9 +111,9 @@ def test_what_was_loaded_and_how_many_ranks_are_compared(explained) -> None:
         + SHAPE
     )
     explanation = explained(text + "step 1\n" * 60, machine=h100_node())
-    told = explanation.facts["differences"]
-    assert "the run loaded NCCL 2.18.3, the training interpreter brings 2.21.5" in told
-    assert "the run met over ens9, which the machine does not have" in told
+    differences = explanation.facts["differences"]
+    assert "the run loaded NCCL 2.18.3, the training interpreter brings 2.21.5" in differences
+    assert "the run met over ens9, which the machine does not have" in differences
     assert explanation.state == "healthy"
     assert "library-conflict" in [diagnosis.cause_id for diagnosis in explanation.diagnoses]
     crowded = explained(SHAPE.replace("localRanks 8", "localRanks 16"), machine=h100_node())

@@ -1,4 +1,4 @@
-"""Logs that are read on as they grow: rotated, cut off and told of without names."""
+"""Test logs that are read as they grow: rotated, truncated, and redacted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from assistant.usecases.events import Event, Progress, StageFinished
 from assistant.usecases.explain import explain_logs
 from probes.logs.diagnosis import Explanation
 
-DUPLICATE = "gpu07:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000\n"
+DUPLICATE = (
+    "gpu07:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : "
+    "rank 2 and rank 0 both on CUDA device 1000\n"
+)
 NO_SHM = "gpu07:1:2 [0] shm.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-a1 to 9637892 bytes\n"
 LOST = "kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
 
 
 def followed(path: Path, *steps: Callable[[], object], redacting: bool = False) -> list[Event]:
-    """What is told while the steps are done one after the other, the next when the log was looked at a few
-    times.
-    """
+    """Return the events while the steps are done; each step waits until the log was read a few times."""
     rest = [step for each in steps for step in (each, *[lambda: None] * 4)]
 
     def is_over() -> bool:
@@ -74,8 +75,8 @@ def test_a_file_that_was_cut_off_is_read_from_its_beginning(tmp_path: Path) -> N
 def test_news_hold_no_names_with_redaction(tmp_path: Path) -> None:
     path = tmp_path / "gpu07.log"
     path.write_text("srun: error: gpu07: task 3: Out Of Memory\n")
-    told = [
+    messages = [
         event.message for event in followed(path, lambda: None, redacting=True) if isinstance(event, Progress)
     ]
-    assert any("oom-killer" in words for words in told)
-    assert not any("gpu07" in words for words in told)
+    assert any("oom-killer" in words for words in messages)
+    assert not any("gpu07" in words for words in messages)

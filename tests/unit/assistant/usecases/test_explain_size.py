@@ -1,4 +1,7 @@
-"""Logs of any size are read in 150 MiB; tests/benchmarks/explain_large_logs.py tells how fast."""
+"""Test that logs of any size are read in 150 MiB.
+
+tests/benchmarks/explain_large_logs.py measures the time.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,19 @@ from typing import NamedTuple
 
 import pytest
 
+COMMUNICATOR = "comm 0x{rank:x}a7f rank {rank} nranks 512 cudaDev {gpu} busId {gpu}b000 commId 0xabc"
 MESSAGES = (
     "NCCL INFO Bootstrap : Using eth0:10.0.{node}.1<0>",
     "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.{node}.1<0>",
     "NCCL INFO Using network IB",
-    "NCCL INFO comm 0x{rank:x}a7f rank {rank} nranks 512 cudaDev {gpu} busId {gpu}b000 commId 0xabc - Init START",
+    f"NCCL INFO {COMMUNICATOR} - Init START",
     *(
         f"NCCL INFO Channel {channel:02}/0 : {{rank}}[{{gpu}}] -> 9[1] [send] via NET/IB/0/GDRDMA"
         for channel in range(16)
     ),
     *(f"NCCL INFO Channel {channel:02}/0 : {{rank}}[{{gpu}}] -> 8[0] via P2P/CUMEM" for channel in range(16)),
     "NCCL INFO Connected all rings",
-    "NCCL INFO comm 0x{rank:x}a7f rank {rank} nranks 512 cudaDev {gpu} busId {gpu}b000 commId 0xabc - Init COMPLETE",
+    f"NCCL INFO {COMMUNICATOR} - Init COMPLETE",
 )
 
 
@@ -30,11 +34,12 @@ def run_of_nccl() -> Iterator[str]:
     for rank in range(512):
         node, gpu = divmod(rank, 8)
         for message in MESSAGES:
-            yield f"{rank}: trn-{node}:40{rank}:41{rank} [{gpu}] {message.format(rank=rank, node=node, gpu=gpu)}\n"
+            text = message.format(rank=rank, node=node, gpu=gpu)
+            yield f"{rank}: trn-{node}:40{rank}:41{rank} [{gpu}] {text}\n"
 
 
 def words() -> Iterator[str]:
-    """Lines of which no two are alike, as of programs that print what they read."""
+    """Yield lines that all differ, like those of programs that print their input."""
     state = 1
     for _ in range(60_000):
         line = []
@@ -55,7 +60,7 @@ def test_memory_stays_flat(lines, tmp_path: Path) -> None:
 
 
 def write_log(path: Path, lines: Callable[[], Iterator[str]], size_bytes: int) -> None:
-    """At least so many bytes of these lines, repeated."""
+    """Write at least `size_bytes` of these lines, repeated."""
     part = "".join(lines()).encode()
     with path.open("wb") as file:
         while file.tell() < size_bytes:
@@ -78,7 +83,7 @@ class Used(NamedTuple):
 
 
 def explain(path: Path) -> Used:
-    """What `rigtune explain` used, it alone."""
+    """Return the memory and time of `rigtune explain` alone."""
     command = [sys.executable, "-m", "assistant", "explain", str(path), "-q", "--format", "json"]
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED, *command], stdout=subprocess.PIPE, text=True, check=True

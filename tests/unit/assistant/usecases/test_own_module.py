@@ -1,6 +1,4 @@
-"""Counting the user's own module: once each, and whatever goes wrong in the training interpreter is one clear
-line.
-"""
+"""Test counting the user's own module: once each, and every failure of the interpreter is one clear line."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ WRITES = f"cat > \"$5\" <<'END'\n{json.dumps(counted_answer())}\nEND"
 
 
 def stand_in(folder: Path, count: str, **vetted: object) -> str:
-    """An interpreter whose workers answer as told; `calls` lists what it was to count."""
+    """Return an interpreter whose workers give prepared answers; `calls` lists their arguments."""
     path = folder / "python"
     path.write_text(
         "#!/bin/sh\n"
@@ -63,7 +61,7 @@ def test_each_module_is_counted_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_count_that_fails_says_how(
+def test_a_count_that_fails_states_how(
     count: str, kind: type[RigtuneError], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(kind) as caught:

@@ -1,4 +1,4 @@
-"""The CPUs' clocks and temperature during a request, as far as the kernel tells them."""
+"""Test the record of the CPUs' clocks and temperature, as far as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_median_clock_and_highest_temperature_are_those_of_the_request(watch, mo
 @pytest.mark.parametrize(
     "silence", [lambda: None, lambda: (_ for _ in ()).throw(FileNotFoundError("cpufreq"))]
 )
-def test_a_kernel_that_tells_nothing_leaves_nothing(watch, monkeypatch, silence):
+def test_a_kernel_that_reports_nothing_leaves_nothing(watch, monkeypatch, silence):
     monkeypatch.setattr("psutil.cpu_freq", silence)
     monkeypatch.setattr("psutil.sensors_temperatures", dict, raising=False)
     watch.tick()

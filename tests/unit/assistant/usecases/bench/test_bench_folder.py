@@ -1,4 +1,4 @@
-"""The private folder of a run: what is left of dead runs goes, what lives or was kept stays."""
+"""Test the private folder of a run: folders of dead runs are removed, living and kept ones stay."""
 
 from __future__ import annotations
 

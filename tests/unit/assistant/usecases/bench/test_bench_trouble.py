@@ -1,4 +1,4 @@
-"""The one line about a worker that failed, from logs as torch writes them."""
+"""Test the one line about a failed worker, with logs as torch writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from assistant.usecases.bench.bench_trouble import cause_of_end, decisive_line
 
 AGENT = """\
-E1121 14:51:08 15561 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {code}) local_rank: 1 (pid: 15566)
+E1121 14:51:08 15561 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {code}) \
+local_rank: 1 (pid: 15566)
 Traceback (most recent call last):
   File "run.py", line 1019, in run
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:

@@ -1,6 +1,4 @@
-"""What a measurement says of its surroundings: GPUs by a NVML of our own, CPU time by the kernel of this
-machine.
-"""
+"""Test the conditions of a measurement: GPUs with a simulated NVML, CPU time of this machine's kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ SPIN = "import time\nwhile time.process_time() < 0.35: pass"
 
 
 class Nvml:
-    """Two GPUs: the second is hot and held back. `pids` use the first."""
+    """Simulate two GPUs: the second is hot and throttled. `pids` use the first."""
 
     def __init__(self) -> None:
         self.idle = True
@@ -99,13 +97,13 @@ def test_cpu_time_that_is_not_ours_is_others(monkeypatch):
     )
     monkeypatch.setattr(_CpuTimes, "now", lambda: next(moments))
     watch = Watch(MachineFacts())
-    told = []
+    rows = []
     for _ in range(2):
         watch.begin()
         watch.end()
-        told.append(watch.conditions("CPU", frozenset()))
+        rows.append(watch.conditions("CPU", frozenset()))
     assert [
-        (seen["others_cpu_share_before"], seen["others_cpu_share"], seen["host_busy"]) for seen in told
+        (seen["others_cpu_share_before"], seen["others_cpu_share"], seen["host_busy"]) for seen in rows
     ] == [
         (0.1, 0.15, True),
         (0.15, 0.0, False),  # nothing could be seen in between
