@@ -57,7 +57,8 @@ def test_ranks_vanish_when_rigtune_is_killed(torch_python, tmp_path):
     """torch's agent gives each rank a session of its own, where no signal to a group reaches it."""
     program = (
         "import sys; from tests.workers.test_bench import FACTS; from assistant.usecases.measure import *;"
-        "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, work_directory=sys.argv[2]);"
+        "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, "
+        "work_directory=sys.argv[2]);"
         "[print(event, flush=True) for event in measure_machine(FACTS, options)]"
     )
     argv = (sys.executable, "-c", program, torch_python, str(tmp_path))

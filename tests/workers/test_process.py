@@ -11,7 +11,8 @@ import pytest
 from assistant.interpreter import LEAST_PYTHON, worker_environment, workers_path
 
 TROUBLE_AT_EXIT = (
-    "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.worker_process import run_and_leave\n"
+    "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.worker_process import "
+    "run_and_leave\n"
     "def failing(): raise ValueError('no such shape')\n"
 )
 """As torch's threads can make it: whatever runs while Python ends aborts the process."""

@@ -38,7 +38,8 @@ def test_the_parameter_count_is_the_planners(in_torch):
         "import torch\nfrom rigtune_worker.model import ModelShape, Transformer\n"
         f"shapes = json.loads({json.dumps(shapes)!r})\n"
         "with torch.device('meta'):\n"
-        "    answer = {s['id']: sum(p.numel() for p in Transformer(ModelShape.from_dict(s)).parameters()) for s in shapes}"
+        "    answer = {s['id']: sum(p.numel() for p in Transformer(ModelShape.from_dict(s)).parameters()) "
+        "for s in shapes}"
     )
     assert in_torch(code) == {model.id: parameter_count(model) for model in models}
 
@@ -169,7 +170,8 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
     code = (
         "from rigtune_worker.trainer import TrainConfig\nanswer = []\n"
         f"for case in json.loads({json.dumps([case for case, _ in cases])!r}):\n"
-        "    try:\n        TrainConfig.from_dict(case)\n    except ValueError as error:\n        answer.append(str(error))"
+        "    try:\n        TrainConfig.from_dict(case)\n    except ValueError as error:\n        "
+        "answer.append(str(error))"
     )
     assert in_torch(code) == [words for _, words in cases]
 

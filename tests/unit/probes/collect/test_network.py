@@ -31,15 +31,15 @@ HCA_LINKS = {f"{HCA}/device": "/sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0
 
 
 def nics(source: FakeSource) -> tuple[Nic, ...] | Unknown:
-    found = infiniband.collect(source, CollectOptions())["nics"]
-    assert isinstance(found, tuple | Unknown)
-    return found
+    records = infiniband.collect(source, CollectOptions())["nics"]
+    assert isinstance(records, tuple | Unknown)
+    return records
 
 
 def one_nic(files: dict[str, str]) -> Nic:
-    found = nics(FakeSource(files=files, links=HCA_LINKS))
-    assert isinstance(found, tuple)
-    (nic,) = found
+    records = nics(FakeSource(files=files, links=HCA_LINKS))
+    assert isinstance(records, tuple)
+    (nic,) = records
     return nic
 
 
@@ -67,9 +67,9 @@ def test_ports_are_in_numeric_order_with_their_own_interfaces() -> None:
         | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)}
         | {f"{PCI}/net/ib1/dev_port": "1\n"}
     )
-    found = nics(FakeSource(files=files, links=HCA_LINKS))
-    assert isinstance(found, tuple)
-    assert [(nic.port, nic.netdev) for nic in found] == [(1, "ib0"), (2, "ib1"), (10, None)]
+    records = nics(FakeSource(files=files, links=HCA_LINKS))
+    assert isinstance(records, tuple)
+    assert [(nic.port, nic.netdev) for nic in records] == [(1, "ib0"), (2, "ib1"), (10, None)]
 
 
 def test_efa_states_neither_type_nor_link_layer() -> None:
@@ -78,10 +78,10 @@ def test_efa_states_neither_type_nor_link_layer() -> None:
         files=files | {f"{HCA}/ports/1/link_layer": "Unspecified\n"},
         links=HCA_LINKS | {f"{HCA}/device/driver": "/sys/bus/pci/drivers/efa"},
     )
-    found = nics(source)
-    assert isinstance(found, tuple)
-    assert found[0].device_type == "efa"
-    assert isinstance(found[0].link_layer, Unknown)
+    records = nics(source)
+    assert isinstance(records, tuple)
+    assert records[0].device_type == "efa"
+    assert isinstance(records[0].link_layer, Unknown)
 
 
 def test_a_numa_node_that_the_platform_does_not_state() -> None:
@@ -98,9 +98,9 @@ def test_a_copy_of_the_pci_devices_alone() -> None:
         for key, text in HCA_FILES.items()
         if key.startswith(HCA)
     }
-    found = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
-    assert isinstance(found, tuple)
-    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in found] == [
+    records = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
+    assert isinstance(records, tuple)
+    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in records] == [
         ("mlx5_0", "0000:19:00.0", "ACTIVE", "ib0")
     ]
 
@@ -112,15 +112,15 @@ def test_ibstat_where_only_that_was_recorded() -> None:
     source = FakeSource(
         commands={"ibstat": CommandResult(exit_code=255, stdout=IBSTAT)}, missing=Reason.NOT_RECORDED
     )
-    found = nics(source)
-    assert isinstance(found, tuple)
-    assert (found[0].state, found[0].rate_gbps, found[0].evidence[0].key) == ("ACTIVE", 200.0, "ibstat")
+    records = nics(source)
+    assert isinstance(records, tuple)
+    assert (records[0].state, records[0].rate_gbps, records[0].evidence[0].key) == ("ACTIVE", 200.0, "ibstat")
 
 
 def test_nothing_recorded() -> None:
-    found = nics(FakeSource(missing=Reason.NOT_RECORDED))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.NOT_RECORDED
+    records = nics(FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(records, Unknown)
+    assert records.reason is Reason.NOT_RECORDED
 
 
 NET = "/sys/class/net"
@@ -146,15 +146,15 @@ TRIE = "  |-- 192.0.2.2\n     /32 host LOCAL\n"
 
 
 def by_name(source: FakeSource) -> dict[str, Interface]:
-    found = interfaces.collect(source, CollectOptions())["interfaces"]
-    assert isinstance(found, tuple)
-    return {interface.name: interface for interface in found}
+    records = interfaces.collect(source, CollectOptions())["interfaces"]
+    assert isinstance(records, tuple)
+    return {interface.name: interface for interface in records}
 
 
 def test_interfaces() -> None:
-    found = by_name(FakeSource(files=NET_FILES, links=NET_LINKS, commands={"ip -j addr": IP}))
-    assert list(found) == ["down0", "eth0", "lo"]
-    eth0, lo, down0 = found["eth0"], found["lo"], found["down0"]
+    records = by_name(FakeSource(files=NET_FILES, links=NET_LINKS, commands={"ip -j addr": IP}))
+    assert list(records) == ["down0", "eth0", "lo"]
+    eth0, lo, down0 = records["eth0"], records["lo"], records["down0"]
     assert (eth0.up, eth0.speed_gbps, eth0.mtu, eth0.is_virtual, eth0.is_default_route) == (
         True,
         100.0,
@@ -170,9 +170,9 @@ def test_interfaces() -> None:
 
 
 def test_addresses_without_the_ip_command() -> None:
-    found = by_name(FakeSource(files={**NET_FILES, "/proc/net/fib_trie": TRIE}, links=NET_LINKS))
-    assert found["eth0"].addresses == ("192.0.2.2/24",)
-    assert isinstance(found["down0"].addresses, Unknown)
+    records = by_name(FakeSource(files={**NET_FILES, "/proc/net/fib_trie": TRIE}, links=NET_LINKS))
+    assert records["eth0"].addresses == ("192.0.2.2/24",)
+    assert isinstance(records["down0"].addresses, Unknown)
 
 
 @pytest.mark.parametrize("route", ["header\n", None])

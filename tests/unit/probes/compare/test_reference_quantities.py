@@ -1,7 +1,7 @@
 """Test that twice or half of any reference, limit or rate would be detected.
 
-Each row is compared with a bound that does not come from the row: the line rate of a link, the peak of a GPU, or
-a published limit. A wrong factor of two crosses one of the bounds.
+Each row is compared with a bound that does not come from the row: the line rate of a link, the peak of a GPU,
+or a published limit. A wrong factor of two crosses one of the bounds.
 """
 
 from __future__ import annotations
