@@ -1,4 +1,4 @@
-"""How a worker process starts and ends. No torch is needed for this."""
+"""Test how a worker process starts and ends, without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TROUBLE_AT_EXIT = (
     "run_and_leave\n"
     "def failing(): raise ValueError('no such shape')\n"
 )
-"""As torch's threads can make it: whatever runs while Python ends aborts the process."""
+"""Program whose cleanup aborts the process, like threads of torch may do."""
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def test_attention_is_causal_and_positions_matter(in_torch):
 import torch
 from rigtune_worker.model import ModelShape, Transformer, initialise
 answer = []
-gpt2 = {{"learned_positions": 32, "norm": "layernorm", "bias": True, "tied_embeddings": True, "gated_mlp": False}}
+gpt2 = {{"learned_positions": 32, "norm": "layernorm", "bias": True}}
+gpt2 |= {{"tied_embeddings": True, "gated_mlp": False}}
 for changes in ({{}}, gpt2):
     shape = ModelShape.from_dict({{**{TINY!r}, **changes}})
     model = Transformer(shape)
@@ -221,8 +222,8 @@ def test_a_signal_lets_the_step_finish(torch_python, environment, tmp_path, numb
         while not running.stdout.readline().startswith("step 1/"):
             assert running.poll() is None
         running.send_signal(number)
-        rest, _ = running.communicate(timeout=DEADLINE_S)
+        remaining, _ = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 0
-    assert "as a signal asked" in rest
+    assert "as a signal asked" in remaining
     done = json.loads((tmp_path / "report.jsonl").read_text().splitlines()[-1])
     assert (done["event"], done["interrupted"]) == ("done", True)

@@ -57,6 +57,21 @@ def test_a_port() -> None:
     assert [ref.key for ref in nic.evidence] == [HCA, PCI]
 
 
+@pytest.mark.parametrize(("empty", "is_read"), [(7, True), (8, False)])
+def test_eight_empty_slots_end_a_table_of_gids_and_of_partition_keys(empty: int, is_read: bool) -> None:
+    zero, gid = "0000:" * 7 + "0000", "fe80:0000:0000:0000:946d:ae03:00a1:b2c3"
+    files = dict(HCA_FILES)
+    for index in range(empty + 2):
+        is_filled = index in (0, empty + 1)
+        files[f"{HCA}/ports/1/gids/{index}"] = f"{gid if is_filled else zero}\n"
+        files[f"{HCA}/ports/1/pkeys/{index}"] = "0xffff\n" if is_filled else "0x0000\n"
+    nic = one_nic(files)
+    assert isinstance(nic.gids, tuple)
+    assert isinstance(nic.pkeys, tuple)
+    assert [entry.index for entry in nic.gids] == ([0, empty + 1] if is_read else [0])
+    assert len(nic.pkeys) == (2 if is_read else 1)
+
+
 def test_a_bond_is_named_by_its_first_gid() -> None:
     assert one_nic(HCA_FILES | {f"{HCA}/ports/1/gid_attrs/ndevs/0": "bond0\n"}).netdev == "bond0"
 

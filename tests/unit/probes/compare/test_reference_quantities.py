@@ -97,6 +97,14 @@ def test_peer_copies_use_most_of_all_nvlinks(gpu: str) -> None:
     assert 0.75 < row.rate / model.nvlink_bandwidth_bytes_per_s < 0.9
 
 
+@pytest.mark.parametrize(("gpu", "switches"), [("a100-sxm4-80gb", 6), ("h100-sxm", 4), ("h200-sxm", 4)])
+def test_boards_have_their_published_number_of_switches(gpu: str, switches: int) -> None:
+    """NVIDIA's documents state six NVSwitches for HGX A100 and four for HGX H100."""
+    board = LINKS.board(MODELS[gpu], 8)
+    assert board is not None
+    assert board.count == switches
+
+
 @pytest.mark.parametrize(("count", "is_board"), [(4, False), (5, True), (8, True)])
 def test_all_links_join_each_pair_from_five_gpus_on(count: int, is_board: bool) -> None:
     """Machines with four GPUs have a mesh without switches."""
