@@ -119,8 +119,8 @@ def _path_of_program(name: str) -> str | None:
         return name
     # os.path is faster than pathlib here: this runs once per folder of PATH and command.
     paths = (os.path.join(folder or ".", name) for folder in os.get_exec_path())  # noqa: PTH118
-    programs = (name for name in paths if os.access(name, os.X_OK) and not os.path.isdir(name))  # noqa: PTH112
-    return next(programs, None)
+    files = (name for name in paths if os.access(name, os.X_OK) and not os.path.isdir(name))  # noqa: PTH112
+    return next(files, None)
 
 
 def _result(

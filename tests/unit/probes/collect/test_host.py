@@ -126,7 +126,10 @@ def test_cpu() -> None:
 
 
 def test_cpu_of_an_arm_machine() -> None:
-    block = "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    block = (
+        "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\n"
+        "CPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    )
     files = {
         "/proc/cpuinfo": "".join(block.format(i) for i in range(4)),
         "/sys/devices/system/cpu/online": "0-3\n",
@@ -160,7 +163,10 @@ def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
 
 SHM = "/dev/shm"  # noqa: S108 - a mount point, not a file
 TMP = "/tmp"  # noqa: S108 - likewise
-DF = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 100 60 40 60% /\ntmpfs 64 1 63 2% /dev/shm\n"
+DF = (
+    "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+    "/dev/vda 100 60 40 60% /\ntmpfs 64 1 63 2% /dev/shm\n"
+)
 LIMITS = (
     "Max locked memory         unlimited            unlimited            bytes\n"
     "Max open files            1024                 4096                 files\n"

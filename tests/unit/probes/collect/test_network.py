@@ -152,7 +152,8 @@ NET_FILES = {
     f"{NET}/bonding_masters": "bond0\n",
     "/proc/net/route": (
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
-        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
     ),
 }
 NET_LINKS = {f"{NET}/eth0": "/sys/devices/pci0000:00/net/eth0", f"{NET}/lo": "/sys/devices/virtual/net/lo"}

@@ -244,7 +244,10 @@ def test_an_environment_that_nobody_recorded() -> None:
     assert collected(environment, "environment", FakeSource()) == ()
 
 
-TCP = "  sl  local_address rem_address   st\n   0: 00000000:3A9E 00000000:0000 0A\n   1: 00000000:3A99 00000000:0000 0A\n"
+TCP = (
+    "  sl  local_address rem_address   st\n"
+    "   0: 00000000:3A9E 00000000:0000 0A\n   1: 00000000:3A99 00000000:0000 0A\n"
+)
 
 
 def test_rights_and_devices_of_a_container() -> None:

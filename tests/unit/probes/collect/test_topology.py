@@ -12,7 +12,10 @@ from tests.support.fake_source import FakeSource
 ROOT = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
 GPU_PATHS = [f"{ROOT}/0000:17:00.0/0000:18:00.0", "/sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0"]
 NIC_PATH = f"{ROOT}/0000:17:01.0/0000:19:00.0"
-MATRIX = "\tGPU0\tGPU1\tNIC0\nGPU0\tX\tNV6\tPHB\nGPU1\tNV6\tX\tSYS\nNIC0\tPHB\tSYS\tX\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
+MATRIX = (
+    "\tGPU0\tGPU1\tNIC0\nGPU0\tX\tNV6\tPHB\nGPU1\tNV6\tX\tSYS\nNIC0\tPHB\tSYS\tX\n\n"
+    "NIC Legend:\n\n  NIC0: mlx5_0\n"
+)
 
 
 class Nvml:
