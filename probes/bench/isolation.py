@@ -14,8 +14,9 @@ Environment Variables):
                               estimates the NIC to be faster; the default 0 must be set explicitly if a
                               site's nccl.conf sets 1 (src/graph/paths.cc)
 
-NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the transports
-that it used. If other transports than those of the layer were used, the result is a failure, not a number.
+NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the
+transports that it used. If other transports than those of the layer were used, the result is a failure, not a
+number.
 """
 
 from __future__ import annotations

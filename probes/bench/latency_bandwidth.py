@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from probes.base.record import Record
 from probes.base.statistics import quantile
 from probes.facts.measurements import Measurement, Parameter
@@ -111,13 +113,14 @@ def fits(measurements: Iterable[Measurement]) -> tuple[Fit, ...]:
     for group in groups.values():
         model = fit((float(row.parameters["bytes"]), row.median) for row in group)
         if model is not None:
-            identity = {
-                "bench_id": group[0].bench_id,
-                "subject": group[0].subject,
-                "parameters": _common(group[0]),
-            }
-            fit_of_group = {"lines": model.lines, "residual": model.residual, "points": model.points}
-            models.append(Fit(**fit_of_group, **identity))  # type: ignore[arg-type]
+            models.append(
+                msgspec.structs.replace(
+                    model,
+                    bench_id=group[0].bench_id,
+                    subject=group[0].subject,
+                    parameters=_common(group[0]),
+                )
+            )
     return tuple(models)
 
 

@@ -6,10 +6,11 @@ communication alone (the same buckets, nothing else), and both like in training:
     overlap_fraction                 (computation + communication - both) / min(computation, communication)
     exposed_communication_fraction   (both - computation) / communication
 
-The first is 1 if the shorter of the two is hidden behind the longer, 0 if they run in turn, and negative if they
-slow each other down. The second is the share of the communication that the step waits for. Above 1 the
-communication also slows the computation down, as when both need the same cores or multiprocessors. If repeated
-computations differ by more than the communication takes, both fractions are unknown and not reported.
+The first is 1 if the shorter of the two is hidden behind the longer, 0 if they run in turn, and negative if
+they slow each other down. The second is the share of the communication that the step waits for. Above 1 the
+communication also slows the computation down, as when both need the same cores or multiprocessors. If
+repeated computations differ by more than the communication takes, both fractions are unknown and not
+reported.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from probes.base.evidence import file_ref
@@ -197,21 +199,31 @@ def _netdev_up(source: Source, device: RdmaDevice, netdev: str) -> bool | Unknow
 
 
 def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | Unknown:
-    names = source.names(f"{port}/gids")
+    slots = _filled_slots(source, f"{port}/gids", lambda gid: not gid.strip("0:") or not _is_gid(gid))
+    return map_known(
+        slots, lambda slots: tuple(_gid(source, port, index, gid, layer) for index, gid in slots)
+    )
+
+
+def _filled_slots(
+    source: Source, folder: str, is_empty: Callable[[str], bool]
+) -> list[tuple[int, str]] | Unknown:
+    """Return index and text of the filled slots of a table, up to its empty end."""
+    names = source.names(folder)
     if isinstance(names, Unknown):
         return names
-    entries: list[Gid] = []
+    slots: list[tuple[int, str]] = []
     zeros = 0
     for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
-        gid = read_text(source, f"{port}/gids/{index}")
-        if isinstance(gid, Unknown) or not gid.strip("0:") or not _is_gid(gid):
+        text = read_text(source, f"{folder}/{index}")
+        if isinstance(text, Unknown) or is_empty(text):
             zeros += 1
         else:
             zeros = 0
-            entries.append(_gid(source, port, index, gid, layer))
+            slots.append((index, text))
         if zeros == _ZEROS_AT_END:
             break
-    return tuple(entries)
+    return slots
 
 
 def _is_gid(text: str) -> bool:
@@ -232,20 +244,8 @@ def _gid(source: Source, port: str, index: int, gid: str, layer: str | Unknown) 
 
 
 def _pkeys(source: Source, port: str) -> tuple[str, ...] | Unknown:
-    names = source.names(f"{port}/pkeys")
-    if isinstance(names, Unknown):
-        return names
-    keys: list[str] = []
-    zeros = 0
-    for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
-        value = read_text(source, f"{port}/pkeys/{index}")
-        is_zero = isinstance(value, Unknown) or value == "0x0000"
-        zeros = zeros + 1 if is_zero else 0
-        if not isinstance(value, Unknown) and not is_zero:
-            keys.append(value)
-        if zeros == _ZEROS_AT_END:
-            break
-    return tuple(keys)
+    slots = _filled_slots(source, f"{port}/pkeys", lambda key: key == "0x0000")
+    return map_known(slots, lambda slots: tuple(key for _, key in slots))
 
 
 def _counters(source: Source, port: str) -> tuple[Count, ...] | Unknown:

@@ -111,7 +111,8 @@ _ACRONYMS = frozenset({
     "numa", "ofed", "pci", "rdma", "sm", "sram", "uuid", "vbios",
 })  # fmt: skip
 _IDENTIFYING = (
-    "a", "b", "mount", "tool", "test", "subject", "metric", "size_bytes", "node", "port", "name", "bus_id", "pid",
+    "a", "b", "mount", "tool", "test", "subject", "metric", "size_bytes", "node", "port", "name", "bus_id",
+    "pid",
 )  # fmt: skip
 """Fields that identify a record among others of its type, in the order in which they are written."""
 _RECORDS = {"NumaNode": "NUMA node", "NvLink": "NVLink"}

@@ -55,7 +55,7 @@ class Software(Record, kw_only=True):
     nccl_plugins: tuple[str, ...] | Unknown = NOT_RECORDED
     """Paths of the network and tuner plugins that NCCL would load."""
     nccl_libraries: tuple[Library, ...] | Unknown = NOT_RECORDED
-    """Every libnccl on the loader's search path, in search order."""
+    """Libraries libnccl on the loader's search path, in search order."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

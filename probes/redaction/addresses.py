@@ -45,7 +45,7 @@ _CLASSES_V4 = tuple(
 )
 _PUBLIC_OCTETS = [octet for octet in range(1, 224) if octet not in (10, 127)]
 # Octets with private parts cannot be targets; 240 to 243 (reserved, RFC 1112) take their places.
-_PUBLIC_TARGETS = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
+_PUBLIC_TARGETS: list[int] = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
     *range(240, 244)
 ]
 _LOW_64 = (1 << 64) - 1

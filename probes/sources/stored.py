@@ -59,7 +59,7 @@ class NvmlAnswer(StrictRecord, kw_only=True, omit_defaults=True):
 
 
 class Recording(StrictRecord, kw_only=True):
-    """Every answer that was given about one machine. This is the file format."""
+    """All answers that were given about one machine. This is the file format."""
 
     format: Literal["rigtune-recording"] = "rigtune-recording"
     schema_version: int = SCHEMA_VERSION

@@ -38,7 +38,7 @@ def described(request: BenchRequest) -> str:
     parts = [f"{request.ranks} ranks", f"{request.budget_s:g} s", f"{len(request.cases)} cases"]
     for name in names:
         values = list(dict.fromkeys(case[name] for case in request.cases if name in case))
-        text = " ".join(map(str, values[:12])) + (" ..." if len(values) > 12 else "")
+        text = " ".join(map(str, values[:40])) + (" ..." if len(values) > 40 else "")
         parts.append(f"{name} {text}")
     named = {name: value for name, value in request.settings.items() if isinstance(value, int | float)}
     return "; ".join([*parts, *(f"{name}={value}" for name, value in named.items())])

@@ -52,7 +52,8 @@ def in_torch(
 
     def run(code: str) -> Any:
         end = "print(json.dumps(answer)) or 0"
-        program = f"import json\n{code}\nfrom rigtune_worker.worker_process import run_and_leave\nrun_and_leave(lambda: {end})"
+        leave = f"from rigtune_worker.worker_process import run_and_leave\nrun_and_leave(lambda: {end})"
+        program = f"import json\n{code}\n{leave}"
         finished = subprocess.run(
             (torch_python, "-c", program),
             env=environment,

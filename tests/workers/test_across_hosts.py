@@ -72,17 +72,17 @@ def ranks(torch_python, environment, free_port, tmp_path):
 
 def test_tcp_between_two(ranks):
     (request,) = requests("network", hosts=HOSTS)
-    found = ranks(request)
-    subjects = {(m.subject, m.parameters["streams"]) for m in found}
+    measurements = ranks(request)
+    subjects = {(m.subject, m.parameters["streams"]) for m in measurements}
     assert subjects == {(way, streams) for way in ("first->second", "second->first") for streams in (1, 8)}
-    assert all(min(m.samples) > 1e6 for m in found)
+    assert all(min(m.samples) > 1e6 for m in measurements)
 
 
 def test_pairs_and_hosts(ranks):
     context = bench_context(ranks=1, hosts=HOSTS)
-    found = ranks(pairs_request(context, HOSTS))
-    assert {m.subject for m in found} == {"first->second", "second->first", "first", "second"}
-    assert all(min(m.samples) > 1e6 for m in found)
+    measurements = ranks(pairs_request(context, HOSTS))
+    assert {m.subject for m in measurements} == {"first->second", "second->first", "first", "second"}
+    assert all(min(m.samples) > 1e6 for m in measurements)
 
 
 def test_tcp_by_hand(torch_python, environment, free_port):
@@ -95,9 +95,9 @@ def test_tcp_by_hand(torch_python, environment, free_port):
             connect, env=environment, timeout=LIMIT_S, capture_output=True, check=False
         ).returncode:
             assert server.poll() is None
-        told = json.loads(server.communicate(timeout=LIMIT_S)[0])
-    assert told["median_bytes_per_s"] > 1e6
-    assert len(told["samples_bytes_per_s"]) >= 3
+        report = json.loads(server.communicate(timeout=LIMIT_S)[0])
+    assert report["median_bytes_per_s"] > 1e6
+    assert len(report["samples_bytes_per_s"]) >= 3
 
 
 def test_a_rank_that_nobody_meets_ends_by_itself(torch_python, environment, free_port, tmp_path):

@@ -29,35 +29,36 @@ def measured(python: str, *only: str, ranks: int = 2):
 def test_all_reduce_over_two_ranks(torch_python, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    found = measured(torch_python, "collectives")
+    measurements = measured(torch_python, "collectives")
     assert list(tmp_path.iterdir()) == []
     rates = [
         m
-        for m in found
+        for m in measurements
         if m.metric == "bus_bandwidth_bytes_per_s" and m.parameters["collective"] == "all_reduce"
     ]
     sizes = [m.parameters["bytes"] for m in rates]
     assert len(sizes) >= 5  # a machine that others use leaves no time for the largest
     assert sizes == [1024 * 4**power for power in range(9)][: len(sizes)]
     assert all(m.parameters["world_size"] == 2 and m.parameters["backend"] == "gloo" for m in rates)
-    assert all(m.samples and min(m.samples) > 0 for m in found)
+    assert all(m.samples and min(m.samples) > 0 for m in measurements)
 
 
 @pytest.mark.slow
 def test_the_quick_suite(torch_python):
-    found = measured(torch_python)
-    assert {m.bench_id for m in found} == {
+    measurements = measured(torch_python)
+    assert {m.bench_id for m in measurements} == {
         row.id for row in BENCHMARKS if "quick" in row.suites and "GPUs" not in row.applies
     }
-    assert {m.subject for m in found if m.bench_id == "gemm"} == {"CPU rank 0", "CPU rank 1"}
-    assert {m.subject for m in found if m.bench_id == "train-step"} == {"1 rank", "2 ranks"}
+    assert {m.subject for m in measurements if m.bench_id == "gemm"} == {"CPU rank 0", "CPU rank 1"}
+    assert {m.subject for m in measurements if m.bench_id == "train-step"} == {"1 rank", "2 ranks"}
 
 
 def test_ranks_vanish_when_rigtune_is_killed(torch_python, tmp_path):
     """torch's agent gives each rank a session of its own, where no signal to a group reaches it."""
     program = (
         "import sys; from tests.workers.test_bench import FACTS; from assistant.usecases.measure import *;"
-        "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, work_directory=sys.argv[2]);"
+        "options = MeasureOptions(python=sys.argv[1], only=('gemm',), force=True, "
+        "work_directory=sys.argv[2]);"
         "[print(event, flush=True) for event in measure_machine(FACTS, options)]"
     )
     argv = (sys.executable, "-c", program, torch_python, str(tmp_path))

@@ -67,8 +67,8 @@ def answers(torch_python: str, environment: dict[str, str], tmp_path: Path) -> C
             check=False,
         )
         assert finished.returncode == 0, finished.stderr[-2000:]
-        found = [(tmp_path / f"rank{rank}.jsonl").read_text().splitlines() for rank in range(ranks)]
-        return [[json.loads(line) for line in lines] for lines in found]
+        texts = [(tmp_path / f"rank{rank}.jsonl").read_text().splitlines() for rank in range(ranks)]
+        return [[json.loads(line) for line in lines] for lines in texts]
 
     return run
 
@@ -91,7 +91,9 @@ for name in {tuple(CALLS.values())}:
     counted(name)
 from rigtune_worker.protocol import Answer
 done = Answer.done
-Answer.done = lambda self, conditions: done(self, {{**conditions, **calls, "cpus": len(os.sched_getaffinity(0))}})
+Answer.done = lambda self, conditions: done(
+    self, {{**conditions, **calls, "cpus": len(os.sched_getaffinity(0))}}
+)
 """
 
 
@@ -113,7 +115,7 @@ def test_every_collective_is_verified_and_each_rank_makes_the_same_calls(answers
         figures = [line["figures"] for line in samples]
         timed = sum(len(line["durations_s"]) * line["figures"]["calls_per_sample"] for line in samples)
         assert {end[CALLS[name]] for end in ends} == {
-            len(cases) // 6 + timed + sum(one["warmup_calls"] for one in figures)
+            len(cases) // 6 + timed + sum(case["warmup_calls"] for case in figures)
         }
 
 
@@ -175,8 +177,8 @@ dist.batch_isend_irecv = batch_isend_irecv
 
 @pytest.mark.slow
 def test_the_parts_of_a_pass_take_turns(answers):
-    rest = {"micro_batch": 2, "sequence_length": 32, "precision": "fp32"}
-    cases = [{"part": part, **rest} for part in ("computation", "communication", "both")]
+    remaining = {"micro_batch": 2, "sequence_length": 32, "precision": "fp32"}
+    cases = [{"part": part, **remaining} for part in ("computation", "communication", "both")]
     lines = answers("overlap", 2, cases, model=TINY)
     for rank in lines:
         samples = of(rank, "sample")

@@ -32,7 +32,7 @@ def stream(chosen):
 torch.cuda.Stream, torch.cuda.stream, torch.cuda.current_stream = Stream, stream, lambda: current["cuda:0"]
 
 class End:
-    # torch copies on the sender's current stream when the receiver's is free, and the receiver's waits for the copy.
+    # torch copies on the sender's current stream once the receiver's is free; the receiver's waits for it.
     def __init__(self, device):
         self.device = torch.device(device)
     def copy_(self, source, non_blocking):
@@ -55,7 +55,7 @@ class End:
 def test_copies_run_at_the_same_time_and_the_asking_stream_waits_for_all(
     in_torch: InTorch, ways: object, took: int
 ) -> None:
-    found = in_torch(
+    result = in_torch(
         STREAMS
         + f"""
 from rigtune_worker.copies import Copies
@@ -67,11 +67,11 @@ copies()
 answer = [first, current["cuda:0"].free_at]
 """
     )
-    assert found == [10 + took, 10 + 2 * took]
+    assert result == [10 + took, 10 + 2 * took]
 
 
 def test_host_memory_is_locked_as_long_as_it_is_used_and_a_refusal_leaves_no_trace(in_torch: InTorch) -> None:
-    found = in_torch("""
+    result = in_torch("""
 import torch
 from types import SimpleNamespace
 from rigtune_worker.host_buffers import page_locked
@@ -84,7 +84,7 @@ def register(address, size, flags):
         locked[address] = size
     return refusal
 torch.cuda.cudart = lambda: SimpleNamespace(cudaHostRegister=register, cudaHostUnregister=locked.pop)
-def zeros(*_, device, zeros=torch.zeros):  # the next call of the runtime reports what the last one left behind
+def zeros(*_, device, zeros=torch.zeros):  # the next call of the runtime reports the last error
     if pending:
         raise RuntimeError(f"CUDA error {pending.pop()}")
 tensor = torch.empty(16)
@@ -105,4 +105,4 @@ except CaseError as error:
 with page_locked(tensor, False):
     answer.append(len(locked))
 """)
-    assert found == [True, 0, "unsupported", 0, 0, 0]
+    assert result == [True, 0, "unsupported", 0, 0, 0]

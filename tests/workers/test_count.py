@@ -41,7 +41,8 @@ def attention(device, micro_batch=2):
 
 
 def convolution(device, micro_batch):
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10))
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10)]
+    net = nn.Sequential(*layers)
     return net, torch.randn(micro_batch, 3, 8, 8)
 
 

@@ -27,7 +27,8 @@ def told(action):
         return [json.loads(line) for line in file]
 def run(bench, cases, budget_s=0.8, **more):
     request = {"budget_s": budget_s, "cases": cases, "subjects": {}, "settings": {}, "numa_cpus": {}, **more}
-    return told(lambda answer: importlib.import_module("rigtune_worker.bench." + bench).run(request, answer, cpu))
+    module = importlib.import_module("rigtune_worker.bench." + bench)
+    return told(lambda answer: module.run(request, answer, cpu))
 def refusal(action):
     try:
         action()
@@ -47,15 +48,23 @@ def in_group(body: str) -> str:
 
 
 def test_every_case_of_every_device_benchmark_is_answered(in_torch: InTorch) -> None:
-    told = in_torch(
+    answers = in_torch(
         in_group("""
 square = {"m": 64, "n": 64, "k": 64}
 heads = {"batch": 1, "heads": 2, "sequence_length": 64, "head_dim": 16}
 copy = {"direction": "both", "pinned": False, "concurrent": True, "bytes": 65536}
 asked = {
-    "gemm": [{"dtype": dtype, **square} for dtype in ("fp32", "tf32", "bf16")] + [{"dtype": "fp32", "m": 48, "n": 80, "k": 33}],
-    "attention": [{"pass": name, "dtype": dtype, **heads} for name in ("forward", "backward") for dtype in ("fp32", "bf16")],
-    "memory_copy": [{"operation": name, "direction": "device_to_device", "bytes": 65536} for name in ("copy", "triad")],
+    "gemm": [
+        *({"dtype": dtype, **square} for dtype in ("fp32", "tf32", "bf16")),
+        {"dtype": "fp32", "m": 48, "n": 80, "k": 33},
+    ],
+    "attention": [
+        {"pass": name, "dtype": dtype, **heads}
+        for name in ("forward", "backward") for dtype in ("fp32", "bf16")
+    ],
+    "memory_copy": [
+        {"operation": name, "direction": "device_to_device", "bytes": 65536} for name in ("copy", "triad")
+    ],
     "launch_latency": [{"kind": "asynchronous"}, {"kind": "synchronous"}],
     "host_device": [copy, {**copy, "direction": "host_to_device", "concurrent": False},
                     {**copy, "direction": "device_to_host", "near": True}, {**copy, "numa_node": 0}],
@@ -72,7 +81,7 @@ answer = {bench: [cases, run(bench, cases, **more.get(bench, {}))] for bench, ca
 assert os.sched_getaffinity(0) == before
 """)
     )
-    for bench, (cases, lines) in told.items():
+    for bench, (cases, lines) in answers.items():
         assert [line["event"] for line in lines] == ["sample"] * len(cases), (bench, lines)
         assert [line["case"] for line in lines] == cases
         assert all(
@@ -80,10 +89,10 @@ assert os.sched_getaffinity(0) == before
             for line in lines
             for duration_s in line["durations_s"]
         )
-    assert {line["figures"]["kernel"] for line in told["attention"][1]} <= {-1, 0, 1, 2, 3, 4}
-    assert [line["figures"].get("numa_node") for line in told["host_device"][1]] == [None, None, 0, 0]
-    assert all(line["figures"]["memory_errors"] == 0 for line in told["memory_test"][1])
-    assert all(line["figures"]["tested_bytes"] == 262144 for line in told["memory_test"][1])
+    assert {line["figures"]["kernel"] for line in answers["attention"][1]} <= {-1, 0, 1, 2, 3, 4}
+    assert [line["figures"].get("numa_node") for line in answers["host_device"][1]] == [None, None, 0, 0]
+    assert all(line["figures"]["memory_errors"] == 0 for line in answers["memory_test"][1])
+    assert all(line["figures"]["tested_bytes"] == 262144 for line in answers["memory_test"][1])
 
 
 def test_a_shape_that_was_asked_for_fails_rather_than_disappears(in_torch: InTorch) -> None:
@@ -123,8 +132,8 @@ answer = told(lambda answer: measure_matrix(request, answer, {"GPU0": cpu, "GPU1
 
 
 def test_the_first_copy_between_two_gpus_is_not_timed(in_torch: InTorch) -> None:
-    """With it torch opens the way between them."""
-    found = in_torch(
+    """Check that the first copy, with which torch enables peer access, is not timed."""
+    result = in_torch(
         in_group("""
 from rigtune_worker.bench import peer_copy
 seen = []
@@ -133,16 +142,17 @@ def time_calls(copies, device, **more):
     return [1.0]
 peer_copy.time_calls = time_calls
 case = {"from": "GPU0", "to": "GPU1", "direction": "both", "bytes": 65536}
-told(lambda answer: peer_copy.measure_matrix({"budget_s": 1, "cases": [case]}, answer, {"GPU0": cpu, "GPU1": cpu}))
+devices = {"GPU0": cpu, "GPU1": cpu}
+told(lambda answer: peer_copy.measure_matrix({"budget_s": 1, "cases": [case]}, answer, devices))
 answer = seen
 """)
     )
-    assert found == [[True, True]]
+    assert result == [[True, True]]
 
 
 def test_a_gpu_has_its_uuid_from_every_torch(in_torch: InTorch) -> None:
-    """Also with torch before 2.5, which asks NVML for it, in NVML's numbers."""
-    found = in_torch(
+    """Check torch before 2.5 too, which asks NVML with NVML's numbers."""
+    result = in_torch(
         SETUP
         + """
 from types import SimpleNamespace
@@ -159,14 +169,14 @@ torch.cuda._raw_device_uuid_nvml = lambda: None
 answer.append(device_uuid(torch.device("cuda", 0)))
 """
     )
-    assert found == ["GPU-dddd", "GPU-cccc", "GPU-bbbb", ""]
+    assert result == ["GPU-dddd", "GPU-cccc", "GPU-bbbb", ""]
 
 
 def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
     """A product with one tile of zeros, attention that is off by a fifth, a copy of which one word arrived
     wrong.
     """
-    found = in_torch(
+    result = in_torch(
         SETUP
         + """
 from rigtune_worker.product import Product
@@ -202,13 +212,13 @@ call()
 check()
 """
     )
-    assert {kind for kind, _ in found.values()} == {"wrong_result"}
-    assert found["word"][1] == "copy: 1 of 512 64-bit words arrived wrong"
-    assert "1024 of 1024 values" in found["triad"][1]
+    assert {kind for kind, _ in result.values()} == {"wrong_result"}
+    assert result["word"][1] == "copy: 1 of 512 64-bit words arrived wrong"
+    assert "1024 of 1024 values" in result["triad"][1]
 
 
 def test_one_flipped_bit_is_found_by_every_pattern(in_torch: InTorch) -> None:
-    found = in_torch(
+    result = in_torch(
         SETUP
         + """
 from rigtune_worker.bench.memory_test import PATTERNS, allocate, run_passes
@@ -235,23 +245,23 @@ answer["every bit"] = bool((tried == -1).all()) and all(bool((a == ~b).all()) fo
 answer["one at a time"] = all(bin(int(value) % 2**64).count("1") == 1 for values in ones for value in values)
 """
     )
-    assert (found.pop("every bit"), found.pop("one at a time")) == (True, True)
-    alias = found.pop("alias")
-    cells = found["address"][4]
+    assert (result.pop("every bit"), result.pop("one at a time")) == (True, True)
+    alias = result.pop("alias")
+    cells = result["address"][4]
     assert alias > 0
-    assert {name: (row[0], row[2], row[3]) for name, row in found.items()} == {
+    assert {name: (row[0], row[2], row[3]) for name, row in result.items()} == {
         "walking_ones": (1, 64, 0),
         "walking_zeros": (1, 64, 0),
         "address": (1, 2, 0),
         "random_and_inverse": (1, 16, 0),
         "moving_inversions": (1, 6, 0),
     }
-    assert all(f"byte {(5 * cells + 7) * 8} of the test" in row[1] for row in found.values())
-    assert "0x8000000000000000 instead of 0x0000000000000000" in found["moving_inversions"][1]
+    assert all(f"byte {(5 * cells + 7) * 8} of the test" in row[1] for row in result.values())
+    assert "0x8000000000000000 instead of 0x0000000000000000" in result["moving_inversions"][1]
 
 
 def test_a_case_that_cannot_be_leaves_the_others(in_torch: InTorch) -> None:
-    told, lost = in_torch(
+    answers, lost = in_torch(
         in_group("""
 from rigtune_worker.cases import SkipCaseError, each_case, refuse_overrun
 def prepare(case, budget_s):
@@ -277,7 +287,8 @@ def ask(told):
     each_case(request, told, cpu, prepare)
 first = told(ask)
 ended = []
-for words in ("CUDA error: uncorrectable ECC error encountered", "gloo: Connection closed by peer [127.0.0.1]:4711"):
+fatal = ("CUDA error: uncorrectable ECC error encountered", "gloo: Connection closed by peer [127.0.0.1]:4711")
+for words in fatal:
     errors["fine"] = RuntimeError(words)
     try:
         told(ask)
@@ -286,7 +297,7 @@ for words in ("CUDA error: uncorrectable ECC error encountered", "gloo: Connecti
 answer = [first, ended]
 """)
     )
-    events = {line["case"]["x"]: (line["event"], line.get("kind")) for line in told}
+    events = {line["case"]["x"]: (line["event"], line.get("kind")) for line in answers}
     assert events == {
         "fine": ("sample", None),
         "slow": ("skipped", None),
@@ -298,12 +309,12 @@ answer = [first, ended]
         "wrong": ("failure", "wrong_result"),
         "also fine": ("sample", None),
     }
-    assert next(line["message"] for line in told if line["case"]["x"] == "odd") == "no kernel for this"
+    assert next(line["message"] for line in answers if line["case"]["x"] == "odd") == "no kernel for this"
     assert ["uncorrectable ECC" in lost[0], "closed by peer" in lost[1]] == [True, True]
 
 
 def test_host_memory_comes_from_the_cpus_of_the_wanted_node(in_torch: InTorch) -> None:
-    found = in_torch(
+    result = in_torch(
         in_group("""
 from rigtune_worker.host_buffers import bound_to
 allowed = sorted(os.sched_getaffinity(0))
@@ -314,15 +325,16 @@ def nowhere():
         pass
 copy = {"direction": "host_to_device", "pinned": False, "concurrent": True, "bytes": 4096}
 answer = {
-    "inside": inside, "last": allowed[-1], "after": sorted(os.sched_getaffinity(0)) == allowed, "nowhere": refusal(nowhere),
+    "inside": inside, "last": allowed[-1],
+    "after": sorted(os.sched_getaffinity(0)) == allowed, "nowhere": refusal(nowhere),
     "lines": run("host_device", [{**copy, "near": False}, {**copy, "numa_node": 3}, copy]),
 }
 """)
     )
-    assert found["inside"] == [[found["last"]], 1]
-    assert found["after"] is True
-    assert found["nowhere"] == ["unsupported", "this process may use none of the CPUs 4095 to 4095"]
-    assert [(line["event"], line.get("message")) for line in found["lines"]] == [
+    assert result["inside"] == [[result["last"]], 1]
+    assert result["after"] is True
+    assert result["nowhere"] == ["unsupported", "this process may use none of the CPUs 4095 to 4095"]
+    assert [(line["event"], line.get("message")) for line in result["lines"]] == [
         ("failure", "the NUMA node of this GPU is not known"),
         ("failure", "NUMA node 3 has no CPU to write its memory from"),
         ("sample", None),
@@ -348,9 +360,7 @@ answer = [durations_s, series, read_sensors(cpu)]
 def test_ranks_copy_in_turn_and_at_once(
     torch_python: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """And a case that one of them cannot prepare is left out by the other, which would wait for it
-    forever.
-    """
+    """Check that both ranks skip a case that only one cannot prepare; the other would wait forever."""
     copy = {"direction": "host_to_device", "pinned": False, "bytes": 65536}
     cases = [
         {**copy, "concurrent": False},

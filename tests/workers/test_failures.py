@@ -36,11 +36,11 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def _workers() -> set[int]:
-    found = set()
+    processes = set()
     for process in psutil.process_iter(["cmdline", "status"]):
         if process.info["status"] != psutil.STATUS_ZOMBIE and str(os.getpid()) in _environment(process):
-            found.add(process.pid)
-    return found
+            processes.add(process.pid)
+    return processes
 
 
 def _environment(process: psutil.Process) -> str:
@@ -52,7 +52,7 @@ def _environment(process: psutil.Process) -> str:
 
 @pytest.fixture(autouse=True)
 def marked(monkeypatch):
-    """Every process that is started from here on carries our number, whatever its parents become."""
+    """Mark every process that is started from here on, even if its parents end."""
     monkeypatch.setenv("RIGTUNE_TEST_RUN", str(os.getpid()))
 
 
@@ -155,7 +155,7 @@ def test_a_torch_that_is_too_old_is_one_line(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_that_is_refused_is_told_as_such(torch_python, tmp_path):
-    """By a limit on the address space: torch itself starts within it, its large buffers do not fit."""
+    """Limit the address space: torch itself starts within it, its large buffers do not fit."""
     python = interpreter(
         tmp_path, "small", f'[ "$2" = rigtune_worker.vet ] || ulimit -v 1500000\nexec {torch_python} "$@"'
     )

@@ -293,8 +293,8 @@ def in_trouble(in_torch, tmp_path_factory) -> dict[str, Any]:
     ],
 )
 def test_a_loaders_worker_that_ends_has_one_line_of_cause(in_trouble, what, kind, words):
-    found, message = in_trouble[what]
-    assert (found, "\n" in message) == (kind, False)
+    result, message = in_trouble[what]
+    assert (result, "\n" in message) == (kind, False)
     assert words in message
 
 

@@ -19,6 +19,7 @@ def test_the_peak_of_the_parent_does_not_count(in_torch) -> None:
 import subprocess, sys
 ballast = bytearray(768 * 2**20)
 ballast[::4096] = bytes(len(range(0, len(ballast), 4096)))
-answer = int(subprocess.run([sys.executable, "-c", {CHILD!r}], capture_output=True, text=True, check=True).stdout)
+child = [sys.executable, "-c", {CHILD!r}]
+answer = int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
 """)
     assert 48 * 2**20 < answer < 160 * 2**20

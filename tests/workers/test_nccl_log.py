@@ -1,4 +1,4 @@
-"""From the file that NCCL writes to what the application reads in the answer. No torch is needed."""
+"""Test the path from NCCL's log file to the application's reading of the answer, without torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ gpu-7:41:41 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDR
 def test_a_process_tells_its_own_transports_each_once(tmp_path):
     (tmp_path / "nccl-debug.gpu-7.41").write_text(LOG)
     (tmp_path / "nccl-debug.gpu-7.42").write_text("via SHM/direct\n")
-    told = transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41)
-    assert [line.split(" headRank")[0] for line in told.splitlines()] == [
+    logged = transport_lines(str(tmp_path / "nccl-debug.%h.%p"), 41)
+    assert [line.split(" headRank")[0] for line in logged.splitlines()] == [
         "via P2P/CUMEM/read",
         "NVLS comm 0x5598478aaae0",
         "via NET/IB/0/GDRDMA",
     ]
-    assert transports(told) == ("NET/IB/GDRDMA", "NVLS", "P2P/CUMEM")
+    assert transports(logged) == ("NET/IB/GDRDMA", "NVLS", "P2P/CUMEM")
 
 
 def test_without_a_log_nothing_is_told(tmp_path):

@@ -27,7 +27,8 @@ from torch import nn
 
 
 def build(device, micro_batch=2):
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8192, 10))
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8192, 10)]
+    net = nn.Sequential(*layers)
     print("the network is built")
     return net.to(device), torch.randn(micro_batch, 3, 32, 32, device=device)
 
@@ -80,8 +81,8 @@ def test_one_case_and_a_table_say_the_same_of_it(torch_python: str, tmp_path: Pa
     writer.writeheader()
     writer.writerows(rows)
     (tmp_path / "cases.csv").write_text(text.getvalue())
-    told = predict(tmp_path, "cases.csv", "--own-module", "nets.py:build", "--python", torch_python)
-    first, second = csv.DictReader(io.StringIO(told.stdout))
+    result = predict(tmp_path, "cases.csv", "--own-module", "nets.py:build", "--python", torch_python)
+    first, second = csv.DictReader(io.StringIO(result.stdout))
     assert float(first["step_time_s"]) == pytest.approx(alone["step_time_s"], rel=1e-4)
     assert float(first["memory_parameters_gib"]) == pytest.approx(4 * PARAMETERS / GIB, rel=1e-4)
     assert second["status"] == "refused"

@@ -1,4 +1,4 @@
-"""How a worker process starts and ends. No torch is needed for this."""
+"""Test how a worker process starts and ends, without torch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from assistant.interpreter import LEAST_PYTHON, worker_environment, workers_path
 
 TROUBLE_AT_EXIT = (
-    "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.worker_process import run_and_leave\n"
+    "import atexit, os, sys; atexit.register(os.abort); from rigtune_worker.worker_process import "
+    "run_and_leave\n"
     "def failing(): raise ValueError('no such shape')\n"
 )
-"""As torch's threads can make it: whatever runs while Python ends aborts the process."""
+"""Program whose cleanup aborts the process, like threads of torch may do."""
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,7 @@ def test_noisy_calls_are_sampled_until_the_time_is_over():
 
 @given(st.floats(1e-7, 100), st.floats(0, 20), st.sampled_from((0.0, 0.02)), st.floats(1, 50))
 def test_the_budget_holds(call_s, budget_s, sample_s, cold):
-    """One call that is longer than everything else is made and counts; nothing is longer than the fewest
-    samples.
-    """
+    """Check that a single long call counts, and that otherwise only the fewest samples exceed the budget."""
     calls = Calls(lambda n: call_s * (cold if n == 0 else 1))
     timing = calls.timed(budget_s, sample_s)
     spent_s = calls.now_s - 100
@@ -117,14 +115,14 @@ def test_the_budget_holds(call_s, budget_s, sample_s, cold):
 def test_ranks_that_agree_make_the_same_calls():
     """Whatever the other rank's numbers are: here they are sometimes larger."""
     others = itertools.cycle((0.0, 3.0, 0.0, 1.0, 0.0))
-    told: list[float] = []
+    result: list[float] = []
 
     def agree(value: float) -> float:
-        told.append(max(value, next(others)))
-        return told[-1]
+        result.append(max(value, next(others)))
+        return result[-1]
 
     first = Calls(lambda _: 0.01).timed(budget_s=3, agree=agree)
-    answers = iter(told)
+    answers = iter(result)
     second = Calls(lambda n: 0.013 if n % 3 else 0.004).timed(budget_s=3, agree=lambda _: next(answers))
     assert (first.warmup_calls, first.calls_per_sample) == (second.warmup_calls, second.calls_per_sample)
     assert len(first.durations_s) == len(second.durations_s)

@@ -38,7 +38,8 @@ def test_the_parameter_count_is_the_planners(in_torch):
         "import torch\nfrom rigtune_worker.model import ModelShape, Transformer\n"
         f"shapes = json.loads({json.dumps(shapes)!r})\n"
         "with torch.device('meta'):\n"
-        "    answer = {s['id']: sum(p.numel() for p in Transformer(ModelShape.from_dict(s)).parameters()) for s in shapes}"
+        "    answer = {s['id']: sum(p.numel() for p in Transformer(ModelShape.from_dict(s)).parameters()) "
+        "for s in shapes}"
     )
     assert in_torch(code) == {model.id: parameter_count(model) for model in models}
 
@@ -51,7 +52,8 @@ def test_attention_is_causal_and_positions_matter(in_torch):
 import torch
 from rigtune_worker.model import ModelShape, Transformer, initialise
 answer = []
-gpt2 = {{"learned_positions": 32, "norm": "layernorm", "bias": True, "tied_embeddings": True, "gated_mlp": False}}
+gpt2 = {{"learned_positions": 32, "norm": "layernorm", "bias": True}}
+gpt2 |= {{"tied_embeddings": True, "gated_mlp": False}}
 for changes in ({{}}, gpt2):
     shape = ModelShape.from_dict({{**{TINY!r}, **changes}})
     model = Transformer(shape)
@@ -169,7 +171,8 @@ def test_impossible_settings_are_refused_with_their_name(in_torch):
     code = (
         "from rigtune_worker.trainer import TrainConfig\nanswer = []\n"
         f"for case in json.loads({json.dumps([case for case, _ in cases])!r}):\n"
-        "    try:\n        TrainConfig.from_dict(case)\n    except ValueError as error:\n        answer.append(str(error))"
+        "    try:\n        TrainConfig.from_dict(case)\n    except ValueError as error:\n        "
+        "answer.append(str(error))"
     )
     assert in_torch(code) == [words for _, words in cases]
 
@@ -219,8 +222,8 @@ def test_a_signal_lets_the_step_finish(torch_python, environment, tmp_path, numb
         while not running.stdout.readline().startswith("step 1/"):
             assert running.poll() is None
         running.send_signal(number)
-        rest, _ = running.communicate(timeout=DEADLINE_S)
+        remaining, _ = running.communicate(timeout=DEADLINE_S)
     assert running.returncode == 0
-    assert "as a signal asked" in rest
+    assert "as a signal asked" in remaining
     done = json.loads((tmp_path / "report.jsonl").read_text().splitlines()[-1])
     assert (done["event"], done["interrupted"]) == ("done", True)

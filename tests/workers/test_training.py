@@ -102,7 +102,8 @@ for shape, size in json.loads({json.dumps(networks)!r}):
     with FlopCounterMode(display=False) as backward:
         logits.sum().backward()
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    answer.append([parameters, forward.get_total_flops(), forward.get_total_flops() + backward.get_total_flops()])
+    flops = forward.get_total_flops()
+    answer.append([parameters, flops, flops + backward.get_total_flops()])
 """
     expected = [
         [parameter_count(network), 2 * forward_flops(network, size), 2 * training_flops(network, size)]
@@ -241,7 +242,7 @@ def one_rank_fails(device):
     return step
 
 def noisy(device, micro_batch=4):
-    """The gradient is (3, 4) plus independent noise of deviation 5 in both directions for each sample: 2 * 25 / 25 = 2."""
+    """Use the gradient (3, 4) with independent noise of deviation 5 in both directions: 2 * 25 / 25 = 2."""
     torch.manual_seed(0)
     model = torch.nn.Linear(2, 1, bias=False)
     def backward():
@@ -280,7 +281,7 @@ with Trials({request!r}) as trials:
         case = {{"step": "users:" + name, "micro_batch": 4}}
         answer.append(trials.attempt(case, budget_s=0.1, deadline_s=2 if name == "hangs" else 60))
 """
-    told = in_torch(code)
+    result = in_torch(code)
     outcomes = [
         "fits",
         "crashed",
@@ -292,13 +293,13 @@ with Trials({request!r}) as trials:
         "out_of_memory",
         "fits",
     ]
-    assert [one["outcome"] for one in told] == outcomes
-    assert told[0]["figures"]["images"] == 4
+    assert [single["outcome"] for single in result] == outcomes
+    assert result[0]["figures"]["images"] == 4
     line = USERS.splitlines().index('        raise KeyError("no such layer")') + 1
-    assert told[1]["message"] == f"KeyError: 'no such layer' ({users_folder}/users.py:{line})"
-    assert "sys.exit(3)" in told[2]["message"]
-    assert "exit code 7" in told[3]["message"]
-    assert "SIGABRT" in told[6]["message"]
+    assert result[1]["message"] == f"KeyError: 'no such layer' ({users_folder}/users.py:{line})"
+    assert "sys.exit(3)" in result[2]["message"]
+    assert "exit code 7" in result[3]["message"]
+    assert "SIGABRT" in result[6]["message"]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ for target in {targets!r}:
 
 
 def test_a_step_that_counts_nonsense_is_told_so(in_torch):
-    told = in_torch("""
+    result = in_torch("""
 from rigtune_worker.own import items_in
 from rigtune_worker.protocol import CaseError
 answer = []
@@ -359,8 +360,8 @@ for tokens in (10**400, float("nan"), -1, "many", [], None):
     except CaseError as error:
         answer.append(str(error))
 """)
-    assert len(told) == 6
-    assert all("users:step returned" in words and "\n" not in words for words in told)
+    assert len(result) == 6
+    assert all("users:step returned" in words and "\n" not in words for words in result)
 
 
 def test_the_documented_example_is_measured(answer_of, users_folder):

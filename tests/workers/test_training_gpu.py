@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def found(torch_python, tmp_path_factory):
+def result(torch_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("user")
     (folder / "example.py").write_text(EXAMPLE)
     with LiveSource() as source:
@@ -38,18 +38,20 @@ def found(torch_python, tmp_path_factory):
     return tuple(measurements)
 
 
-def test_reserved_memory_is_no_less_than_allocated(found):
-    allocated = [m for m in found if m.metric == "peak_memory_bytes"]
+def test_reserved_memory_is_no_less_than_allocated(result):
+    allocated = [m for m in result if m.metric == "peak_memory_bytes"]
     assert {m.bench_id for m in allocated} == {"train-step", "train-cnn", "micro-batch", "own-step"}
     for m in allocated:
-        same = [other for other in found if other.bench_id == m.bench_id and other.parameters == m.parameters]
+        same = [
+            other for other in result if other.bench_id == m.bench_id and other.parameters == m.parameters
+        ]
         assert the_one(tuple(same), "peak_reserved_bytes", **m.parameters).median >= m.median
 
 
-def test_recomputation_saves_memory_and_costs_time(found):
+def test_recomputation_saves_memory_and_costs_time(result):
     alone = [
         m
-        for m in found
+        for m in result
         if m.bench_id == "train-step" and m.matches(strategy="ddp", world_size=1, micro_batch=4)
     ]
     for metric, more in (("peak_memory_bytes", "none"), ("step_time_s", "full")):
@@ -57,16 +59,16 @@ def test_recomputation_saves_memory_and_costs_time(found):
         assert max(by_mode, key=by_mode.__getitem__) == more
 
 
-def test_resnet_50_is_what_a_gpu_trains(found):
-    rates = [m for m in found if m.bench_id == "train-cnn" and m.metric == "images_per_s"]
+def test_resnet_50_is_what_a_gpu_trains(result):
+    rates = [m for m in result if m.bench_id == "train-cnn" and m.metric == "images_per_s"]
     assert {m.parameters["model"] for m in rates} == {RESNET_50.id}
 
 
-def test_the_sweep_fills_the_memory(found):
+def test_the_sweep_fills_the_memory(result):
     """The peaks lie near the line, which the largest micro-batch and its successor put on either side of what
     the GPU has.
     """
-    sweep = tuple(m for m in found if m.bench_id == "micro-batch")
+    sweep = tuple(m for m in result if m.bench_id == "micro-batch")
     largest = the_one(sweep, "largest_micro_batch")
     assert the_one(sweep, "memory_fit_residual").median < 0.25
     assert largest.conditions["smallest_that_fails"] in {0, largest.median + 1}

@@ -1,3 +1,1 @@
-"""Benchmarks and the reference training program. Needs Python 3.9 and torch 2.4, and nothing of the
-application.
-"""
+"""Benchmarks and the reference training program for Python 3.9 and torch 2.4, without the application."""

@@ -1,5 +1,6 @@
-"""Run one benchmark on this rank: `python -m rigtune_worker BENCH --request FILE --out DIR`, alone or under
-torchrun.
+"""Run one benchmark on this rank: `python -m rigtune_worker BENCH --request FILE --out DIR`.
+
+The rank runs alone or under torchrun.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from typing import Any
 
 from .protocol import Answer, CaseError, SetupError, is_out_of_memory, is_peer_lost
-from .worker_process import die_with_parent, run_and_leave, tell_exception
+from .worker_process import die_with_parent, print_exception, run_and_leave
 
 BENCHES = (
     "gemm",
@@ -42,10 +43,10 @@ BENCHES = (
     "network",
     "across-nodes",
 )
-"""Each is a module of `rigtune_worker.bench`, with `-` as `_`, that has `run(request, answer, device)`."""
-LOOK_S = 0.02
+"""Modules of `rigtune_worker.bench` (with `-` as `_`) that have `run(request, answer, device)`."""
+POLL_S = 0.02
 LOST_PEER_S = 5.0
-"""torch's agent looks at its ranks ten times a second."""
+"""Seconds to wait for the launcher; torch's agent checks its ranks ten times a second."""
 
 
 def main() -> int:
@@ -68,13 +69,14 @@ def main() -> int:
         else:
             code = run_order(options.bench, options.request, options.out, group)
         if code:
-            group.pop_all()  # taking the group down needs all ranks
+            group.pop_all()  # destroying the group needs all ranks
     return code
 
 
 def run_orders(folder: str, group: contextlib.ExitStack) -> int:
-    """Run what the folder orders (1.json, 2.json ...) until an empty order comes, or one fails: its exit
-    code.
+    """Run the orders of a folder (1.json, 2.json ...) until an order is empty or fails.
+
+    Return the exit code.
     """
     for number in itertools.count(1):
         order = wait_for_order(os.path.join(folder, "%d.json" % number))
@@ -83,7 +85,7 @@ def run_orders(folder: str, group: contextlib.ExitStack) -> int:
         code = run_order(order["bench"], order["request"], order["out"], group)
         if code:
             return code
-        let_go_of_memory()
+        free_memory()
         with open(os.path.join(order["out"], "ended" + rank()), "w", encoding="ascii"):
             pass
     return 0
@@ -91,13 +93,13 @@ def run_orders(folder: str, group: contextlib.ExitStack) -> int:
 
 def wait_for_order(path: str) -> dict[str, Any]:
     while not os.path.exists(path):
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
-def let_go_of_memory() -> None:
-    """The next benchmark finds the memory as this one did."""
+def free_memory() -> None:
+    """Free memory, so that the next benchmark starts with as much as this one."""
     import torch  # noqa: PLC0415 - some benchmarks run where no torch is
 
     gc.collect()
@@ -110,18 +112,21 @@ def rank() -> str:
 
 
 def run_order(bench: str, request_path: str, out: str, group: contextlib.ExitStack) -> int:
-    """One benchmark. `group` keeps the process group for orders to come. The exit code, 1 where it failed."""
+    """Run one benchmark and return the exit code, 1 for a failure.
+
+    `group` keeps the process group for later orders.
+    """
     with open(request_path, encoding="utf-8") as file:
         request = json.load(file)
     answer = Answer(out, int(rank()))
     try:
         measure(bench, request, answer, group)
     except (SetupError, CaseError) as error:
-        let_the_first_fail(error)
+        wait_for_launcher(error)
         answer.failure(getattr(error, "kind", "unsupported"), str(error))
-    except Exception as error:  # whatever torch raises is the benchmark's result
-        tell_exception()
-        let_the_first_fail(error)
+    except Exception as error:  # any error of torch is the benchmark's result
+        print_exception()
+        wait_for_launcher(error)
         message = str(error).strip() or type(error).__name__
         answer.failure("out_of_memory" if is_out_of_memory(error) else "crashed", message)
     else:
@@ -129,9 +134,10 @@ def run_order(bench: str, request_path: str, out: str, group: contextlib.ExitSta
     return 1
 
 
-def let_the_first_fail(error: Exception) -> None:
-    """Where another rank's end is the reason, wait for the launcher to end this one too: it takes the first
-    for the cause.
+def wait_for_launcher(error: Exception) -> None:
+    """Wait until the launcher ends this rank if another rank's end caused the error.
+
+    The launcher reports the first rank that ends as the cause.
     """
     if is_peer_lost(error):
         time.sleep(LOST_PEER_S)

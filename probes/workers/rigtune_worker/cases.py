@@ -1,6 +1,4 @@
-"""How benchmarks whose ranks work alone go through their cases: together, each within its share of the
-time.
-"""
+"""Run the cases of benchmarks whose ranks work alone: all ranks together, each case within its time share."""
 
 from __future__ import annotations
 
@@ -15,13 +13,11 @@ T = TypeVar("T")
 Case = dict
 HOST = torch.device("cpu")
 OVERRUN = 2.0
-"""A case may take this many times its share of the budget; the shares of those that take less make up for
-it.
-"""
+"""Multiple of its share of the budget that a case may take; shorter cases compensate for it."""
 
 
 class SkipCaseError(Exception):
-    """The case does not exist on this device, or would overrun the time; the message is the reason."""
+    """A case that does not exist on this device, or would exceed the time; the message is the reason."""
 
 
 def each_case(
@@ -30,12 +26,11 @@ def each_case(
     device: torch.device,
     prepare: Callable[[Case, float], Callable[[], object]],
 ) -> None:
-    """Every case of the request, on all ranks at the same time: they share power, buses and memory, as they
-    will when training.
+    """Run every case of the request on all ranks at the same time, which share power, buses and memory.
 
-    `prepare(case, budget_s)` allocates, and calls once what is to be measured; what it returns measures and
-    writes the sample, and may wait for the other ranks (`together`), because a case that one rank cannot
-    prepare is left out by all.
+    `prepare(case, budget_s)` allocates memory and makes the first call; it returns the function that measures
+    and writes the sample. That function may wait for the other ranks (`together`), because all ranks skip a
+    case that one rank cannot prepare.
     """
     for case, share_s in cases_within_budget(request, answer, HOST):
         measure = attempt(answer, case, device, lambda case=case, share_s=share_s: prepare(case, share_s))
@@ -45,8 +40,9 @@ def each_case(
 
 
 def all_ready(answer: Answer, case: Case, ready: bool) -> bool:
-    """Whether every rank is; where this one is and another is not, the answer says so. Every rank must call
-    this.
+    """Return whether every rank is ready; if only another rank is not, the answer reports it.
+
+    Every rank must call this function.
     """
     others_failed = largest(HOST, float(not ready))[0] > 0
     if ready and others_failed:
@@ -55,27 +51,28 @@ def all_ready(answer: Answer, case: Case, ready: bool) -> bool:
 
 
 def together() -> Callable[[float], float]:
-    """What makes the ranks take the same samples (`time_calls`): one that ended early would leave its share
-    to the others.
+    """Return the function that makes the ranks take the same samples (`time_calls`).
+
+    A rank that ended early would leave its share to the others.
     """
     return agreed(HOST)
 
 
 def refuse_overrun(least_s: float, budget_s: float) -> None:
-    """Raises SkipCaseError on all ranks alike when the case would take any of them far longer than its share.
+    """Raise SkipCaseError on all ranks if the case would far exceed its time share on any rank.
 
-    `least_s` is the time of the fewest calls, judged by an earlier case; 0 where there was none. Every rank
-    must call this first.
+    `least_s` is the time of the fewest calls, judged by an earlier case; 0 without one. Every rank must call
+    this first.
     """
     if largest(HOST, least_s / max(budget_s, 1e-9))[0] > OVERRUN:
         raise SkipCaseError(f"would take about {least_s:.1f} s, where {budget_s:.1f} s are left for it")
 
 
 def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[], T]) -> T | None:
-    """What `action` returns; None where it cannot be, which the answer then tells. The other cases go on.
+    """Return the result of `action`; None after a failure, which the answer reports. Other cases continue.
 
-    Raises what leaves the device unusable, such as an uncorrectable memory error, and the end of another
-    rank: nothing after these would be a measurement.
+    Raises errors that leave the device unusable, such as an uncorrectable memory error, and the end of
+    another rank: no later measurement would be valid.
     """
     try:
         return action()
@@ -91,13 +88,14 @@ def attempt(answer: Answer, case: Case, device: torch.device, action: Callable[[
         else:
             answer.failure("out_of_memory", first_line(error), case)
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # what the failed case held must not make the next one fail
+        torch.cuda.empty_cache()  # memory of the failed case must not make the next case fail
     return None
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """True for errors of the CUDA runtime, after which every call of the process fails; those of cuBLAS
-    concern one call.
+    """Return True for errors of the CUDA runtime, after which every call fails.
+
+    Errors of cuBLAS concern only one call.
     """
     words = str(error)
     return not is_out_of_memory(error) and "CUDA error" in words and "CUBLAS" not in words

@@ -1,10 +1,9 @@
-"""A residual network of bottleneck blocks (He 2016, arXiv 1512.03385) in plain torch; at full size it is
-ResNet-50.
+"""A residual network of bottleneck blocks (He 2016, arXiv 1512.03385) in plain torch; ResNet-50 at full size.
 
-    images -> 7 x 7 convolution and pooling (a quarter of the size) -> four stages of blocks -> mean over
-    positions -> classes
+    images -> 7 x 7 convolution and pooling (a quarter of the size) -> four stages of blocks
+    -> mean over positions -> classes
 
-The stride of a stage stands in its first 3 x 3 convolution, as in the variant known as ResNet v1.5.
+The stride of a stage is in its first 3 x 3 convolution, like in the variant ResNet v1.5.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ EXPANSION = 4
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4
 LEARNING_RATE = 0.1
-"""Section 3.4 of the paper; the rate is that of a batch of 256 images."""
+"""Settings of section 3.4 of the paper; the rate is that of a batch of 256 images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +34,13 @@ class CnnShape:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CnnShape:
-        """The shape in `{"depths": "3-4-6-3", "width": 64, "classes": 1000}`. Raises ValueError."""
+        """Return the shape in `{"depths": "3-4-6-3", "width": 64, "classes": 1000}`. Raises ValueError."""
         depths = tuple(int(part) for part in str(values["depths"]).split("-"))
         return cls(depths=depths, width=int(values["width"]), classes=int(values["classes"]))
 
 
 class Bottleneck(nn.Module):
-    """Narrow with 1 x 1, look around with 3 x 3, widen with 1 x 1, and add the input."""
+    """A block that narrows with 1 x 1, mixes positions with 3 x 3, widens with 1 x 1, and adds the input."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -87,10 +86,9 @@ class ResidualNetwork(nn.Module):
 
 
 class CnnTrainer:
-    """Network, optimizer and one batch of synthetic images on one rank. Needs the process group where ranks
-    are several.
+    """Network, optimizer and one batch of synthetic images on one rank. Several ranks need the process group.
 
-    The images are noise that stays in the device's memory: what is timed is the training, not the reading.
+    The images are noise that stays in the device's memory, so that the training is timed and not the reading.
     """
 
     def __init__(
@@ -130,7 +128,7 @@ class CnnTrainer:
         self.labels = torch.randint(shape.classes, (micro_batch,), device=device)
 
     def step(self) -> Tensor:
-        """One optimizer step; returns this rank's loss."""
+        """Run one optimizer step and return this rank's loss."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             logits = self.model(self.images)
         loss = F.cross_entropy(logits.float(), self.labels)

@@ -1,6 +1,4 @@
-"""One collective on known data: its buffers, the call, and whether this rank got what it should. fp32
-throughout.
-"""
+"""Run one collective on known fp32 data, and check this rank's result."""
 
 from __future__ import annotations
 
@@ -14,19 +12,20 @@ from .protocol import CaseError
 ELEMENT_BYTES = 4
 POSITIONS = 97
 OWNERS = 61
-"""Primes: a shifted or swapped chunk shows, and every sum stays below 2**24 and so exact in fp32 up to 2834
-ranks.
+"""Periods of the data: primes, so that a shifted or swapped chunk is detected.
+
+Every sum stays below 2**24 and so exact in fp32 up to 2834 ranks.
 """
 CHUNK = 4 * 1024**2
-"""Elements that are made or compared at once, so that checking needs little memory beside the buffers."""
+"""Elements that are made or compared at once, so that a check needs little memory beside the buffers."""
 NOT_SUPPORTED = ("not support", "no support", "not implemented", "unsupported")
-"""In the words of torch's process groups."""
+"""Words of torch's process groups for a missing collective."""
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 
 
 def buffer_bytes(name: str, size_bytes: int, ranks: int) -> float:
-    """Device memory that the collective takes on each rank, NCCL's own buffers left out."""
+    """Return the device memory of the collective on each rank, without NCCL's own buffers."""
     if name in ("all_reduce", "broadcast"):
         return size_bytes
     if name in ("all_gather", "reduce_scatter"):
@@ -62,7 +61,7 @@ class Collective:
             self.received = torch.empty(self.part if name == "reduce_scatter" else whole, device=device)
 
     def __call__(self) -> None:
-        """Raises CaseError where the backend lacks this collective."""
+        """Run the collective. Raises CaseError if the backend lacks it."""
         try:
             self._call()
         except RuntimeError as error:
@@ -90,14 +89,14 @@ class Collective:
             )
 
     def wrong_values(self) -> int:
-        """Fill the buffers, call, and count the values on this rank that are not what they should be."""
+        """Fill the buffers, run the collective, and return the number of wrong values on this rank."""
         if self.received is not self.sent:
             self.received.fill_(-1)
         for owner, first, part in pieces(self.sent, [(self.rank, 0, self.sent.numel())]):
             part.copy_(values(owner, first, part.numel(), self.device))
         self()
         wrong = 0
-        for owner, first, part in pieces(self.received, list(self._wanted())):
+        for owner, first, part in pieces(self.received, list(self._expected_parts())):
             wanted = (
                 self._sums(first, part.numel())
                 if owner < 0
@@ -107,10 +106,8 @@ class Collective:
         self.sent.zero_()  # so that repeated sums stay finite
         return wrong
 
-    def _wanted(self) -> Iterator[tuple[int, int, int]]:
-        """What `received` holds in order: whose values (-1 for the sum over ranks), from which on, how
-        many.
-        """
+    def _expected_parts(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the expected parts of `received`: owner (-1 for the sum over ranks), first element, count."""
         if self.name == "all_reduce":
             yield -1, 0, self.received.numel()
         elif self.name == "reduce_scatter":
@@ -134,22 +131,20 @@ def positions(first: int, count: int, device: torch.device) -> torch.Tensor:
 
 
 def values(owner: int, first: int, count: int, device: torch.device) -> torch.Tensor:
-    """What rank `owner` sends at the places from `first` on: each tells its place and its sender."""
+    """Return the values that rank `owner` sends from place `first` on; each encodes its place and sender."""
     return positions(first, count, device) + owner % OWNERS * POSITIONS
 
 
 def pieces(
     buffer: torch.Tensor, wanted: list[tuple[int, int, int]]
 ) -> Iterator[tuple[int, int, torch.Tensor]]:
-    """The parts of `buffer` that follow each other, cut into chunks: whose values, from which on, the
-    part.
-    """
-    at = 0
+    """Yield consecutive parts of `buffer`, cut into chunks: owner, first element, and the part."""
+    offset = 0
     for owner, first, count in wanted:
         for begin in range(0, count, CHUNK):
             length = min(CHUNK, count - begin)
-            yield owner, first + begin, buffer[at + begin : at + begin + length]
-        at += count
+            yield owner, first + begin, buffer[offset + begin : offset + begin + length]
+        offset += count
 
 
 def exchange(sent: torch.Tensor, to: int, received: torch.Tensor, source: int) -> None:
@@ -160,8 +155,9 @@ def exchange(sent: torch.Tensor, to: int, received: torch.Tensor, source: int) -
 
 
 def free_bytes(device: torch.device) -> float:
-    """Device memory that a rank may take: what CUDA says is free, or this rank's share of what Linux says is
-    available.
+    """Return the device memory available to a rank.
+
+    CUDA's free memory, or a share of Linux's available memory.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()

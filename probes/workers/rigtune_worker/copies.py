@@ -1,4 +1,4 @@
-"""Copies between devices, one alone or several at the same time."""
+"""Run copies between devices, one alone or several at the same time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ Pair = tuple  # of source and target, both torch.Tensor
 
 
 class Copies:
-    """Copies that the current stream starts and waits for; several run at the same time, each on streams of
-    its own.
+    """Copies that the current stream starts and waits for; several run at once, each on its own streams.
 
     torch makes a copy between two GPUs wait for the current streams of both
     (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either.
@@ -33,14 +32,14 @@ class Copies:
             for source, target in self.pairs:
                 target.copy_(source, non_blocking=True)
             return
-        asked = torch.cuda.current_stream()
+        caller_stream = torch.cuda.current_stream()
         streams = tuple(itertools.chain.from_iterable(self.streams))
         for stream in streams:
-            stream.wait_stream(asked)
-        for (source, target), own in zip(self.pairs, self.streams):
+            stream.wait_stream(caller_stream)
+        for (source, target), streams_of_pair in zip(self.pairs, self.streams):
             with contextlib.ExitStack() as current:
-                for stream in own:
+                for stream in streams_of_pair:
                     current.enter_context(torch.cuda.stream(stream))
                 target.copy_(source, non_blocking=True)
         for stream in streams:
-            asked.wait_stream(stream)
+            caller_stream.wait_stream(stream)

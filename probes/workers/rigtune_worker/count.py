@@ -1,11 +1,12 @@
-"""Count the user's own module without a GPU: parameters, FLOPs, traffic, what the backward pass needs,
-kernels.
+"""Count the user's own module without a GPU: parameters, FLOPs, traffic, saved memory, kernels.
 
     python -m rigtune_worker.count path/to/file.py:function --out counts.json [--folder DIR]
 
-def function(device, micro_batch):       # micro_batch may be left out, or have a default
-    ...
-    return module, inputs                # a tensor, or a tuple or dict of arguments; built on `device`, which is "meta"
+The function builds the module and its inputs on `device`, which is "meta":
+
+    def function(device, micro_batch):       # micro_batch may be left out, or have a default
+        ...
+        return module, inputs                # a tensor, or a tuple or dict of arguments
 
 The file holds one JSON object: `event` is `counted` with the figures, or `failure` with `kind` and `message`.
 """
@@ -30,10 +31,13 @@ _RETURN = "return the module and its inputs: module, inputs"
 
 
 class OwnModule:
-    """The function that the user named, loaded."""
+    """The loaded function that the user named."""
 
     def __init__(self, target: str, folder: str) -> None:
-        """Raises SetupError where the name leads nowhere, CaseError where the user's module fails."""
+        """Load the function.
+
+        Raises SetupError if the name does not exist, CaseError if the user's module fails.
+        """
         self.target = target
         self.make = load(target, folder)
         parameter = parameters_of(self.make, target).get("micro_batch")
@@ -42,7 +46,7 @@ class OwnModule:
         self.micro_batch = default if isinstance(default, int) and default > 0 else DEFAULT_MICRO_BATCH
 
     def build(self, micro_batch: int) -> Any:
-        """Module and inputs on the meta device. Raises CaseError for anything else."""
+        """Return module and inputs on the meta device. Raises CaseError for anything else."""
         arguments = {"micro_batch": micro_batch} if self.takes_micro_batch else {}
         device = torch.device("meta")
         with users_errors(self.target), device:
@@ -57,9 +61,9 @@ class OwnModule:
         tensors = [
             *module.parameters(),
             *module.buffers(),
-            *(one for one in tree_flatten(inputs)[0] if isinstance(one, Tensor)),
+            *(leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, Tensor)),
         ]
-        elsewhere = next((one for one in tensors if one.device.type != "meta"), None)
+        elsewhere = next((tensor for tensor in tensors if tensor.device.type != "meta"), None)
         if elsewhere is not None:
             raise CaseError(
                 "unsupported",
@@ -68,7 +72,7 @@ class OwnModule:
         return module, inputs
 
     def counts(self, micro_batch: int) -> dict[str, float]:
-        """Of one step with `micro_batch` samples."""
+        """Return the counts of one step with `micro_batch` samples."""
         module, inputs = self.build(micro_batch)
         module.train()
 
@@ -85,25 +89,26 @@ class OwnModule:
 
 
 def scalar(out: Any, target: str) -> Tensor:
-    """What to derive: the module's `loss` where it has one, else the sum of its outputs. Raises CaseError
-    where there is none.
+    """Return the value to derive: the module's `loss`, else the sum of its outputs.
+
+    Raises CaseError if there is none.
     """
     loss = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
     if isinstance(loss, Tensor) and loss.requires_grad:
         return loss
-    tensors = [one for one in tree_flatten(out)[0] if isinstance(one, Tensor) and one.requires_grad]
+    tensors = [leaf for leaf in tree_flatten(out)[0] if isinstance(leaf, Tensor) and leaf.requires_grad]
     if not tensors:
         raise CaseError(
             "unsupported", "the module of %s returned nothing that depends on its parameters" % target
         )
-    return tensors[0] if tensors[0].dim() == 0 else sum(one.sum() for one in tensors)
+    return tensors[0] if tensors[0].dim() == 0 else sum(tensor.sum() for tensor in tensors)
 
 
 def figures(own: OwnModule) -> dict[str, Any]:
-    """Parameters by data type, and the counts of one sample and of a step, from steps with one and two
-    micro-batches.
+    """Return parameters by data type, and the counts of one sample and of a step.
 
-    What grows with the micro-batch belongs to a sample; the rest, such as weights that are read, to the step.
+    Steps with one and two micro-batches are counted: the part that grows with the micro-batch belongs to a
+    sample, the remainder, such as reads of weights, to the step.
     """
     first = own.counts(own.micro_batch)
     if own.takes_micro_batch:
@@ -132,22 +137,20 @@ def figures(own: OwnModule) -> dict[str, Any]:
 
 
 def size_of(module: torch.nn.Module) -> int:
-    """Its parameters, each counted once."""
+    """Return the number of its parameters, each counted once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def repeated_blocks(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The outermost members of lists whose members are of one class: the layers that people wrap for FSDP one
-    by one.
-    """
-    found: list[torch.nn.Module] = []
+    """Return the outermost members of lists of one class: the layers that are usually wrapped for FSDP."""
+    blocks: list[torch.nn.Module] = []
     for child in module.children():
         members = (
             list(child.children()) if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)) else []
         )
-        alike = len(members) > 1 and len({type(one) for one in members}) == 1
-        found += members if alike and size_of(members[0]) > 0 else repeated_blocks(child)
-    return found
+        alike = len(members) > 1 and len({type(member) for member in members}) == 1
+        blocks += members if alike and size_of(members[0]) > 0 else repeated_blocks(child)
+    return blocks
 
 
 def main() -> int:

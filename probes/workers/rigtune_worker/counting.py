@@ -1,5 +1,6 @@
-"""What a training step of a module computes, moves and keeps, counted on the meta device: no memory, no
-numbers.
+"""Count the operations, traffic and saved memory of a module's training step on the meta device.
+
+No memory is allocated and no number is computed.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ COUNTS = (
     "saved_bytes",
     "operators",
 )
-"""FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Of the dense ones,
+"""Names of the counts.
+
+FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Among the dense FLOPs,
 `product_flops` are those of matrix products, `spatial_flops` those of 3x3 convolutions of many channels
 without stride or dilation. Elements are read and written by convolutions, by matrix products and attention,
-by depthwise convolutions and by everything else; `saved` is kept for the backward pass, parameters and
-buffers left out; `operators` are kernels of eager execution.
+by depthwise convolutions and by everything else; `saved` is kept for the backward pass, without parameters
+and buffers; `operators` are kernels of eager execution.
 """
 FREE = frozenset(
     {
@@ -48,10 +51,11 @@ FREE = frozenset(
 )
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 MANY = 64
-"""Channels beyond which Winograd's transforms cost little beside the products that they save."""
+"""Channels beyond which Winograd's transforms cost little compared with the saved products."""
 ATTENTION_BACKWARD = 2.5
-"""FLOPs over those of the forward pass: fused attention computes the scores again (FlashAttention-2, arXiv
-2307.08691).
+"""FLOPs relative to the forward pass: fused attention computes the scores again.
+
+Source: FlashAttention-2, arXiv 2307.08691.
 """
 ATTENTION_BACKWARD_OPERATORS = 3
 
@@ -59,7 +63,7 @@ ATTENTION_BACKWARD_OPERATORS = 3
 def count_step(
     loss_of: Callable[[], Tensor], resident: Iterable[Tensor], *, fused_attention: bool = True
 ) -> dict[str, float]:
-    """Run `loss_of` and its backward pass, and count. Everything has to live on the meta device.
+    """Run `loss_of` and its backward pass, and return the counts. Everything must be on the meta device.
 
     `resident` are the parameters and buffers, which are in memory anyway. Without `fused_attention`,
     attention is two products and a softmax.
@@ -71,7 +75,7 @@ def count_step(
     def pack(value: Tensor) -> Tensor:
         storage = value.untyped_storage()._cdata
         if storage not in ours:
-            saved[storage] = value  # keeps the storage, so that no other takes its address
+            saved[storage] = value  # keep the storage, so that its address is not reused
         return value
 
     counter = Counter(counts)
@@ -152,7 +156,7 @@ class Counter(TorchDispatchMode):
         flops = 2.0 * pixels * weight[0].numel() * passes
         depthwise = groups > 1 and weight.shape[1] == 1
         self.counts["depthwise_elements" if depthwise else "convolution_elements"] += traffic
-        if not depthwise:  # those are limited by what they read and write
+        if not depthwise:  # depthwise convolutions are limited by memory traffic
             self.counts["grouped_flops" if groups > 1 else "dense_flops"] += flops
             if (
                 groups == 1
@@ -167,15 +171,16 @@ class Counter(TorchDispatchMode):
             self.counts["forward_flops"] += flops
 
     def add_attention(self, query: Tensor, key: Tensor, value: Tensor, causal: bool, passes: float) -> None:
-        """Scores and values; half of them where each token sees only those before it."""
+        """Add scores and values; half of them if each token attends only to earlier tokens."""
         rows = query.numel() // query.shape[-1]
         flops = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1]) * (0.5 if causal else 1.0)
         self.add_product(flops * passes, passes * (elements((query, key, value)) + rows * value.shape[-1]))
 
 
 class FusedAttention(TorchFunctionMode):
-    """Takes scaled_dot_product_attention for one fused kernel, as on a GPU: the meta device would write out
-    all scores.
+    """Replaces scaled_dot_product_attention by one fused kernel, like on a GPU.
+
+    The meta device would otherwise write all scores.
     """
 
     def __init__(self, counter: Counter) -> None:
@@ -193,7 +198,7 @@ class FusedAttention(TorchFunctionMode):
 
 
 class Attention(torch.autograd.Function):
-    """Fused attention that computes nothing: it keeps its inputs, its output and one number per row."""
+    """Fused attention without computation: it keeps its inputs, its output and one number per row."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, how: tuple[Counter, bool]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Host memory for copies to and from a GPU: on a chosen NUMA node, with or without page lock."""
+"""Allocate host memory for copies to and from a GPU: on a chosen NUMA node, with or without page lock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .protocol import CaseError
 
 @contextlib.contextmanager
 def bound_to(cpus: Sequence[int]) -> Iterator[None]:
-    """Run on these CPUs, and on one thread: the kernel places a page on the node of the thread that first
-    writes it, and torch's other threads keep the CPUs that they have. With no CPUs nothing changes. Raises
-    CaseError where the kernel refuses.
+    """Run on these CPUs with one thread.
+
+    Without CPUs nothing changes. Raises CaseError if the kernel refuses. The kernel places a page on the node
+    of the thread that first writes it, and torch's other threads keep their CPUs.
     """
     if not cpus:
         yield
@@ -37,11 +38,10 @@ def bound_to(cpus: Sequence[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def page_locked(tensor: torch.Tensor, wanted: bool) -> Iterator[None]:
-    """Lock the pages of a host tensor for the GPU where that is wanted. Raises CaseError where the driver
-    refuses.
+    """Lock the pages of a host tensor for the GPU if `wanted`. Raises CaseError if the driver refuses.
 
-    torch's own pinned memory comes from a cache, so from whichever node it was first written on; registering
-    (CUDA runtime API, cudaHostRegister) leaves the pages where they are.
+    torch's own pinned memory comes from a cache, so from the node that first wrote it. Registering (CUDA
+    runtime API, cudaHostRegister) leaves the pages in place.
     """
     if not wanted:
         yield
@@ -49,7 +49,7 @@ def page_locked(tensor: torch.Tensor, wanted: bool) -> Iterator[None]:
     runtime = torch.cuda.cudart()
     code = int(runtime.cudaHostRegister(tensor.data_ptr(), tensor.numel() * tensor.element_size(), 0))
     if code:
-        # The runtime keeps the error for the next caller that asks; this call takes it.
+        # The runtime reports the error at the next call, so this call clears it.
         with contextlib.suppress(RuntimeError):
             torch.zeros(1, device="cuda")
         raise CaseError("unsupported", f"host memory cannot be page-locked (CUDA error {code})")

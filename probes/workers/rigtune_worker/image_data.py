@@ -1,5 +1,6 @@
-"""A data set whose items cost about what decoding an image costs. In a module of its own: worker processes
-load it by name.
+"""A data set whose items cost about as much as decoding an image.
+
+It is a separate module because worker processes load it by name.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ import torch
 from torch.utils.data import Dataset, Sampler
 
 HEIGHT, WIDTH, CHANNELS = 375, 500, 3
-"""A common size of ImageNet's photographs."""
+"""A typical size of ImageNet's photographs."""
 SIDE = 224
-"""What image models are trained on (torchvision's reference training)."""
+"""Image size of torchvision's reference training."""
 ITEM_BYTES = 4 * CHANNELS * SIDE * SIDE
 LARGEST_READ = 16 * 1024**2
 
 
 class ImageLike(Dataset):
-    """Items {3, 224, 224} in fp32: a file is read (where there are any), an image unpacked, cropped and
-    normalised.
+    """Items {3, 224, 224} in fp32: a file is read (if any), an image unpacked, cropped and normalised.
 
-    Unpacking with zlib stands for the decoder, which the standard library does not have: like it, some
+    Unpacking with zlib replaces the decoder, which the standard library does not have: both take some
     milliseconds of C code per image on one core, outside of the interpreter's lock.
     """
 
@@ -46,10 +46,10 @@ class ImageLike(Dataset):
 
 
 class Endless(Sampler):
-    """0, 1, 2 ... without end."""
+    """Indices 0, 1, 2 ... without end."""
 
     def __init__(self) -> None:
-        pass  # some versions of torch's own take the data set, which is not needed
+        pass  # some versions of torch's class require the unneeded data set
 
     def __iter__(self) -> Iterator[int]:
         index = 0
@@ -59,8 +59,9 @@ class Endless(Sampler):
 
 
 def read_cold(path: str) -> int:
-    """The bytes of a file, out of the page cache first: each number of workers shall find the same. A file
-    that is gone has 0.
+    """Return the number of bytes of a file, dropped from the page cache before; 0 for a missing file.
+
+    Each number of workers shall find the same state.
     """
     try:
         with open(path, "rb", buffering=0) as file:

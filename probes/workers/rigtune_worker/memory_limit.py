@@ -1,6 +1,4 @@
-"""A limit on the memory that this process may take, so that a trial that does not fit fails instead of the
-host.
-"""
+"""Limit the memory of this process, so that a trial that does not fit fails instead of the host."""
 
 from __future__ import annotations
 
@@ -14,15 +12,16 @@ from .peak_memory import status_bytes
 from .protocol import CaseError
 
 MARGIN = 0.8
-"""Of the memory that is available now; the rest is for everybody else."""
+"""Share of the currently available memory that may be used; the remainder is for other programs."""
 MEMORY_INFO = "/proc/meminfo"
 OWN_GROUPS = "/proc/self/cgroup"
 GROUPS = "/sys/fs/cgroup"
 
 
 def available_bytes() -> int:
-    """Memory that can be taken without swapping: the kernel's estimate, and what control groups leave. 0
-    where unknown.
+    """Return the memory available without swapping: the kernel's estimate, limited by control groups.
+
+    0 if unknown.
     """
     known = [value for value in (available_on_host(), available_in_groups()) if value is not None]
     return max(0, min(known)) if known else 0
@@ -36,11 +35,11 @@ def available_on_host() -> int | None:
 
 
 def available_in_groups() -> int | None:
-    """The least that a control group of this process has left; files in its page cache can be dropped and do
-    not count.
+    """Return the least memory that a control group of this process has left.
 
-    Version 2 has memory.max, memory.current and memory.stat, version 1 limit_in_bytes, usage_in_bytes and the
-    same stat (kernel documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
+    Files in its page cache can be dropped and do not count. Version 2 has memory.max, memory.current and
+    memory.stat, version 1 limit_in_bytes, usage_in_bytes and the same stat (kernel documentation, admin-
+    guide/cgroup-v2 and cgroup-v1/memory).
     """
     left = []
     for line in text_of(OWN_GROUPS).splitlines():
@@ -75,12 +74,11 @@ def text_of(path: str) -> str:
 
 
 def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> None:
-    """Let this process take no more than `limit_bytes` from now on.
+    """Limit the memory of this process to `limit_bytes` from now on.
 
-    Without a number, a GPU has no limit of ours, and on a CPU it is this rank's share of what is available.
-    On a CPU the limit is on private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7,
-    getrlimit(2)): address space that is only reserved does not count, and torch says that it is out of
-    memory.
+    Without a number, a GPU has no limit, and a CPU rank has its share of the available memory. On a CPU the
+    limit is on private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7,
+    getrlimit(2)): reserved address space does not count, and torch reports that it is out of memory.
     """
     if device.type == "cuda":
         if limit_bytes:
@@ -99,8 +97,9 @@ def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> 
 
 
 def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
-    """Raises CaseError where a CPU rank would take more than its share of the available memory. GPUs refuse
-    themselves.
+    """Raise CaseError if a CPU rank would exceed its share of the available memory.
+
+    GPUs refuse themselves.
     """
     share_bytes = int(MARGIN * available_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if device.type == "cpu" and 0 < share_bytes < needed_bytes:
@@ -110,9 +109,7 @@ def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
         )
 
 
-def be_first_to_go() -> None:
-    """Let the kernel end this process before any other when the host runs out of memory (proc(5),
-    oom_score_adj).
-    """
+def prefer_to_be_killed() -> None:
+    """Let the kernel end this process first when the host runs out of memory (proc(5), oom_score_adj)."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

@@ -1,10 +1,10 @@
-"""A decoder-only transformer (GPT-2, Llama, Qwen2 and their like) in plain torch.
+"""A decoder-only transformer (GPT-2, Llama, Qwen2 and similar models) in plain torch.
 
     tokens -> embedding (+ learned positions) -> blocks -> norm -> logits
 
-Each block adds two things to the residual stream: what attention gathers from earlier positions, and what the
-MLP makes of the result. Shapes in comments: B sequences, S positions, H heads, K key-value heads, D size of a
-head, E hidden size.
+Each block adds two terms to the residual stream: the values that attention collects from earlier positions,
+and the output of the MLP. Shapes in comments: B sequences, S positions, H heads, K key-value heads, D size of
+a head, E hidden size.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ class ModelShape:
     hidden: int
     heads: int
     kv_heads: int
-    """Fewer than `heads` is grouped-query attention: several query heads share one key and value head."""
+    """Key and value heads.
+
+    Fewer than `heads` means grouped-query attention, in which query heads share one.
+    """
     head_dim: int
     ffn_hidden: int
     vocab: int
     sequence_length: int
     gated_mlp: bool = True
-    """Three matrices with SiLU (SwiGLU, arXiv 2002.05202) instead of two with GELU."""
+    """True for three matrices with SiLU (SwiGLU, arXiv 2002.05202) instead of two with GELU."""
     tied_embeddings: bool = False
     learned_positions: int = 0
     """Rows of the learned position table; 0 for rotary positions."""
     norm: str = "rmsnorm"
     bias: bool = False
-    """Biases in all linear layers of the blocks, and in LayerNorms."""
+    """True for biases in all linear layers of the blocks, and in LayerNorms."""
     qkv_bias: bool = False
-    """Biases in the query, key and value projections, as in Qwen2."""
+    """True for biases in the query, key and value projections, like in Qwen2."""
     id: str = "model"
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ModelShape:
-        """The shape in `values`; keys that are no field are ignored. Raises ValueError for sizes that fit no
-        model.
-        """
+        """Return the shape in `values`; unknown keys are ignored. Raises ValueError for impossible sizes."""
         names = {field.name for field in dataclasses.fields(cls)}
         try:
             shape = cls(**{name: value for name, value in values.items() if name in names})
@@ -79,7 +80,8 @@ class ModelShape:
             raise ValueError(f"model: norm must be rmsnorm or layernorm, not {shape.norm!r}")
         if shape.learned_positions and shape.sequence_length > shape.learned_positions:
             raise ValueError(
-                f"model: sequence_length {shape.sequence_length} exceeds its {shape.learned_positions} positions"
+                f"model: sequence_length {shape.sequence_length} exceeds its {shape.learned_positions} "
+                f"positions"
             )
         if not shape.learned_positions and shape.head_dim % 2:
             raise ValueError(f"model: rotary positions need an even head_dim, not {shape.head_dim}")
@@ -87,14 +89,17 @@ class ModelShape:
 
 
 def make_norm(shape: ModelShape) -> nn.Module:
-    """The norm of the shape; a LayerNorm carries a bias where the linear layers do."""
+    """Return the norm of the shape; a LayerNorm has a bias if the linear layers do."""
     if shape.norm == "rmsnorm":
         return nn.RMSNorm(shape.hidden, eps=NORM_EPSILON)
     return nn.LayerNorm(shape.hidden, eps=NORM_EPSILON, bias=shape.bias)
 
 
 def rotary_angles(length: int, head_dim: int, device: torch.device) -> Tensor:
-    """Angle of every position and pair of channels, [S, D/2]: position times base ** (-2 i / D)."""
+    """Return the angle of every position and pair of channels, [S, D/2].
+
+    Position times base ** (-2 i / D).
+    """
     frequencies = ROTARY_BASE ** (
         -torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim
     )
@@ -102,7 +107,7 @@ def rotary_angles(length: int, head_dim: int, device: torch.device) -> Tensor:
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn the channel pairs (i, i + D/2) of x [B, H, S, D] by their position's angle."""
+    """Return x [B, H, S, D] with channel pairs (i, i + D/2) rotated by their position's angle."""
     first, second = x.float().chunk(2, dim=-1)
     cos, sin = angles.cos(), angles.sin()
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1).type_as(x)
@@ -128,8 +133,7 @@ class Attention(nn.Module):
         if angles is not None:
             q, k = rotate(q, angles), rotate(k, angles)
         if self.kv_heads != self.heads:
-            # Repeating is understood by every attention kernel; enable_gqa is not, before torch 2.5 and
-            # outside flash.
+            # Every attention kernel supports repeated heads; enable_gqa needs torch 2.5 and flash.
             k = k.repeat_interleave(self.heads // self.kv_heads, dim=1)
             v = v.repeat_interleave(self.heads // self.kv_heads, dim=1)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -137,7 +141,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """The feed-forward part, applied to every position alone."""
+    """The feed-forward part, applied to every position separately."""
 
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()
@@ -152,7 +156,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention and MLP, each behind a norm and added to the residual stream."""
+    """A layer: attention and MLP, each after a norm and added to the residual stream."""
 
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()
@@ -167,8 +171,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, angles: Tensor | None) -> Tensor:
         if self.recompute and self.training:
-            # Inside the block, so that FSDP's gathering of its parameters stays outside. No dropout, so no
-            # random state to keep.
+            # Recompute inside the block, so that FSDP gathers its parameters outside. Without dropout
+            # there is no random state to keep.
             return checkpoint(self.compute, x, angles, use_reentrant=False, preserve_rng_state=False)
         return self.compute(x, angles)
 
@@ -206,7 +210,7 @@ class Transformer(nn.Module):
 
 
 def initialise(module: nn.Module, generator: torch.Generator, layers: int) -> None:
-    """Fill the parameters below `module` in place, the same values for the same generator state.
+    """Fill the parameters below `module` in place, with equal values for an equal generator state.
 
     GPT-2's scheme: normal weights with deviation 0.02, the projections that end on the residual stream
     divided by sqrt(2 * layers), zero biases, unit norms.

@@ -1,9 +1,10 @@
-"""Run one benchmark on a rank of several hosts: `python -m rigtune_worker.multi_host --limit-s S --hosts A,B
--- BENCH --request ...`.
+"""Run one benchmark on a rank of several hosts.
 
-Beside what `rigtune_worker` does, it takes the connections of NCCL and gloo to the interface that leads to
-the other hosts, tells its host by the name that the user gave, and ends after `--limit-s` seconds whatever
-becomes of the launcher: where the connection to a host is lost, nobody else could end its ranks.
+    python -m rigtune_worker.multi_host --limit-s S --hosts A,B -- BENCH --request ...
+
+In addition to `rigtune_worker`, it binds the connections of NCCL and gloo to the interface that leads to the
+other hosts, reports its host by the name that the user gave, and ends after `--limit-s` seconds in any case:
+if the connection to a host is lost, the launcher cannot end its ranks.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ HOST = "RIGTUNE_HOST"
 
 
 def name_of_host(hosts: list[str], rank: int, world_size: int) -> str:
-    """Slurm orders nodes in its own way and names them; the other launchers give ranks out in the order of
-    the hosts.
+    """Return the host of a rank.
+
+    Slurm orders nodes itself and sets their names; other launchers assign ranks in the order of the hosts.
     """
     return os.environ.get("SLURMD_NODENAME") or hosts[rank * len(hosts) // world_size]
 

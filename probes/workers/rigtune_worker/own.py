@@ -1,11 +1,10 @@
-"""The user's own training step, by the contract of rigtune's page `own_step.md`, and the errors that are the
-user's.
+"""Load the user's own training step (contract: rigtune's page `own_step.md`), and report the user's errors.
 
 def make(device, micro_batch):      # micro_batch may be left out, or have a default
     ...
     def step():                     # one optimizer step
         ...
-        return {"tokens": 4096}     # what this rank trained on: tokens, images or samples; or nothing
+        return {"tokens": 4096}     # the work of this rank: tokens, images or samples; or nothing
     return step
 """
 
@@ -25,20 +24,20 @@ from typing import Any, Callable, Iterator
 from .protocol import CaseError, SetupError, is_out_of_memory
 
 ITEMS = ("tokens", "images", "samples")
-"""What a step may say that it trained on."""
+"""Names of the work that a step may report."""
 DEFAULT_MICRO_BATCH = 1
 OURS = os.path.dirname(os.path.abspath(__file__))
 _HOW = "name it module:function or path/to/file.py:function"
 
 
 class OwnStep:
-    """The function that the user named, loaded."""
+    """The loaded function that the user named."""
 
     def __init__(self, target: str, folder: str) -> None:
-        """Load `module:function` or `file.py:function`; relative names start in `folder`, which becomes the
-        working folder.
+        """Load `module:function` or `file.py:function`.
 
-        Raises SetupError where the name leads nowhere, CaseError where the user's module fails.
+        `folder` becomes the working folder for relative names. Raises SetupError if the name does not exist,
+        CaseError if the user's module fails.
         """
         self.target = target
         self.make = load(target, folder)
@@ -50,7 +49,7 @@ class OwnStep:
         )
 
     def build(self, device: Any, micro_batch: int | None = None) -> CountedStep:
-        """The step, ready to be called. Without a number, the micro-batch is the function's own default."""
+        """Return the step, ready to be called; the default micro-batch is the function's own."""
         micro_batch = self.default_micro_batch if micro_batch is None else micro_batch
         arguments = {"micro_batch": micro_batch} if self.takes_micro_batch else {}
         with users_errors(self.target):
@@ -63,7 +62,7 @@ class OwnStep:
 
 
 class CountedStep:
-    """The user's step; counts what it says that it trained on."""
+    """The user's step; counts the work that it reports."""
 
     def __init__(self, step: Callable[[], object], target: str, micro_batch: int | None) -> None:
         self.inner, self.target, self.micro_batch = step, target, micro_batch
@@ -72,14 +71,15 @@ class CountedStep:
 
     def __call__(self) -> None:
         with users_errors(self.target):
-            told = self.inner()
+            report = self.inner()
         self.calls += 1
-        for name, value in items_in(told, self.target).items():
+        for name, value in items_in(report, self.target).items():
             self.totals[name] += value
 
     def per_step(self) -> list[float]:
-        """Tokens, images and samples of this rank's average step; samples from the micro-batch where nothing
-        was said.
+        """Return tokens, images and samples of this rank's average step.
+
+        Without a report, samples come from the micro-batch.
         """
         items = [self.totals[name] / max(1, self.calls) for name in ITEMS]
         if not any(items) and self.micro_batch is not None:
@@ -87,25 +87,26 @@ class CountedStep:
         return items
 
 
-def items_in(told: object, target: str) -> dict[str, float]:
-    """The known names in what a step returned. Raises CaseError for anything but None or a dict with positive
-    numbers.
+def items_in(report: object, target: str) -> dict[str, float]:
+    """Return the known names in a step's result.
+
+    Raises CaseError for anything but None or a dict with positive numbers.
     """
-    if told is None:
+    if report is None:
         return {}
-    if not isinstance(told, dict):
-        raise CaseError("unsupported", f"the step of {target} returned {type(told).__name__}: {_RETURN}")
-    found = {}
-    for name in set(ITEMS) & set(told):
+    if not isinstance(report, dict):
+        raise CaseError("unsupported", f"the step of {target} returned {type(report).__name__}: {_RETURN}")
+    items = {}
+    for name in set(ITEMS) & set(report):
         try:
-            found[name] = float(told[name])
+            items[name] = float(report[name])
         except (TypeError, ValueError, OverflowError):
-            found[name] = 0.0
-        if not 0 < found[name] < float("inf"):
+            items[name] = 0.0
+        if not 0 < items[name] < float("inf"):
             raise CaseError(
-                "unsupported", f"the step of {target} returned {told[name]!r:.80} {name}: {_RETURN}"
+                "unsupported", f"the step of {target} returned {report[name]!r:.80} {name}: {_RETURN}"
             )
-    return found
+    return items
 
 
 _RETURN = 'return nothing, or a dict such as {"tokens": 4096} with tokens, images or samples'
@@ -130,23 +131,23 @@ def load_file(path: str) -> Any:
     path = os.path.abspath(path)
     if not os.path.isfile(path):
         raise SetupError(f"there is no file {path}: {_HOW}")
-    sys.path.insert(0, os.path.dirname(path))  # a script's own folder, as Python does
+    sys.path.insert(0, os.path.dirname(path))  # the folder of the script, like in Python
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SetupError(f"{path} is no Python module: {_HOW}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # pickling and dataclasses look a class's module up there
+    sys.modules[name] = module  # pickling and dataclasses look up modules of classes there
     spec.loader.exec_module(module)
     return module
 
 
 def load_module(name: str) -> Any:
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise SetupError(
             f"there is no module {name!r} in {os.getcwd()} or among the interpreter's packages: {_HOW}"
         )
@@ -154,7 +155,7 @@ def load_module(name: str) -> Any:
 
 
 def parameters_of(make: Callable[..., Any], target: str) -> Any:
-    """The parameters of the user's function. Raises SetupError where it cannot be called by the contract."""
+    """Return the parameters of the user's function. Raises SetupError if the contract is violated."""
     try:
         signature = inspect.signature(make)
     except (TypeError, ValueError):
@@ -171,8 +172,9 @@ def parameters_of(make: Callable[..., Any], target: str) -> Any:
 
 @contextlib.contextmanager
 def users_errors(target: str) -> Iterator[None]:
-    """Turn what the user's code raises into a CaseError of one line with file and line; its traceback goes to
-    the log.
+    """Turn errors of the user's code into a CaseError of one line with file and line.
+
+    The traceback goes to the log.
     """
     try:
         yield
@@ -182,7 +184,7 @@ def users_errors(target: str) -> Iterator[None]:
         place = place_of(error.__traceback__)
         raise CaseError("crashed", f"{target} called sys.exit({error.code!r}){place}") from None
     except Exception as error:
-        print_theirs(error)
+        print_users_traceback(error)
         place = (
             f" ({error.filename}:{error.lineno})"
             if isinstance(error, SyntaxError)
@@ -193,8 +195,8 @@ def users_errors(target: str) -> Iterator[None]:
         raise CaseError(kind, f"{type(error).__name__}{': ' if words else ''}{words}{place}") from None
 
 
-def print_theirs(error: Exception) -> None:
-    """The traceback from the user's first line on, without the frames of rigtune's worker that lead to it."""
+def print_users_traceback(error: Exception) -> None:
+    """Print the traceback from the user's first line on, without the frames of rigtune's worker."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None and is_ours(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
@@ -202,7 +204,7 @@ def print_theirs(error: Exception) -> None:
 
 
 def place_of(frames: TracebackType | None) -> str:
-    """` (file:line)` of the deepest line that the user wrote; empty where there is none."""
+    """Return ` (file:line)` of the deepest line of the user's code; empty if there is none."""
     place = ""
     for frame, line in traceback.walk_tb(frames):
         path = frame.f_code.co_filename

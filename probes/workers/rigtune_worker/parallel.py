@@ -1,4 +1,4 @@
-"""The process group of a job, and the model wrapped for data parallelism."""
+"""Set up the process group of a job, and wrap the model for data parallelism."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ except ImportError:  # torch before 2.6
 
 COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=10)
 BUCKET_CAP_MB = 25
-"""DDP's default, stated because the plan's memory model counts on it."""
+"""DDP's default, set explicitly because the plan's memory model relies on it."""
 
 
 def choose_device(kind: str) -> torch.device:
-    """This rank's device: the GPU of its LOCAL_RANK, or the CPU. Raises SetupError."""
+    """Return this rank's device: the GPU of its LOCAL_RANK, or the CPU. Raises SetupError."""
     if kind == "cpu":
         return torch.device("cpu")
     if kind != "cuda":
@@ -44,12 +44,11 @@ def choose_device(kind: str) -> torch.device:
 
 @contextlib.contextmanager
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
-    """Join the ranks that the launcher started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone, a group
-    of one.
+    """Join the ranks that the launcher started, or a group of one rank.
 
-    Only NCCL's group is taken down, because its threads may still be sending, and not after an exception: the
-    others would wait elsewhere for this rank. Gloo has sent everything, and its end can wait forever for its
-    own thread (seen with torch 2.4).
+    The launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Only NCCL's group is destroyed, because
+    its threads may still be sending, and not after an exception: the other ranks would wait for this rank.
+    Gloo has sent everything, and its end can wait forever for its own thread (observed with torch 2.4).
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
@@ -57,7 +56,7 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         raise SetupError(f"backend gloo: torch {torch.__version__} was built without gloo")
     options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
     if backend == "nccl":
-        # Binding the device now sets NCCL up at once and keeps ranks from guessing each other's GPU.
+        # Binding the device initialises NCCL at once and prevents ranks from guessing each other's GPU.
         options["device_id"] = device
     if "RANK" not in os.environ:
         options.update(store=dist.HashStore(), rank=0, world_size=1)
@@ -70,11 +69,10 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
 def build_model(
     shape: ModelShape, *, strategy: str, precision: str, recompute: bool, device: torch.device, seed: int = 0
 ) -> nn.Module:
-    """The model on `device` with the same weights for every strategy, wrapped for it. Parameters are fp32
-    masters.
+    """Return the model on `device` with equal weights for every strategy, wrapped for it, with fp32 masters.
 
-    The model is laid out without memory first, then filled part by part; with FSDP each part is sharded
-    before the next is filled, so no rank ever holds the whole model.
+    The model is first built without memory, then filled part by part. With FSDP each part is sharded before
+    the next is filled, so that no rank ever holds the whole model.
     """
     with torch.device("meta"):
         model = Transformer(shape)
@@ -104,12 +102,12 @@ def build_model(
 
 
 def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], Any]:
-    """A function that shards a module over all ranks (FSDP2). Raises SetupError where torch is too old."""
+    """Return a function that shards a module over all ranks (FSDP2). Raises SetupError for an older torch."""
     if fully_shard is None:
         raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
     compute = torch.bfloat16 if precision == "bf16" else None
-    # Activations are in the parameters' type anyway; the rotary angles must stay fp32, in bf16 they lose the
-    # positions.
+    # Activations have the parameters' type anyway; rotary angles must stay fp32, because bf16 cannot
+    # represent the positions.
     policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
@@ -122,7 +120,7 @@ def barrier() -> None:
 
 
 def largest(device: torch.device, *values: float) -> list[float]:
-    """Element by element the largest over ranks; exact for whole numbers below 2**53."""
+    """Return the largest of each value over ranks; exact for whole numbers below 2**53."""
     shared = torch.tensor(
         values, dtype=torch.float64, device=device if dist.get_backend() == "nccl" else "cpu"
     )
@@ -131,20 +129,17 @@ def largest(device: torch.device, *values: float) -> list[float]:
 
 
 def agreed(device: torch.device) -> Callable[[float], float]:
-    """What makes all ranks time alike: it gives each of them the largest of their numbers
-    (`timing.time_calls`).
-    """
+    """Return a function that gives all ranks the largest of their numbers (`timing.time_calls`)."""
     return lambda value: largest(device, value)[0]
 
 
 def cases_within_budget(
     request: dict[str, Any], answer: Answer, device: torch.device
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Each case of the request with its seconds, the same on every rank; the ranks wait for each other before
-    each.
+    """Yield each case with its seconds, equal on every rank; the ranks wait for each other before each.
 
-    What comes after the end of the budget is told as left out, so that a slow machine overruns it by one case
-    at the most.
+    Cases after the end of the budget are reported as skipped, so that a slow machine exceeds it by one case
+    at most.
     """
     budget = Budget(request["budget_s"], len(request["cases"]))
     for case in request["cases"]:
@@ -156,15 +151,13 @@ def cases_within_budget(
 
 
 def shared_share(budget: Budget, device: torch.device) -> float:
-    """The time for the next case in seconds: the smallest over ranks, since each has its own clock."""
+    """Return the seconds for the next case: the smallest over ranks, since each has its own clock."""
     return -largest(device, -budget.next_case())[0]
 
 
 def agree(device: torch.device, loss: torch.Tensor, *, stop: bool = False) -> tuple[float, bool]:
-    """The mean loss over ranks, and whether any rank was asked to stop: all ranks must leave the loop at the
-    same step.
-    """
+    """Return the mean loss over ranks, and whether any rank must stop; all ranks leave the loop together."""
     shared = torch.stack((loss.float(), torch.tensor(float(stop), device=device)))
     dist.all_reduce(shared)
-    total, asked = shared.tolist()
-    return total / dist.get_world_size(), asked > 0
+    total, stops = shared.tolist()
+    return total / dist.get_world_size(), stops > 0

@@ -1,4 +1,4 @@
-"""Peak memory of this process, by the same two calls on a GPU and on a CPU."""
+"""Measure the peak memory of this process, with the same two calls on a GPU and on a CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 class PeakMemory:
-    """Counts from its creation: make it before the model is built.
+    """Peak memory since its creation; create it before the model is built.
 
     CUDA: the most bytes that torch's allocator had handed out (`allocated_bytes`) and had taken from the
     driver (`reserved_bytes`). CPU: the peak resident set size minus the resident set size at creation, so
@@ -46,25 +46,25 @@ class PeakMemory:
 
 
 def return_freed_memory() -> None:
-    """Let glibc give freed pages back, so that an earlier model does not count in the baseline."""
+    """Let glibc return freed pages, so that an earlier model does not count in the baseline."""
     # Another C library has no malloc_trim; the baseline is then a little high.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def reset_peak_resident() -> None:
-    """Make the kernel's peak start again at the present size (proc(5), clear_refs)."""
-    # Where that is not allowed, the peak covers the start of the process too, which only matters for very
-    # small models.
+    """Reset the kernel's peak to the present size (proc(5), clear_refs)."""
+    # If not allowed, the peak includes the start of the process, which matters only for very small
+    # models.
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 
 def status_bytes(key: str) -> int:
-    """A size of /proc/self/status; where that does not tell it, the peak that getrusage knows.
+    """Return a size of /proc/self/status, or else the peak of getrusage.
 
-    On Linux the latter starts at the peak of the process that this one was forked from, so it only says what
-    was not exceeded.
+    On Linux the latter starts at the peak of the process that this process was forked from, so it is only an
+    upper bound.
     """
     try:
         with open("/proc/self/status") as file:

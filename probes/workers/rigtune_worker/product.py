@@ -1,5 +1,6 @@
-"""Matrix products C[m, n] = A[m, k] B[k, n] by dtype, on random data (zeros would let the clocks rise), and
-their check.
+"""Compute and check matrix products C[m, n] = A[m, k] B[k, n] by dtype, on random data.
+
+Zeros would let the clocks rise.
 """
 
 from __future__ import annotations
@@ -20,33 +21,32 @@ DTYPES = {
     "fp8": torch.float8_e4m3fn,
 }
 LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
-"""Compute capability of the first tensor cores for the type: Ampere's and Ada's (CUDA C++ Programming Guide,
-'Compute Capabilities'). torch emulates bf16 on older GPUs, which measures nothing.
+"""Compute capability of the first tensor cores for the type: Ampere's and Ada's.
+
+Source: CUDA C++ Programming Guide, 'Compute Capabilities'. torch emulates bf16 on older GPUs, which measures
+nothing.
 """
 FLUSH_BYTES = 256 * 1024**2
-"""Larger than any GPU's L2 cache (126 MB on B200)."""
+"""Size larger than any GPU's L2 cache (126 MB on B200)."""
 CHECKED = 64
-"""Rows and columns of the result that are compared."""
+"""Number of compared rows and columns of the result."""
 TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
-"""Largest error over sqrt(k), the standard deviation of the result's elements. Rounding the result, which
-reaches 4.5 deviations, costs half a unit in the last place: 2**-12 in fp16, 2**-9 in bf16, and tf32 rounds
-the operands to 2**-11; left is room for sums that are split. fp8 products are summed with about 14 bits
-(DeepSeek-V3, arXiv 2412.19437, section 3.3.2). What goes wrong is off by whole deviations.
+"""Largest error over sqrt(k), the standard deviation of the result's elements.
+
+Rounding the result, which reaches 4.5 deviations, costs half a unit in the last place: 2**-12 in fp16, 2**-9
+in bf16, and tf32 rounds the operands to 2**-11; the remainder allows for split sums. fp8 products are summed
+with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of whole deviations.
 """
 
 
 def memory_bytes(case: dict[str, Any]) -> int:
-    """What the product of one case {dtype, m, n, k} takes: operands and result, and while it is made one
-    operand in fp32.
-    """
+    """Return the memory of a case {dtype, m, n, k}: operands, result, and one temporary operand in fp32."""
     m, n, k, stored = case["m"], case["n"], case["k"], DTYPES[case["dtype"]].itemsize
     return stored * (m * k + k * n + m * n) + (4 * max(m * k, k * n) if stored < 4 else 0)
 
 
 class Product:
-    """The product of one case {dtype, m, n, k}. Raises SkipCaseError where the device has no such
-    arithmetic.
-    """
+    """The product of one case {dtype, m, n, k}. Raises SkipCaseError if the device lacks the arithmetic."""
 
     def __init__(self, case: dict[str, Any], device: torch.device) -> None:
         self.dtype, self.k = case["dtype"], case["k"]
@@ -55,8 +55,8 @@ class Product:
             raise SkipCaseError(missing)
         torch.set_float32_matmul_precision("high" if self.dtype == "tf32" else "highest")
         stored = DTYPES[self.dtype]
-        # The closures hold the operands and not `self`: in a cycle they would keep the device's memory until
-        # a collection.
+        # The closures refer to the operands and not to `self`: a cycle would keep the device's memory until
+        # a garbage collection.
         a = torch.randn(case["m"], case["k"], device=device).to(stored)
         if self.dtype == "fp8":
             # The second operand must be column-major (torch._scaled_mm).
@@ -69,7 +69,10 @@ class Product:
         self.a, self.b = a, b
 
     def check(self) -> None:
-        """Compare some rows and columns of a product with one in fp64. Raises CaseError (wrong_result)."""
+        """Compare some rows and columns of a product with a product in fp64.
+
+        Raises CaseError (wrong_result).
+        """
         result = self.multiply()
         wrong = largest_error(self.a, self.b, result) / math.sqrt(self.k)
         if not wrong <= TOLERANCE[self.dtype]:
@@ -81,14 +84,15 @@ class Product:
 
 
 def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """fp8 in, bf16 out, with the fast accumulation that is usual in the forward pass. Raises
-    SkipCaseError.
+    """Return a product from fp8 to bf16, with the fast accumulation that is usual in forward passes.
+
+    Raises SkipCaseError.
     """
-    one = torch.ones((), device=a.device)
+    unit_scale = torch.ones((), device=a.device)
 
     def multiply() -> torch.Tensor:
         result = torch._scaled_mm(
-            a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+            a, b, scale_a=unit_scale, scale_b=unit_scale, out_dtype=torch.bfloat16, use_fast_accum=True
         )
         return (
             result[0] if isinstance(result, tuple) else result
@@ -106,16 +110,14 @@ def fp8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def largest_error(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> float:
-    """Of every so many rows and columns; the steps are odd, so that all places within a tile have their
-    turn.
-    """
+    """Return the largest error at sampled rows and columns; odd steps cover all places within a tile."""
     row_step, column_step = (size // CHECKED | 1 for size in c.shape)
     expected = a[::row_step].double() @ b[:, ::column_step].double()
     return float((c[::row_step, ::column_step].double() - expected).abs().max())
 
 
 def lacks(dtype: str, device: torch.device) -> str:
-    """Why the device has no arithmetic for `dtype`; empty where it has."""
+    """Return why the device has no arithmetic for `dtype`; empty if it has."""
     if device.type != "cuda" or dtype not in LEAST_CAPABILITY:
         return ""
     have, need = torch.cuda.get_device_capability(device), LEAST_CAPABILITY[dtype]
@@ -125,7 +127,7 @@ def lacks(dtype: str, device: torch.device) -> str:
 
 
 def cache_flush(device: torch.device) -> Callable[[], object] | None:
-    """What to do ahead of each call so that no operand is left in a GPU's L2 cache; None on a CPU."""
+    """Return the call that removes operands from a GPU's L2 cache; None on a CPU."""
     if device.type != "cuda":
         return None
     return torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device).zero_

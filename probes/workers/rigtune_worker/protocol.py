@@ -1,12 +1,12 @@
-"""How a worker answers: JSON lines in files of its own, because everybody prints to standard output.
+"""Write a worker's answers: JSON lines in separate files, because other code prints to standard output.
 
 `rank<N>.jsonl` holds one object per line, each with `event`:
 
-    start    versions, device and conditions; always first sample   `case` (what was measured) and the numbers
-    of one sample group, written as soon as it is complete skipped  `case` and `message`: left out because it
-    would overrun the time budget failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and
-    `message`, with the `case` where one is concerned done     always last; a file without it is an incomplete
-    answer
+    start    versions, device and conditions; always first
+    sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
+    skipped  `case` and `message`: omitted because it would exceed the time budget
+    failure  `kind` (out_of_memory, unsupported, wrong_result, crashed) and `message`, with the `case` if any
+    done     always last; a file without it is an incomplete answer
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ import sys
 from typing import Any, NamedTuple, TextIO
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
-"""In the words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates past torch."""
+"""Words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates outside torch."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
-"""How gloo says that another rank has gone."""
+"""Words of gloo for the end of another rank."""
 
 
 class Timing(NamedTuple):
-    """What timing one call gave."""
+    """The result of timing one call."""
 
     durations_s: list[float]
     """Seconds per call, one per sample, warm-up left out."""
     warmup_calls: int
     calls_per_sample: int
     half_width: float | None = None
-    """Of the 95 % confidence interval of the median, as a fraction of the median; None below six samples."""
+    """Half width of the 95 % interval of the median over the median; None below six samples."""
     budget_spent: bool = False
-    """Sampling ended before the interval was narrow: the time was over, or there were very many samples."""
+    """True if sampling ended before the interval was narrow: at the time limit or the limit of samples."""
     settled: bool | None = True
-    """False where the durations rose or fell all the time; None where there were too few to tell."""
+    """False if the durations kept rising or falling; None if there were too few samples."""
 
     def figures(self) -> dict[str, float]:
-        """How the timing went, as the answer's figures: counts, a fraction, and 0 or 1."""
-        told: dict[str, float] = {
+        """Return the timing as the answer's figures: counts, a fraction, and 0 or 1."""
+        figures: dict[str, float] = {
             "warmup_calls": self.warmup_calls,
             "calls_per_sample": self.calls_per_sample,
         }
         if self.half_width is not None:
-            told["interval_half_width"] = self.half_width
+            figures["interval_half_width"] = self.half_width
         if self.settled is not None:
-            told["unsettled"] = float(not self.settled)
-        return {**told, "budget_spent": float(self.budget_spent)}
+            figures["unsettled"] = float(not self.settled)
+        return {**figures, "budget_spent": float(self.budget_spent)}
 
 
 class SetupError(Exception):
-    """The machine or the settings do not allow this run; the message is one line for the user."""
+    """A machine or settings that do not allow this run; the message is one line for the user."""
 
 
 class CaseError(Exception):
-    """One case cannot be measured; the others can."""
+    """A case that cannot be measured; other cases can."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -63,15 +63,13 @@ class CaseError(Exception):
 
 
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
-    """Write one line and hand it to the kernel at once: a killed worker loses nothing that it had
-    finished.
-    """
+    """Write one line and pass it to the kernel at once, so that a killed worker loses no finished result."""
     file.write(json.dumps(value) + "\n")
     file.flush()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
+    """Return True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (
         torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)
@@ -82,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_peer_lost(error: BaseException) -> bool:
-    """True where another rank's end is the reason."""
+    """Return True if another rank's end caused the error."""
     return any(words in str(error) for words in LOST_PEER)
 
 
@@ -93,7 +91,7 @@ class Answer:
         path = os.path.join(directory, f"rank{rank}.jsonl")
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the worker
         self.seen: dict[str, Any] = {}
-        """What a benchmark learns about its conditions while it runs; it goes into the last line."""
+        """Conditions that a benchmark learns while it runs; they are written in the last line."""
 
     def start(self, rank: int, world_size: int, uuid: str, conditions: dict[str, Any]) -> None:
         dump_line(
@@ -114,8 +112,9 @@ class Answer:
         series: dict[str, list[float]] | None = None,
         **figures: Any,
     ) -> None:
-        """One case's durations; `series` holds what was seen over time, one value per sample, `figures`
-        single numbers.
+        """Write one case's durations.
+
+        `series` holds values over time, one per sample, `figures` single numbers.
         """
         if isinstance(timing, Timing):
             figures = {**timing.figures(), **figures}

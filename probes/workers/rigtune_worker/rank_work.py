@@ -1,6 +1,4 @@
-"""How long the same work takes each rank by itself: a collective waits for the slowest, so its own time hides
-which that is.
-"""
+"""Time the same work on each rank alone, because a collective's time hides which rank is slow."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ from .parallel import barrier, largest
 from .protocol import Timing
 
 SAMPLE_S = 0.03
-"""Several of a scheduler's time slices (a few milliseconds), so that a neighbour on the same core shows in
-every sample.
+"""Several of a scheduler's time slices (a few milliseconds).
+
+A neighbour on the same core then shows in every sample.
 """
 WARMUP_CALLS = 3
 FEWEST_SAMPLES = 8
@@ -27,12 +26,11 @@ TASKS = "/proc/self/task"
 
 
 def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -> Timing:
-    """Seconds of one matrix product {m, n, k} in fp32 on this rank, all ranks at the same time, each on its
-    own clock.
+    """Return the seconds of a product {m, n, k} in fp32 on this rank, while all ranks do the same.
 
-    All ranks make the same number of products and begin each sample together. With `pinned` each stays on its
-    own share of the CPUs meanwhile; otherwise the kernel would move ranks away from a busy core, and the
-    delay with them.
+    All ranks make as many products and begin each sample together, each with its own clock. With `pinned`
+    each rank stays on its own share of the CPUs; otherwise the kernel would move ranks, and the delay with
+    them, away from a busy core.
     """
     left, right = (
         torch.rand(case["m"], case["k"], device=device),
@@ -62,9 +60,7 @@ def time_own_work(case: dict[str, Any], device: torch.device, budget_s: float) -
 
 @contextlib.contextmanager
 def own_cpus(*, enabled: bool) -> Iterator[None]:
-    """Keep all threads of this process on this rank's share of the CPUs that the ranks of this node may
-    use.
-    """
+    """Keep all threads of this process on this rank's share of the CPUs of the node's ranks."""
     if not enabled or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -83,13 +79,13 @@ def own_cpus(*, enabled: bool) -> Iterator[None]:
 
 
 def share_of(cpus: list[int], rank: int, ranks: int) -> set[int]:
-    """The `rank`-th of `ranks` equal parts; with fewer CPUs than ranks, one that others share."""
+    """Return the `rank`-th of `ranks` equal parts; with fewer CPUs than ranks, a shared CPU."""
     size = len(cpus) // ranks
     return set(cpus[rank * size : (rank + 1) * size]) if size else {cpus[rank % len(cpus)]}
 
 
 def tasks() -> list[int]:
-    """The threads of this process; its first alone where there is no procfs."""
+    """Return the threads of this process; only the first without procfs."""
     try:
         return [int(name) for name in os.listdir(TASKS)]
     except OSError:
@@ -97,7 +93,7 @@ def tasks() -> list[int]:
 
 
 def affinity(task: int) -> set[int]:
-    """Empty for a thread that has just ended."""
+    """Return the mask of a thread; empty if it has just ended."""
     try:
         return os.sched_getaffinity(task)
     except OSError:

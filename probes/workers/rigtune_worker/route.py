@@ -1,4 +1,4 @@
-"""Which network interface leads to another host. IPv4, from what Linux tells in /proc/net/route."""
+"""Select the network interface that leads to another host: IPv4, from /proc/net/route."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ FLAG_UP = 1
 
 
 def interface_to(hosts: list[str]) -> str:
-    """The interface to the first of `hosts` that is reached by a real one; the loopback where all are on this
-    machine.
+    """Return the interface to the first of `hosts` that a real interface reaches.
 
-    Empty where none of the names is known here or the routes cannot be read.
+    The result is the loopback if all are on this machine, and empty if no name is known here or the routes
+    cannot be read.
     """
-    found = [interface_of(address) for address in map(address_of, hosts) if address]
-    real = [name for name in found if name and name != LOOPBACK]
-    return real[0] if real else (LOOPBACK if LOOPBACK in found else "")
+    interfaces = [interface_of(address) for address in map(address_of, hosts) if address]
+    real = [name for name in interfaces if name and name != LOOPBACK]
+    return real[0] if real else (LOOPBACK if LOOPBACK in interfaces else "")
 
 
 def address_of(host: str) -> str:
-    """Its IPv4 address; empty where the name is not known here."""
+    """Return the IPv4 address of a host; empty if its name is not known here."""
     try:
         return socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
     except OSError:
@@ -31,8 +31,9 @@ def address_of(host: str) -> str:
 
 
 def interface_of(address: str) -> str:
-    """By the longest matching prefix, then by the lowest metric. An own address belongs to the interface of
-    its network.
+    """Return the interface with the longest matching prefix, then with the lowest metric.
+
+    An address of this machine belongs to the interface of its network.
     """
     if ipaddress.ip_address(address).is_loopback:
         return LOOPBACK
@@ -57,5 +58,5 @@ def interface_of(address: str) -> str:
 
 
 def swapped(text: str) -> int:
-    """A number of /proc/net/route, whose bytes are in this machine's order."""
+    """Return a number of /proc/net/route, whose bytes are in this machine's order."""
     return int.from_bytes(int(text, 16).to_bytes(4, "little"), "big")

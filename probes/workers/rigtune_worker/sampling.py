@@ -1,5 +1,6 @@
-"""How often to measure: warm-up ends where it is seen to end, sampling where the median is known well enough.
-No torch needed.
+"""Decide how often to measure: warm-up until the durations are steady, samples until the median is known.
+
+Needs no torch.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ from typing import Callable, Optional, Sequence
 from .protocol import Timing
 
 WINDOW = 8
-"""So many samples in a row show whether there still is a trend; without one they count as the first results.
-Fewer are not called narrow either.
+"""Consecutive samples that show whether there still is a trend; without a trend they are the first results.
+
+Fewer samples are never called narrow.
 """
 TREND = 0.01
-"""A difference below this fraction of the median is no trend, however regular it is."""
+"""Smallest difference, as a fraction of the median, that counts as a trend."""
 WARMUP_SHARE = 0.3
-"""Of the time budget: where the trend goes on longer, sampling begins all the same, and its first samples may
-be warm-up too.
-"""
+"""Largest share of the budget for warm-up; afterwards sampling begins, possibly with warm-up samples."""
 CONFIDENCE = 0.95
 NARROW = 0.02
-"""Half the width of the confidence interval, as a fraction of the median, at which sampling ends."""
+"""Half width of the confidence interval over the median at which sampling ends."""
 LEAST_SHARE = 0.25
-"""Of the time budget, sampled even where the interval is narrow: a short stretch does not show how the
-machine's load varies.
+"""Share of the budget that is sampled even if the interval is narrow.
+
+A short period does not show how the machine's load varies.
 """
 FEWEST_SAMPLES = 3
-"""Taken even where they overrun the budget, unless by OVERRUN times."""
+"""Samples that are taken even beyond the budget, up to OVERRUN times."""
 MOST_SAMPLES = 200
 MOST_REPEATS = 1000
 OVERRUN = 3.0
 
 _WARMING, _UNSETTLED, _SAMPLING, _ENDED = 3.0, 2.0, 1.0, 0.0
-"""What a rank wants; the largest over ranks is what all do."""
+"""Phases that a rank requests; all ranks use the largest."""
 
 
 def take_samples(
@@ -47,24 +48,22 @@ def take_samples(
     agree: Callable[[float], float] = float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Timing:
-    """Seconds per call, one per sample, within about `budget_s`.
+    """Return seconds per call, one value per sample, within about `budget_s`.
 
-    `sample(n)` makes n calls and returns the seconds per call. A sample has as many calls as fill `sample_s`,
-    with all that goes with them untimed, or less where the budget is small, so that short ones are not lost
-    in the clock's resolution. The first calls are warm-up, and so are all samples up to a window without
-    trend; sampling ends when the confidence interval of the median is narrow or when the next sample would
-    overrun the budget.
-
-    Ranks that wait for each other, or load the machine side by side, need `agree`: it gives all of them the
-    largest of their numbers, so that they make the same calls. It is asked once per sample, outside of the
-    timed part.
+    `sample(n)` makes n calls and returns the seconds per call. A sample has enough calls to fill `sample_s`,
+    including untimed parts, or fewer for a small budget, so that short calls exceed the clock's resolution.
+    The first calls are warm-up, and so are all samples up to a window without trend. Sampling ends when the
+    confidence interval of the median is narrow or when the next sample would exceed the budget.
+    Ranks that wait for each other, or load the machine side by side, need `agree`, which gives all of them
+    the largest of their numbers, so that they make the same calls. It is called once per sample, outside of
+    the timed part.
     """
     begun = clock()
 
     def spent_s() -> float:
         return clock() - begun
 
-    # Two windows at least must fit into the time for warm-up, or nobody could tell whether it has ended.
+    # At least two windows must fit into the time for warm-up, so that its end can be detected.
     sample_s = min(sample_s, WARMUP_SHARE * budget_s / (2 * WINDOW))
     cold_s = sample(1)
     if agree(spent_s()) > OVERRUN * budget_s:
@@ -89,7 +88,7 @@ def take_samples(
             wish = agree(_after_sample(durations_s, spent_s(), step_s, budget_s))
         if wish == _ENDED:
             break
-    late, seen = (0, True) if settled else _settled_late(durations_s, agree)
+    late, is_settled = (0, True) if settled else _settled_late(durations_s, agree)
     durations_s = durations_s[late:]
     return Timing(
         durations_s,
@@ -97,15 +96,16 @@ def take_samples(
         repeats,
         half_width(durations_s),
         not is_narrow(durations_s),
-        seen,
+        is_settled,
     )
 
 
 def _settled_late(
     durations_s: Sequence[float], agree: Callable[[float], float]
 ) -> tuple[int, Optional[bool]]:
-    """Where the first window without trend begins, and whether every rank has one; None where there are too
-    few samples.
+    """Return where the first window without trend begins, and whether every rank has one.
+
+    None for too few samples.
     """
     last = len(durations_s) - WINDOW
     if last < 0:
@@ -124,13 +124,13 @@ def _repeats(
     spent_s: Callable[[], float],
     most_s: float,
 ) -> tuple[int, int]:
-    """How many calls fill `sample_s`, judged by calls that are warm, and how many calls were made so far."""
+    """Return how many calls fill `sample_s`, judged by warm calls, and the number of calls so far."""
     repeats, calls = 1, 1
     while sample_s > 0 and repeats < MOST_REPEATS and not agree(float(spent_s() > most_s)):
         before_s = spent_s()
         sample(repeats)
         calls += repeats
-        # Emptying a cache ahead of each call can take longer than the call.
+        # Flushing a cache before each call can take longer than the call.
         took_s = agree(spent_s() - before_s)
         if took_s >= sample_s / 2:
             break
@@ -153,10 +153,9 @@ def _after_sample(durations_s: Sequence[float], spent_s: float, step_s: float, b
 
 
 def has_trend(durations_s: Sequence[float]) -> bool:
-    """True when all of the first half are longer, or all shorter, than all of the second half, and by more
-    than TREND.
+    """Return True if one half is longer than the other, sample by sample, and by more than TREND.
 
-    For eight samples without a trend that has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
+    For eight samples without a trend this has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
     """
     middle = len(durations_s) // 2
     first, second = durations_s[:middle], durations_s[middle:]
@@ -166,14 +165,15 @@ def has_trend(durations_s: Sequence[float]) -> bool:
 
 
 def is_narrow(durations_s: Sequence[float]) -> bool:
-    """True when the median is known well enough."""
+    """Return True if the median is known well enough."""
     width = half_width(durations_s)
     return len(durations_s) >= WINDOW and width is not None and width <= NARROW
 
 
 def half_width(durations_s: Sequence[float]) -> float | None:
-    """Half the width of the median's confidence interval, as a fraction of the median; None where the samples
-    are too few, or too short for the clock.
+    """Return half the width of the median's confidence interval over the median.
+
+    None for too few samples, or samples too short for the clock.
     """
     rank, ordered = interval_rank(len(durations_s)), sorted(durations_s)
     median = statistics.median(ordered) if rank else 0.0
@@ -182,11 +182,11 @@ def half_width(durations_s: Sequence[float]) -> float | None:
 
 @functools.lru_cache(maxsize=None)
 def interval_rank(count: int) -> int:
-    """The r for which the r-th smallest and the r-th largest of `count` samples enclose the median of what
-    they are drawn from with CONFIDENCE, whatever its distribution; 0 where none do, below six samples.
+    """Return r for which the r-th smallest and r-th largest sample enclose the median with CONFIDENCE.
 
-    Each sample lies below the median with probability 1/2, so that the interval misses it with probability
-    2 P(fewer than r of `count` lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).
+    This holds for any distribution; 0 if no r does, below six samples. Each sample lies below the median with
+    probability 1/2, so that the interval misses it with probability 2 P(fewer than r of `count` lie below), a
+    binomial (David and Nagaraja, Order Statistics, section 7.1).
     """
     missed, rank = 0.0, 0
     while 2 * rank < count:

@@ -1,4 +1,4 @@
-"""One training step built and timed: what all training benchmarks do with their models."""
+"""Build and time one training step, for all training benchmarks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from .timing import time_calls
 from .trainer import TrainConfig, Trainer
 
 Step = Callable[[], object]
-"""Runs one optimizer step."""
+"""Function that runs one optimizer step."""
 
 
 def time_step(
     make: Callable[[], Step], device: torch.device, budget_s: float
 ) -> tuple[Timing, dict[str, float]]:
-    """Durations of the step that `make` builds, and the peak memory from before it was built to after the
-    last step.
+    """Return the durations of the step that `make` builds, and the peak memory including its construction.
 
-    The first step makes the optimizer's states and is not timed; the others run beside them, so that the peak
+    The first step creates the optimizer's states and is not timed; later steps use them, so that the peak
     covers both.
     """
     memory = PeakMemory(device)
@@ -35,17 +34,15 @@ def time_step(
     timing = time_calls(step, device, budget_s=budget_s, sample_s=0.0, agree=agreed(device))
     timing = timing._replace(warmup_calls=timing.warmup_calls + 1)
     figures = {"peak_memory_bytes": memory.allocated_bytes}
-    if device.type == "cuda":  # nothing is reserved apart on a CPU
+    if device.type == "cuda":  # a CPU has no separate reservation
         figures["peak_reserved_bytes"] = memory.reserved_bytes
     return timing, figures
 
 
 def reference_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
-    """The reference transformer's step. `case` holds the fields of a `TrainConfig` and the sequence
-    length.
-    """
+    """Return the reference transformer's step. `case` holds the fields of a `TrainConfig`."""
     trainer = reference_trainer(case, model, device)
-    # The loss is averaged and read in every step, as the training loop does.
+    # Like the training loop, average and read the loss in every step.
     return lambda: agree(device, trainer.step(0))
 
 
@@ -64,7 +61,7 @@ def reference_trainer(case: dict[str, Any], model: dict[str, Any], device: torch
 
 
 def cnn_step(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Step:
-    """The residual network's step. `case` holds micro_batch, image_size and precision."""
+    """Return the residual network's step. `case` holds micro_batch, image_size and precision."""
     trainer = CnnTrainer(
         CnnShape.from_dict(model),
         micro_batch=case["micro_batch"],

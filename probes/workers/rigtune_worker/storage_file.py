@@ -1,5 +1,6 @@
-"""The file that the storage benchmark reads: one that is there, or one of its own without a name, so that
-nothing can be left.
+"""Open the file that the storage benchmark reads: an existing file, or a temporary file without a name.
+
+The kernel removes a file without a name in any case.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from .protocol import SetupError
 MIB = 1024**2
 BLOCK = MIB
 LEAST_BYTES = 64 * MIB
-"""Less is held by the caches of many disks and controllers."""
+"""Smallest file; the caches of many disks and controllers hold less."""
 SHARE_OF_FREE = 0.05
-"""Of the free space, at most: nobody else may fail for want of it."""
+"""Largest share of the free space, so that no other program runs out of it."""
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
-"""They may accept O_DIRECT (tmpfs since Linux 6.6), but no read of theirs leaves the memory."""
+"""File systems in memory, which may accept O_DIRECT (tmpfs since Linux 6.6) without reading a disk."""
 SMALL_FILE_BYTES = 4 * MIB
 SCAN_S = 2.0
 MOST_ENTRIES = 20_000
@@ -35,7 +36,7 @@ class DataFile(NamedTuple):
 
     fd: int
     size_bytes: int
-    """Whole blocks only."""
+    """Size in whole blocks."""
     direct: bool
     """True where reads bypass the page cache (O_DIRECT)."""
     own: bool
@@ -50,8 +51,9 @@ class Mount(NamedTuple):
 
 
 def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
-    """The file `path`; for a folder, a file of its own of about `size_bytes`, written within `budget_s`, or
-    the largest that lies there where nothing can be written. Raises SetupError.
+    """Return the file `path`; for a folder, a temporary file of about `size_bytes`. Raises SetupError.
+
+    The file is written within `budget_s`. If nothing can be written, the largest existing file is used.
     """
     if not os.path.exists(path):
         raise SetupError(f"there is no file or folder {path}")
@@ -69,9 +71,9 @@ def open_data(path: str, size_bytes: int, budget_s: float) -> DataFile:
 
 
 def existing_file(path: str) -> DataFile:
-    """A file of the user, open for reading alone. Raises SetupError."""
+    """Return a file of the user, opened for reading only. Raises SetupError."""
     try:
-        # A pipe would wait for a writer; of a file the flag says nothing (open(2)).
+        # Without the flag a pipe would wait for a writer; files ignore it (open(2)).
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise SetupError(f"cannot read {path}: {error.strerror}") from error
@@ -82,9 +84,10 @@ def existing_file(path: str) -> DataFile:
             raise SetupError(f"{path} is no regular file")
         if size_bytes < LEAST_BYTES:
             raise SetupError(
-                f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells about a disk"
+                f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells "
+                f"about a disk"
             )
-        # Some file systems count no blocks for what they compress or have not placed yet; half is no sparse
+        # Some file systems count no blocks for compressed or delayed data; half of the blocks is no sparse
         # file.
         if status.st_blocks and status.st_blocks * 512 < status.st_size // 2:
             raise SetupError(f"{path} is mostly holes, which are read from no disk")
@@ -95,17 +98,18 @@ def existing_file(path: str) -> DataFile:
 
 
 def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
-    """A new file in `folder` with data that cannot be compressed. It has no name, so the kernel removes it
-    however this ends.
+    """Return a new file in `folder` with incompressible data; the kernel removes it in any case.
 
-    As large as was written within `budget_s`, at least 64 MiB. Raises SetupError.
+    Its size is the amount written within `budget_s`, at least 64 MiB. Raises SetupError.
     """
     space = os.statvfs(folder)
     free_bytes = space.f_bavail * space.f_frsize
     size_bytes = min(size_bytes, int(free_bytes * SHARE_OF_FREE)) // BLOCK * BLOCK
     if size_bytes < LEAST_BYTES:
-        least = f"reading needs a file of {LEAST_BYTES // MIB} MiB in at most {SHARE_OF_FREE:.0%} of the free space"
-        raise SetupError(f"{folder} has {free_bytes // MIB} MiB free: {least}")
+        raise SetupError(
+            f"{folder} has {free_bytes // MIB} MiB free: reading needs a file of {LEAST_BYTES // MIB} MiB "
+            f"in at most {SHARE_OF_FREE:.0%} of the free space"
+        )
     try:
         with tempfile.TemporaryFile(dir=folder, prefix="rigtune-", buffering=0) as file:
             fd = os.dup(file.fileno())
@@ -122,9 +126,7 @@ def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
 
 
 def fill(fd: int, size_bytes: int, ends: float) -> int:
-    """Write blocks until the size or the time is reached, at least 64 MiB; how many bytes stand on the
-    disk.
-    """
+    """Write blocks until the size or the time is reached, at least 64 MiB; return the bytes on the disk."""
     block = random_block()
     written = 0
     while written < size_bytes and (written < LEAST_BYTES or time.monotonic() < ends):
@@ -139,26 +141,24 @@ def fill(fd: int, size_bytes: int, ends: float) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         written += count
         if written % (16 * BLOCK) == 0:
-            os.fdatasync(fd)  # without it the page cache takes all at once and the disk overruns the time
+            os.fdatasync(fd)  # otherwise the page cache takes everything and the disk exceeds the time
     return written
 
 
 def random_block(size_bytes: int = BLOCK) -> mmap.mmap:
-    """Data that cannot be compressed, on a page boundary as O_DIRECT wants it."""
+    """Return incompressible data on a page boundary, as O_DIRECT requires."""
     block = mmap.mmap(-1, size_bytes)
     block.write(os.urandom(size_bytes))
     return block
 
 
 def vary(block: mmap.mmap) -> None:
-    """Make every 4 KiB of the block differ from what was written before, so that file systems that merge
-    equal blocks do not.
-    """
+    """Change every 4 KiB of the block, so that file systems cannot merge equal blocks."""
     memoryview(block)[::4096] = os.urandom(len(block) // 4096)
 
 
 def use_direct(fd: int, mount: Mount) -> bool:
-    """Switch O_DIRECT on and try it; False where this file system has none."""
+    """Switch O_DIRECT on and try it; return False if this file system has none."""
     if mount.file_system in IN_MEMORY:
         return False
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -172,11 +172,11 @@ def use_direct(fd: int, mount: Mount) -> bool:
 
 
 def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Regular files in the folder and below, as many as a short look finds; links are not followed."""
+    """Yield regular files in the folder and below within a time limit; links are not followed."""
     ends, entries, folders = time.monotonic() + SCAN_S, 0, [folder]
     while folders:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
-            for entry in found:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as children:
+            for entry in children:
                 entries += 1
                 if entries > MOST_ENTRIES or time.monotonic() > ends:
                     return
@@ -187,14 +187,14 @@ def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def largest_file(folder: str) -> str:
-    """The largest file that is large enough to read; empty where there is none."""
+    """Return the largest file that is large enough to read; empty if there is none."""
     sizes = {entry.path: entry.stat(follow_symlinks=False).st_size for entry in files_below(folder)}
     path = max(sizes, key=sizes.__getitem__, default="")
     return path if sizes.get(path, 0) >= LEAST_BYTES else ""
 
 
 def small_files(folder: str) -> list[str]:
-    """The files of a dataset that are read whole; none where `folder` is no folder."""
+    """Return the files of a dataset that are read whole; none if `folder` is no folder."""
     if not os.path.isdir(folder):
         return []
     return [
@@ -205,8 +205,9 @@ def small_files(folder: str) -> list[str]:
 
 
 def mount_of(path: str) -> Mount:
-    """The mount that holds `path`: the longest mount point above it, and of several there the last (proc(5),
-    mountinfo).
+    """Return the mount that holds `path`: the longest mount point above it, the last of equal ones.
+
+    Source: proc(5), mountinfo.
     """
     real, best = os.path.realpath(path), Mount("", "", "")
     with (
@@ -223,16 +224,16 @@ def mount_of(path: str) -> Mount:
 
 
 def unescaped(text: str) -> str:
-    """The kernel writes space, tab, newline and backslash as three octal digits."""
+    """Return a path with the kernel's octal codes for space, tab, newline and backslash decoded."""
     for code in ("040", "011", "012", "134"):
         text = text.replace("\\" + code, chr(int(code, 8)))
     return text
 
 
 def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
-    """What a reader of the numbers must know about where they come from."""
+    """Return the conditions that describe where the numbers come from."""
     mount = mount_of(path)
-    found: dict[str, Any] = {
+    conditions: dict[str, Any] = {
         "file_system": mount.file_system or "unknown",
         "storage_device": mount.device or "unknown",
         "mount_point": mount.point or "unknown",
@@ -247,6 +248,6 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
         base + "/../queue/rotational",
     ):  # the second is a partition's disk
         with contextlib.suppress(OSError), open(place) as file:
-            found["rotational"] = file.read().strip() == "1"
+            conditions["rotational"] = file.read().strip() == "1"
             break
-    return found
+    return conditions

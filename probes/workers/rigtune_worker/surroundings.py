@@ -1,4 +1,4 @@
-"""What surrounds a measurement on this rank: versions, device, load."""
+"""Read the conditions of a measurement on this rank: versions, device, load."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def host_conditions() -> dict[str, Any]:
-    """What can be told without torch."""
+    """Return the conditions that are known without torch."""
     return {
-        # On several hosts each goes by the name that the user gave it (rigtune_worker.multi_host).
+        # With several hosts, each has the name that the user gave (rigtune_worker.multi_host).
         "hostname": os.environ.get("RIGTUNE_HOST") or platform.node(),
         "python_version": platform.python_version(),
         "device_name": cpu_name(),
@@ -19,7 +19,7 @@ def host_conditions() -> dict[str, Any]:
 
 
 def device_uuid(device: Any) -> str:
-    """`GPU-...` as NVML writes it; empty on a CPU and where nobody tells."""
+    """Return `GPU-...` in NVML's notation; empty on a CPU and if unknown."""
     import torch  # noqa: PLC0415 - some benchmarks run where no torch is
 
     if device.type != "cuda":
@@ -27,28 +27,28 @@ def device_uuid(device: Any) -> str:
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     if uuid is not None:
         return f"GPU-{uuid}"
-    # torch before 2.5. What CUDA_VISIBLE_DEVICES hides would otherwise shift the names of the GPUs.
+    # For torch before 2.5: CUDA_VISIBLE_DEVICES would otherwise shift the names of the GPUs.
     try:
         return torch.cuda._raw_device_uuid_nvml()[torch.cuda._get_nvml_device_index(device)]
-    except Exception:  # not torch's promise, and NVML may be out of reach
+    except Exception:  # a private function of torch, and NVML may be unavailable
         return ""
 
 
 def conditions(device: Any) -> dict[str, Any]:
-    """What surrounds the measurement on this rank."""
+    """Return the conditions of the measurement on this rank."""
     import torch  # noqa: PLC0415
 
-    found = {**host_conditions(), "torch_version": torch.__version__, "threads": torch.get_num_threads()}
+    values = {**host_conditions(), "torch_version": torch.__version__, "threads": torch.get_num_threads()}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
-        found["device_name"] = properties.name
-        found["device_memory_bytes"] = properties.total_memory
-        found["cuda_version"] = torch.version.cuda or ""
+        values["device_name"] = properties.name
+        values["device_memory_bytes"] = properties.total_memory
+        values["cuda_version"] = torch.version.cuda or ""
         if torch.distributed.is_available() and torch.distributed.is_nccl_available():
-            found["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+            values["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     else:
-        found["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
-    return found
+        values["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
+    return values
 
 
 def cpu_name() -> str:

@@ -1,29 +1,32 @@
-"""The largest number that works: doubling until one fails, then halving the gap. Standard library only."""
+"""Search the largest number that works: doubling until one fails, then halving the gap.
+
+Uses only the standard library.
+"""
 
 from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
 MOST = 1 << 16
-"""Where doubling ends although everything works: a case this cheap says nothing about a limit."""
+"""Limit of doubling: a case this cheap shows no limit."""
 
 
 class Bounds(NamedTuple):
-    """What the search found out."""
+    """The result of the search."""
 
     works: int
-    """The largest number that worked; 0 for none."""
+    """Largest number that worked; 0 for none."""
     fails: int | None
-    """The smallest number that failed; None where none did. One more than `works` where the search came to
-    its end.
+    """Smallest number that failed; None if none did.
+
+    It is one more than `works` if the search was completed.
     """
 
 
 def search(attempt: Callable[[int], "bool | None"], most: int = MOST) -> Bounds:
-    """Call `attempt` with 1, 2, 4 ... and between; it says whether the number works, or None to end the
-    search.
+    """Call `attempt` with 1, 2, 4 ... and numbers between; it returns None to end the search.
 
-    Right for what works up to some number and fails above.
+    The result is correct if all numbers up to a limit work and all above fail.
     """
     works, fails = 0, None
     size = 1

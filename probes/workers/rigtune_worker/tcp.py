@@ -1,6 +1,4 @@
-"""TCP streams between two processes: one sends as fast as it can, the other counts what arrives. Standard
-library alone.
-"""
+"""Send and count TCP streams between two processes, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ import threading
 import time
 
 BLOCK_BYTES = 128 * 1024
-"""One call of send; the default length of iperf3, whose figures users compare with."""
+"""Bytes per call of send; the default of iperf3, whose results users compare."""
 WINDOW_S = 0.2
 """Length of one sample."""
 LEAST_SHARE = 0.5
-"""Of a window; a shorter rest at the end is no sample."""
+"""Smallest share of a window that counts as a sample at the end."""
 PATIENCE_S = 20.0
-"""Silence after which the other side counts as lost."""
+"""Seconds of silence after which the other side counts as lost."""
 
 
 class Receiver:
-    """Listens from its creation on, at `port`; 0 lets the system choose one."""
+    """A listener on `port`; 0 lets the system choose one."""
 
     def __init__(self, port: int = 0) -> None:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -32,10 +30,9 @@ class Receiver:
         self.port: int = self.listener.getsockname()[1]
 
     def receive(self, streams: int) -> list[float]:
-        """Bytes per second in each window, over all streams together, from when all are connected until the
-        first ends.
+        """Return bytes per second in each window over all streams, while all are connected.
 
-        Raises OSError where a sender does not come or falls silent.
+        Raises OSError if a sender does not connect or stops sending.
         """
         connections = [self.listener.accept()[0] for _ in range(streams)]
         counts, ended = [0] * streams, threading.Event()
@@ -72,7 +69,7 @@ class Receiver:
 
 
 def send(host: str, port: int, *, streams: int, seconds: float) -> None:
-    """Send to a `Receiver` for so long. Raises OSError where it cannot be reached or is lost."""
+    """Send to a `Receiver` for `seconds`. Raises OSError if the receiver cannot be reached or is lost."""
     connections = [socket.create_connection((host, port), timeout=PATIENCE_S) for _ in range(streams)]
     ends = time.perf_counter() + seconds
     failures: list[OSError] = []
@@ -83,7 +80,7 @@ def send(host: str, port: int, *, streams: int, seconds: float) -> None:
             with connection:
                 while time.perf_counter() < ends:
                     connection.sendall(block)
-                # What is still queued needs no delivery: the other side measures rates in windows.
+                # Queued data need not be delivered: the other side measures rates in windows.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError as error:
             failures.append(error)

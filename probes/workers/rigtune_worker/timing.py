@@ -1,4 +1,4 @@
-"""How every benchmark takes its times: by CUDA events on a GPU, by the host clock on a CPU."""
+"""Time calls for all benchmarks: with CUDA events on a GPU, with the host clock on a CPU."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["FEWEST_SAMPLES", "Budget", "elapsed_s", "time_calls"]
 def elapsed_s(
     call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None = None
 ) -> float:
-    """Seconds per call, over `repeats` calls in a row; `before` runs ahead of each of them and is not
-    counted.
+    """Return seconds per call over consecutive `repeats`.
+
+    `before` runs before each call and is not counted.
     """
     if device.type == "cuda":
         return _elapsed_cuda_s(call, device, repeats, before)
@@ -38,9 +39,9 @@ def elapsed_s(
 def _elapsed_cuda_s(
     call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None
 ) -> float:
-    """One pair of events around all calls, or one around each call where something runs ahead of it.
+    """Time all calls between one pair of events, or each call between its own pair if `before` is given.
 
-    All are enqueued at once, so that `before` also hides what the launches cost.
+    All calls are queued at once, so that `before` also hides the cost of launches.
     """
     rounds, calls = (1, repeats) if before is None else (repeats, 1)
     events = [
@@ -67,12 +68,11 @@ def time_calls(
     agree: Callable[[float], float] = float,
     before: Callable[[], object] | None = None,
 ) -> Timing:
-    """Durations of `call`, one per sample, within about `budget_s`; see `sampling.take_samples` for when it
-    ends.
+    """Return durations of `call`, one per sample, within about `budget_s` (see `sampling.take_samples`).
 
-    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: one that ended
-    early would leave its share of the memory's bandwidth to the others. `before` runs ahead of every call,
-    outside of the timed part: for instance what empties the caches.
+    Collectives need `agree` (`parallel.agreed`), and so do ranks that measure side by side: a rank that ended
+    early would leave its share of the memory's bandwidth to the others. `before` runs before every call,
+    outside of the timed part, for instance to flush caches.
     """
     return take_samples(
         lambda repeats: elapsed_s(call, device, repeats, before),
@@ -83,7 +83,7 @@ def time_calls(
 
 
 class Budget:
-    """The time that is left for a list of cases, shared evenly among those still to come."""
+    """The remaining time for a list of cases, shared evenly among those still to come."""
 
     def __init__(self, budget_s: float, cases: int) -> None:
         self.ends = time.monotonic() + budget_s
@@ -92,7 +92,7 @@ class Budget:
         """Why a case is left out."""
 
     def next_case(self) -> float:
-        """Seconds for the next case; 0 where the budget is spent, and the case is better left out."""
+        """Return the seconds for the next case; 0 if the budget is spent and the case should be skipped."""
         share = max(0.0, self.ends - time.monotonic()) / max(1, self.cases)
         self.cases -= 1
         return share

@@ -1,8 +1,7 @@
-"""Synthetic training data that can be learned, made on the spot: no files, no download, the same on every
-machine.
+"""Compute synthetic training data that a model can learn, without files or downloads, equal on every machine.
 
-Every sequence walks over a small alphabet with its own start and stride. A model first learns which symbols
-occur at all (the loss falls from ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to see the
+Every sequence walks over a small alphabet with its own start and stride. A model first learns the symbols
+that occur (the loss falls from ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to detect the
 stride in the context (0).
 """
 
@@ -13,16 +12,16 @@ from torch import Tensor
 
 ALPHABET = 64
 STRIDES = (1, 3, 5, 7)
-"""Coprime to the alphabet, so every walk visits all of it."""
+"""Strides coprime to the alphabet, so that every walk visits all of it."""
 
 
 def synthetic_batch(
     first: int, count: int, length: int, vocab: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Inputs and targets [count, length] of the sequences numbered `first` to `first + count - 1`.
+    """Return inputs and targets [count, length] of sequences `first` to `first + count - 1`.
 
-    A sequence depends on its number alone, so the same global batch is the same data however the ranks share
-    it.
+    A sequence depends only on its number, so that the same global batch is the same data for any number of
+    ranks.
     """
     numbers = torch.arange(first, first + count, dtype=torch.int64)
     alphabet = min(ALPHABET, vocab)
@@ -37,7 +36,7 @@ def synthetic_batch(
 
 
 def scramble(numbers: Tensor) -> Tensor:
-    """Non-negative pseudo-random integers from counters: two rounds of multiply and xor-shift."""
+    """Return non-negative pseudo-random integers from counters: two rounds of multiply and xor-shift."""
     mixed = numbers + 1
     for factor in (0x45D9F3B, 0x119DE1F3):
         mixed = (mixed ^ (mixed >> 16)) * factor & 0xFFFFFFFF

@@ -1,10 +1,10 @@
-"""The reference training program: a real job on synthetic data, the same on one CPU and on many GPU nodes.
+"""Run the reference training program: a real job on synthetic data, on one CPU or on many GPU nodes.
 
     torchrun --nproc-per-node 2 -m rigtune_worker.train --config workload.json
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
 The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
-then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the step under way.
+then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the current step.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""Left out of the median step time where at least as many steps follow: allocators, kernels and links are
-still settling.
+"""Steps that do not count in the median step time, if at least as many follow.
+
+Allocators, kernels and links are still settling.
 """
 
 
 class StopRequest:
-    """Set by SIGTERM or SIGINT; the loop looks at it between two steps. A second SIGINT ends the process.
+    """Set by SIGTERM or SIGINT and checked between two steps. A second SIGINT ends the process.
 
     A second SIGTERM does not: Slurm sends one to every process, and torch's agent passes its own on.
     """
@@ -55,7 +56,8 @@ class Report:
     """The report file of rank 0; the other ranks, and jobs without `--report`, write nothing."""
 
     def __init__(self, path: str | None) -> None:
-        self.file: TextIO | None = open(path, "w", encoding="utf-8") if path else None  # noqa: SIM115 - open as long as the job
+        # Open as long as the job.
+        self.file: TextIO | None = open(path, "w", encoding="utf-8") if path else None  # noqa: SIM115
 
     def write(self, event: str, **fields: Any) -> None:
         if self.file is not None:
@@ -82,9 +84,11 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
     if leads:
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         print(
-            f"world size {trainer.world_size}, backend {dist.get_backend()}, strategy {config.strategy}, device {device.type}, "
+            f"world size {trainer.world_size}, backend {dist.get_backend()}, strategy {config.strategy}, "
+            f"device {device.type}, "
             f"model {config.model.id} with {parameters / 1e6:.1f} M parameters, {config.precision}, "
-            f"micro-batch {config.micro_batch} x accumulation {config.grad_accum} x {config.model.sequence_length} tokens",
+            f"micro-batch {config.micro_batch} x accumulation {config.grad_accum} x "
+            f"{config.model.sequence_length} tokens",
             flush=True,
         )
         report.write(
@@ -140,7 +144,7 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
 
 
 def read_config(path: str) -> TrainConfig:
-    """The job in a JSON file. Raises SetupError."""
+    """Return the job in a JSON file. Raises SetupError."""
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)

@@ -1,4 +1,4 @@
-"""The training step: what one optimizer step does, whoever counts and times it."""
+"""Run the training step: one optimizer step, without counting and timing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .tokens import synthetic_batch
 
 BETAS = (0.9, 0.95)
 WEIGHT_DECAY = 0.1
-"""GPT-3 (arXiv 2005.14165), appendix B, as most published recipes since."""
+"""Values of GPT-3 (arXiv 2005.14165), appendix B, like in most published recipes since."""
 FINAL_FRACTION = 0.1
-"""Where the cosine ends, relative to the peak learning rate (the same source)."""
+"""End of the cosine relative to the peak learning rate (same source)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """One training job, as the recipe states it."""
+    """A training job as stated by the recipe."""
 
     model: ModelShape
     strategy: str = "ddp"
@@ -34,23 +34,22 @@ class TrainConfig:
     grad_accum: int = 1
     """Forward and backward passes per optimizer step."""
     global_batch: int | None = None
-    """Sequences per optimizer step over all ranks; checked where it is given."""
+    """Sequences per optimizer step over all ranks; checked if given."""
     activation_checkpointing: str = "none"
     precision: str = "bf16"
     learning_rate: float = 1e-3
     warmup_steps: int = 0
     steps: int = 50
     schedule: str = "cosine"
-    """After the warm-up: `constant` or `cosine`."""
+    """Learning rate after the warm-up: `constant` or `cosine`."""
     device: str = "cpu"
     backend: str = "gloo"
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
-        """The job in `{"model": ..., "parallelism": ..., "convergence": ..., "resources": ...}`. Raises
-        ValueError.
+        """Return the job in `{"model": ..., "parallelism": ..., "convergence": ..., "resources": ...}`.
 
-        Keys that the training needs not know (nodes, time limits ...) are ignored.
+        Keys that training does not need (nodes, time limits ...) are ignored. Raises ValueError.
         """
         names = {field.name for field in dataclasses.fields(cls)} - {"model"}
         fields: dict[str, Any] = {}
@@ -86,18 +85,23 @@ class TrainConfig:
                 raise ValueError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
 
     def check_world_size(self, world_size: int) -> None:
-        """The global batch is a convergence setting: refuse to train with another one than was asked for."""
+        """Raise ValueError if the actual global batch differs from the requested global batch.
+
+        The global batch affects convergence.
+        """
         actual = self.micro_batch * self.grad_accum * world_size
         if self.global_batch is not None and self.global_batch != actual:
             raise ValueError(
-                f"global_batch is {self.global_batch}, but micro_batch {self.micro_batch} x grad_accum {self.grad_accum} "
+                f"global_batch is {self.global_batch}, but micro_batch {self.micro_batch} x grad_accum "
+                f"{self.grad_accum} "
                 f"x world size {world_size} = {actual}"
             )
 
 
 def learning_rate_factor(step: int, config: TrainConfig) -> float:
-    """The learning rate of `step` (from 0) relative to the peak: linear warm-up, then constant or cosine to
-    10 %.
+    """Return the learning rate of `step` (from 0) relative to the peak.
+
+    The schedule is a linear warm-up, then constant or cosine to 10 %.
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
@@ -132,13 +136,14 @@ class Trainer:
 
     @property
     def tokens_per_step(self) -> int:
-        """Over all ranks."""
+        """Return the tokens of a step over all ranks."""
         config = self.config
         return config.micro_batch * config.grad_accum * self.world_size * config.model.sequence_length
 
     def step(self, index: int) -> Tensor:
-        """Forward and backward over this rank's share of global batch `index`, then the optimizer. Returns
-        the share's loss.
+        """Run forward, backward and the optimizer over this rank's share of a global batch.
+
+        Return its loss.
         """
         config = self.config
         for group in self.optimizer.param_groups:
@@ -168,8 +173,9 @@ class Trainer:
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
     def reduction(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """DDP exchanges gradients once per step, in the last micro-batch. FSDP does so each time: they stay
-        sharded.
+        """Return the context for a micro-batch: DDP exchanges gradients only in the last micro-batch.
+
+        FSDP exchanges them each time, because they stay sharded.
         """
         if not last and isinstance(self.model, torch.nn.parallel.DistributedDataParallel):
             return self.model.no_sync()

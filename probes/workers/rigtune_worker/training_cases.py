@@ -1,4 +1,4 @@
-"""Runs the cases of a training benchmark one after the other, and lives with those that do not fit."""
+"""Run the cases of a training benchmark in order, and continue after those that do not fit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def measure_cases(
     *,
     variant: tuple[str, ...],
 ) -> None:
-    """Call `measure(case, budget_s)` for every case; cases that agree in the fields of `variant` differ in
-    their size alone.
+    """Call `measure(case, budget_s)` for every case; cases with equal `variant` fields differ only in size.
 
-    What this torch cannot do is told with its case. Alone, running out of memory ends the larger cases of the
-    same variant; together, it ends the worker, because the other ranks wait in a collective.
+    A case that this torch does not support is reported. On one rank, running out of memory ends the larger
+    cases of the same variant; on several ranks it ends the worker, because the other ranks wait in a
+    collective.
     """
     too_large = set()
     for case, share_s in cases_within_budget(request, answer, device):

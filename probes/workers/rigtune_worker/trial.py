@@ -1,18 +1,17 @@
-"""Trials of a training step, each in a process of its own, so that one which runs out of memory takes nothing
-else down.
+"""Run trials of a training step, each in its own process, so that running out of memory ends only a trial.
 
     python -m rigtune_worker.trial
 
-The first line of standard input is the request of the benchmark; each further one is a trial, a JSON object
+The first line of standard input is the request of the benchmark; each further line is a trial, a JSON object
 with `case`, `budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
 
-    ready          to the first line
+    ready          the answer to the first line
     fits           with `timing` (durations_s, warmup_calls, calls_per_sample) and `figures`
-    out_of_memory  with `message`; also where the kernel killed the trial
-    too_slow       not over at its deadline
+    out_of_memory  with `message`; also if the kernel killed the trial
+    too_slow       not complete at its deadline
     unsupported, crashed   with `message`
 
-This process imports torch once and forks for each trial; it never touches a GPU itself, because CUDA does not
+This process imports torch once and forks for each trial; it never uses a GPU itself, because CUDA does not
 survive a fork.
 """
 
@@ -31,7 +30,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from .memory_limit import be_first_to_go, limit_memory
+from .memory_limit import limit_memory, prefer_to_be_killed
 from .own import ITEMS, OwnStep
 from .parallel import choose_device, process_group
 from .protocol import CaseError, SetupError, dump_line, is_out_of_memory
@@ -46,7 +45,7 @@ LAUNCHER_VARIABLES = (
     "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",
 )
-"""Of the job that the worker runs in; a trial trains alone."""
+"""Variables of the job that the worker runs in; a trial trains alone."""
 
 DIED = "the process that starts the trials has died"
 
@@ -56,7 +55,7 @@ class Trials:
 
     def __init__(self, request: dict[str, Any]) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
-        # So that no look at what is there starts CUDA before the fork (torch's page on CUDA environment
+        # A query for devices must not start CUDA before the fork (torch's page on CUDA environment
         # variables).
         environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         self.process = subprocess.Popen(
@@ -66,18 +65,18 @@ class Trials:
             env=environment,
             text=True,
         )
-        self.tell(request)
+        self.send(request)
         self.answer()  # torch is imported
 
-    def tell(self, value: dict[str, Any]) -> None:
+    def send(self, value: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(value) + "\n")
         self.process.stdin.flush()
 
     def attempt(self, case: dict[str, Any], budget_s: float, deadline_s: float) -> dict[str, Any]:
-        """The answer to one trial. Raises CaseError where the process that starts them has died."""
+        """Return the answer to one trial. Raises CaseError if the process that starts trials has died."""
         try:
-            self.tell({"case": case, "budget_s": budget_s, "deadline_s": deadline_s})
+            self.send({"case": case, "budget_s": budget_s, "deadline_s": deadline_s})
         except OSError:
             raise CaseError("crashed", DIED) from None
         return self.answer()
@@ -99,7 +98,7 @@ class Trials:
 
 def main() -> int:
     die_with_parent()
-    # Whatever else prints, the user's step among it, goes to the log.
+    # All other output, such as that of the user's step, goes to the log.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     # Python 3.12 warns that numpy's threads do not survive a fork; none of them holds a lock here.
@@ -114,7 +113,7 @@ def main() -> int:
 
 
 def run_apart(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
-    """Run one trial in a child, and say how it ended."""
+    """Run one trial in a child, and return its outcome."""
     with tempfile.TemporaryFile() as result:
         child = os.fork()
         if child == 0:
@@ -145,7 +144,7 @@ def be_child(request: dict[str, Any], trial: dict[str, Any], result: BinaryIO) -
 
     def main() -> int:
         die_with_parent()
-        be_first_to_go()
+        prefer_to_be_killed()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the trials still to come are not the user's to read
         result.write(json.dumps(run(request, trial)).encode())
         result.flush()

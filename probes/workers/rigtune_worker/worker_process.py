@@ -1,4 +1,4 @@
-"""The life of a worker process: it ends with its launcher, and without taking the interpreter down."""
+"""Control the life of a worker process: it ends with its launcher, and without Python's own cleanup."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: Optional[int] = None) -> None:
-    """Ask the kernel to kill this process when its parent ends, so that no rank outlives a killed launcher
-    (Linux).
+    """Let the kernel kill this process when its parent ends, so that no rank outlives its launcher (Linux).
 
-    Who forks gives its own number as `parent`: it may have ended before the new process asks.
+    A process that forks passes its own number as `parent`, because it may end before the new process calls
+    this.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -32,11 +32,11 @@ def die_with_parent(parent: Optional[int] = None) -> None:
 
 
 def run_and_leave(main: Callable[[], int]) -> None:
-    """Run `main` and end this process with its exit code, 1 for an exception, at once.
+    """Run `main` and end this process at once with its exit code, 1 for an exception.
 
-    Python's own end is no safe place for torch's threads: one of gloo that still holds the last collective's
-    tensor aborts the process (SIGABRT after all work is done), and a rank that failed would wait in NCCL's
-    for ranks that wait for it.
+    Python's own cleanup is not safe for torch's threads: a thread of gloo that still holds the last
+    collective's tensor aborts the process (SIGABRT after all work is done), and a failed rank would wait in
+    NCCL's cleanup for ranks that wait for it.
     """
     code = 1
     try:
@@ -44,14 +44,14 @@ def run_and_leave(main: Callable[[], int]) -> None:
     except SystemExit:
         raise  # wrong usage: nothing of torch runs yet
     except BaseException:
-        tell_exception()
+        print_exception()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
 
 
-def tell_exception() -> None:
-    """Print the exception being handled to the log, unless its disk is full."""
+def print_exception() -> None:
+    """Print the current exception to the log, unless its disk is full."""
     with contextlib.suppress(OSError, ValueError):
         traceback.print_exc()

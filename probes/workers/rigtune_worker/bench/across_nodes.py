@@ -1,6 +1,4 @@
-"""Collectives over the ranks of all hosts, then the links between the hosts, each in its turn and all hosts
-at once.
-"""
+"""Measure collectives over the ranks of all hosts, then the links between the hosts, all hosts at once."""
 
 from __future__ import annotations
 
@@ -21,9 +19,10 @@ MOST_SAMPLES = 10
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure cases {collective, bytes}, as `collectives` does, and {distance, bytes}: every host sends to
-    the one so many places on while it receives from the one so many places back. All ranks of a host send,
-    each to its like there.
+    """Measure cases {collective, bytes} like `collectives`, and cases {distance, bytes}.
+
+    Every host sends to the host `distance` places ahead and receives from the host as many places behind. All
+    ranks of a host send, each to its counterpart.
     """
     shifts = [case for case in request["cases"] if "distance" in case]
     together = [case for case in request["cases"] if "distance" not in case]
@@ -39,7 +38,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float) -> list[float]:
-    """Seconds of each exchange on this rank. Raises CaseError where wrong data arrived."""
+    """Return the seconds of each exchange on this rank. Raises CaseError if wrong data arrived."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     target, source = (rank + offset) % world_size, (rank - offset) % world_size
     sent = torch.full((max(1, size_bytes // ELEMENT_BYTES),), float(rank), device=device)
@@ -61,8 +60,9 @@ def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float)
 
 
 def exchange(sent: torch.Tensor, target: int, received: torch.Tensor, source: int) -> float:
-    """Seconds until everything from `source` is here; with NCCL, until both directions are done, which it
-    joins in one kernel.
+    """Return the seconds until all data from `source` arrived.
+
+    NCCL joins both directions in one kernel, so with NCCL both must be complete.
     """
     if sent.device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -1,6 +1,4 @@
-"""Rate of causal scaled-dot-product attention, forward and backward, through the kernel that torch
-chooses.
-"""
+"""Measure causal scaled-dot-product attention, forward and backward, with the kernel that torch chooses."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
 
 FEWEST_CALLS = FEWEST_SAMPLES + 2
-"""With a warm-up of two calls."""
+"""Fewest calls of a case, including a warm-up of two."""
 UNKNOWN_KERNEL = -1
 CHECKED = 16
-"""Queries of one head that are compared."""
+"""Number of compared queries of one head."""
 TOLERANCE = 0.05
-"""Of an output, a mean of standard normal values, after rounding to bf16 along the way."""
+"""Largest error of an output, a mean of standard normal values, with intermediate rounding to bf16."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {pass, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
 
-    What would overrun its share by far, judged by the case before it of the same pass, is skipped. Time grows
-    with the square of the sequence length at most.
+    A case that would far exceed its time share, judged by the previous case of the same pass, is skipped. The
+    time grows at most with the square of the sequence length.
     """
     seconds: dict[str, tuple[int, float]] = {}
 
@@ -53,7 +51,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
-    """Queries, keys or values [B, H, S, D]."""
+    """Return random queries, keys or values [B, H, S, D]."""
     shape = (case["batch"], case["heads"], case["sequence_length"], case["head_dim"])
     return torch.randn(shape, device=device, dtype=DTYPES[case["dtype"]]).requires_grad_(
         case["pass"] == "backward"
@@ -61,7 +59,7 @@ def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
 
 
 def action(phase: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
-    """The call to time, after its result was checked."""
+    """Return the call to time, after a check of its result."""
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     check(q, k, v, out)
     if phase == "forward":
@@ -72,9 +70,7 @@ def action(phase: str, q: Tensor, k: Tensor, v: Tensor) -> Callable[[], object]:
 
 @torch.no_grad()
 def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-    """Compare some queries of the last head with attention written out in fp64. Raises CaseError
-    (wrong_result).
-    """
+    """Compare some queries of the last head with attention in fp64. Raises CaseError (wrong_result)."""
     length, width = q.shape[-2:]
     step = max(1, length // CHECKED)
     queries, keys, values = q[-1, -1, ::step].double(), k[-1, -1].double(), v[-1, -1].double()
@@ -88,9 +84,7 @@ def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
 
 
 def chosen_kernel(q: Tensor, k: Tensor, v: Tensor) -> int:
-    """The value of `torch.nn.attention.SDPBackend` that torch takes for these inputs; UNKNOWN_KERNEL where it
-    does not tell.
-    """
+    """Return the `torch.nn.attention.SDPBackend` that torch chooses; UNKNOWN_KERNEL if not available."""
     choose = getattr(torch, "_fused_sdp_choice", None)
     if choose is None:
         return UNKNOWN_KERNEL

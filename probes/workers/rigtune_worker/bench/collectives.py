@@ -1,4 +1,4 @@
-"""Collectives over all ranks by size, with the results verified, and the ranks' own work beside them."""
+"""Measure collectives over all ranks by size with verified results, and the ranks' own work."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from ..timing import Budget, time_calls
 
 MEMORY_MARGIN = 1.1
 MEMORY_RESERVE_BYTES = 512 * 1024**2
-"""For the communication library's own buffers and the comparison of results."""
+"""Bytes for the communication library's own buffers and the comparison of results."""
 FEWEST_CALLS = 5
-"""Of one case: verified, warmed up, and three samples."""
+"""Fewest calls of a case: one verified, one for warm-up, and three samples."""
 GRACE = 0.5
-"""Of the time budget: what the largest cases, which tell the bandwidth, may take beyond it."""
+"""Share of the time budget that the largest cases, which show the bandwidth, may exceed it by."""
 SHORT_S = 0.1
-"""What takes less is measured even where the time is over: one sample tells more than none."""
+"""Duration below which a case is measured even after the end of the budget.
+
+One sample is better than none.
+"""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case: {collective, bytes}, or {work, m, n, k, dtype, pinned} for what each rank does by
-    itself.
+    """Measure every case {collective, bytes}, or {work, m, n, k, dtype, pinned} for each rank's own work.
 
-    A collective that the backend lacks, that does not fit the memory or would take longer than the time that
-    is left is skipped with the reason, and so are the larger cases of a collective whose result was wrong.
-    All decisions are the same on all ranks.
+    A collective that the backend lacks, that does not fit the memory or would exceed the remaining time is
+    skipped with the reason; so are larger cases of a collective with a wrong result. All ranks decide alike.
     """
     cases = request["cases"]
     budget = Budget(request["budget_s"], len(cases))
     ends = time.monotonic() + (1 + GRACE) * request["budget_s"]
     given_up: dict[str, str] = {}
-    seen: dict[str, float] = {}
+    seconds_per_byte: dict[str, float] = {}
     for case in cases:
         share_s = shared_share(budget, device)
         if "work" in case:
             answer.sample(case, time_own_work(case, device, share_s))
             continue
         name, size_bytes = case["collective"], case["bytes"]
-        expected_s = FEWEST_CALLS * seen.get(name, 0.0) * size_bytes
+        expected_s = FEWEST_CALLS * seconds_per_byte.get(name, 0.0) * size_bytes
         reason = given_up.get(name) or lacks_memory(name, size_bytes, device)
         if not reason and expected_s > max(SHORT_S, -largest(device, time.monotonic() - ends)[0]):
             reason = f"it would take about {expected_s:.1f} s, and the time is over"
@@ -65,11 +66,11 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             answer.skipped(case, given_up[name])
             continue
         answer.sample(case, timing)
-        seen[name] = largest(device, min(timing.durations_s))[0] / size_bytes
+        seconds_per_byte[name] = largest(device, min(timing.durations_s))[0] / size_bytes
 
 
 def measure(name: str, size_bytes: int, device: torch.device, budget_s: float) -> Timing | None:
-    """None where another rank got a wrong result. Raises CaseError where this one did."""
+    """Return the timing; None if another rank got a wrong result. Raises CaseError if this rank did."""
     collective = Collective(name, size_bytes, device)
     wrong = collective.wrong_values()
     anywhere = largest(device, float(wrong))[0]
@@ -84,7 +85,7 @@ def measure(name: str, size_bytes: int, device: torch.device, budget_s: float) -
 
 
 def lacks_memory(name: str, size_bytes: int, device: torch.device) -> str:
-    """Why a case is left out on all ranks; empty where every rank has room for it."""
+    """Return why all ranks skip a case; empty if every rank has enough memory."""
     needed = MEMORY_MARGIN * buffer_bytes(name, size_bytes, dist.get_world_size()) + MEMORY_RESERVE_BYTES
     lacking = largest(device, needed - free_bytes(device))[0]
     if lacking <= 0:

@@ -1,5 +1,6 @@
-"""Matrix multiplication rate of one NUMA node's CPUs, all its cores at work: what preparing data beside the
-GPUs can count on.
+"""Measure matrix multiplication on one NUMA node's CPUs with all its cores.
+
+This rate is available to prepare data beside the GPUs.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from ..sampling import FEWEST_SAMPLES
 from ..timing import time_calls
 
 FEWEST_CALLS = FEWEST_SAMPLES + 2
-"""With a warm-up of two calls."""
+"""Fewest calls of a case, including a warm-up of two."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {numa_node, dtype, m, n, k}, smallest first within node and dtype.
 
-    A product that would overrun its time, judged by a smaller one, is skipped: without instructions for bf16
-    it can be a hundred times slower than fp32.
+    A product that would exceed its time, judged by a smaller product, is skipped: without instructions for
+    bf16 it can be a hundred times slower than fp32.
     """
     nodes = sorted({case["numa_node"] for case in request["cases"]})
     cpus = {node: usable_cpus(request["numa_cpus"], node, request["threads_per_rank"]) for node in nodes}

@@ -1,6 +1,4 @@
-"""How fast torch's DataLoader delivers batches, by its number of worker processes, on all local ranks at once
-as in training.
-"""
+"""Measure how fast torch's DataLoader delivers batches, by its number of workers, on all local ranks."""
 
 from __future__ import annotations
 
@@ -22,16 +20,17 @@ from ..storage_file import small_files
 PREFETCH = 2
 """Batches that each worker prepares ahead: torch's default."""
 WORKER_BYTES = 150 * 1024**2
-"""What a forked worker adds to the memory in use, about: its own copy of Python's objects and its batches."""
+"""Approximate memory of a forked worker: its own copy of Python's objects and its batches."""
 SHARE_OF_MEMORY = 0.5
-"""Of what is available, for all workers of all ranks."""
+"""Share of the available memory for all workers of all ranks."""
 FEWEST_FILES = 64
 SHARED_MEMORY = "/dev/shm"
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {num_workers, batch_size}, fewest workers first. What does not fit on one rank ends
-    the sweep on all.
+    """Measure every case {num_workers, batch_size}, fewest workers first.
+
+    A case that fails on one rank ends the sweep on all ranks.
     """
     torch.set_num_threads(1)  # collating and copying; the CPUs belong to the workers
     path = request["settings"]["data_path"]
@@ -53,9 +52,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def check_room(workers: int, batch_size: int, ranks: int) -> None:
-    """Raise CaseError where the workers' batches do not fit into /dev/shm or the memory: they would be
-    killed.
-    """
+    """Raise CaseError if the workers' batches exceed /dev/shm or the memory: the workers would be killed."""
     batches_bytes = ranks * workers * (PREFETCH + 1) * batch_size * ITEM_BYTES
     try:
         space = os.statvfs(SHARED_MEMORY)
@@ -65,14 +62,16 @@ def check_room(workers: int, batch_size: int, ranks: int) -> None:
     if batches_bytes > free_bytes:
         raise CaseError(
             "out_of_memory",
-            f"{SHARED_MEMORY} is too small: {ranks} ranks with {workers} workers pass batches of {mib(batches_bytes)} through it,"
+            f"{SHARED_MEMORY} is too small: {ranks} ranks with {workers} workers pass batches of "
+            f"{mib(batches_bytes)} through it,"
             f" {mib(free_bytes)} are free; in a container give it more (--shm-size)",
         )
     needed_bytes, available_bytes = batches_bytes + ranks * workers * WORKER_BYTES, memory_bytes()
     if available_bytes and needed_bytes > SHARE_OF_MEMORY * available_bytes:
         raise CaseError(
             "out_of_memory",
-            f"{ranks} ranks with {workers} workers need about {mib(needed_bytes)} of memory, {mib(available_bytes)} are there",
+            f"{ranks} ranks with {workers} workers need about {mib(needed_bytes)} of memory, "
+            f"{mib(available_bytes)} are there",
         )
 
 
@@ -81,10 +80,10 @@ def mib(size_bytes: int) -> str:
 
 
 def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> Timing:
-    """Seconds per batch; a sample is as many batches as there are workers, since those arrive together.
-    Raises CaseError.
+    """Return seconds per batch; a sample has one batch per worker, since these arrive together.
 
-    Always for the whole time: a rank that ended early would leave its CPUs to the others.
+    Raises CaseError. The measurement always uses the whole time: a rank that ended early would leave its CPUs
+    to the others.
     """
     ends = time.monotonic() + budget_s
     loader = DataLoader(
@@ -103,7 +102,7 @@ def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> 
             started = time.perf_counter()
             take(batches, group)
             durations_s.append((time.perf_counter() - started) / group)
-    except Exception as error:  # whatever the data set raises comes out of the loader
+    except Exception as error:  # errors of the data set are raised by the loader
         # torch names the signal in the first of two errors.
         raise CaseError(*cause_of(f"{error.__cause__ or ''}\n{error}", workers)) from error
     return Timing(durations_s, ahead, group, half_width(durations_s))
@@ -115,7 +114,7 @@ def take(batches: Iterator[torch.Tensor], count: int) -> None:
 
 
 def cause_of(words: str, workers: int) -> tuple[str, str]:
-    """Kind and cause of a DataLoader's error, in one line."""
+    """Return kind and cause of a DataLoader's error, in one line."""
     if "shared memory" in words or "Bus error" in words or "No space left" in words:
         return (
             "out_of_memory",

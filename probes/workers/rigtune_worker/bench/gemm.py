@@ -1,4 +1,4 @@
-"""Matrix multiplication rate: C[m, n] = A[m, k] B[k, n] by dtype and shape."""
+"""Measure matrix multiplication: C[m, n] = A[m, k] B[k, n] by dtype and shape."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from ..protocol import Answer, CaseError
 from ..timing import FEWEST_SAMPLES, time_calls
 
 FEWEST_CALLS = FEWEST_SAMPLES + 2
-"""With a warm-up of two calls."""
+"""Fewest calls of a case, including a warm-up of two."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {dtype, m, n, k}, smallest first within a dtype. All ranks measure at the same time,
-    each on its device.
+    """Measure every case {dtype, m, n, k}, smallest first within a dtype, on all ranks at the same time.
 
-    A case that would overrun its share of the budget by far, judged by the one before it of the same dtype,
-    is skipped: bf16 on a CPU without such instructions can be a hundred times slower than fp32. One that the
+    A case that would far exceed its share of the budget, judged by the previous case of the same dtype, is
+    skipped: bf16 on a CPU without such instructions can be a hundred times slower than fp32. A case that the
     user asked for fails instead.
     """
     flush = cache_flush(device)

@@ -1,4 +1,4 @@
-"""Copy time between host memory on a chosen NUMA node and this rank's GPU."""
+"""Measure copies between host memory on a chosen NUMA node and this rank's GPU."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from ..surroundings import device_uuid
 from ..timing import Budget, time_calls
 
 TO_DEVICE, TO_HOST = 1, 2
-"""Seeds of the two directions' data."""
+"""Seeds of the data of the two directions."""
 DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "both": (TO_DEVICE, TO_HOST)}
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node` where the machine
-    has nodes.
+    """Measure every case {direction, pinned, concurrent, bytes} with `near` or `numa_node`.
 
-    With `concurrent` all ranks copy at the same time, otherwise one after the other: PCIe switches are
-    shared. Memory is written and checked by all ranks at once, outside their turns.
+    With `concurrent` all ranks copy at the same time, otherwise in turn: PCIe switches are shared. All ranks
+    write and check memory at once, outside their turns.
     """
     ranks = dist.get_world_size()
     budget = Budget(request["budget_s"], sum(1 if case["concurrent"] else ranks for case in request["cases"]))
@@ -44,25 +43,25 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             timing = (
                 at_once(copies, device, budget) if case["concurrent"] else in_turn(copies, device, budget)
             )
-            attempt(answer, case, device, lambda: tell(answer, case, copies, timing, node))  # noqa: B023
+            attempt(answer, case, device, lambda: write(answer, case, copies, timing, node))  # noqa: B023
 
 
 def at_once(copies: Copies, device: torch.device, budget: Budget) -> Timing:
-    """The times of this rank's copies while all ranks copy."""
+    """Return the timing of this rank's copies while all ranks copy."""
     return time_calls(copies, device, budget_s=shared_share(budget, HOST), agree=together())
 
 
 def in_turn(copies: Copies, device: torch.device, budget: Budget) -> Timing:
-    """The times of this rank's copies while the others wait."""
+    """Return the timing of this rank's copies while the others wait."""
     for turn in range(dist.get_world_size()):
-        share_s = shared_share(budget, HOST)  # waits until the turn before is over
+        share_s = shared_share(budget, HOST)  # waits until the previous turn is over
         if turn == dist.get_rank():
             timing = time_calls(copies, device, budget_s=share_s)
     return timing
 
 
 def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device) -> int | None:
-    """The NUMA node that this rank takes host memory from; None where the case names none."""
+    """Return the NUMA node of this rank's host memory; None if the case names none."""
     if "numa_node" in case:
         return case["numa_node"]
     if "near" not in case:
@@ -75,9 +74,7 @@ def node_of(case: dict[str, Any], request: dict[str, Any], device: torch.device)
 def prepared(
     case: dict[str, Any], request: dict[str, Any], node: int | None, device: torch.device
 ) -> Iterator[Copies]:
-    """The copies of one case; as long as they are held, this process stays on the node's CPUs. Raises
-    CaseError.
-    """
+    """Yield the copies of one case, and keep this process on the node's CPUs meanwhile. Raises CaseError."""
     if "near" in case and node is None:
         raise CaseError("unsupported", "the NUMA node of this GPU is not known")
     cpus = request["numa_cpus"].get(str(node), ())
@@ -97,8 +94,8 @@ def prepared(
         yield Copies(*pairs)
 
 
-def tell(answer: Answer, case: dict[str, Any], copies: Copies, timing: Timing, node: int | None) -> None:
-    """Write the sample after the data's check."""
+def write(answer: Answer, case: dict[str, Any], copies: Copies, timing: Timing, node: int | None) -> None:
+    """Write the sample after a check of the data."""
     for seed, (_, target) in zip(DIRECTIONS[case["direction"]], copies.pairs):
         check_pattern(target, seed, f"a copy {case['direction'].replace('_', ' ')}")
     answer.sample(case, timing, **({} if node is None else {"numa_node": node}))

@@ -1,10 +1,9 @@
-"""Memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM
-(www.cs.virginia.edu/stream).
+"""Measure memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM.
 
-Copy is the C library's memmove, as in mbw and in STREAM built by gcc: beyond the caches it writes around
-them. Triad is torch's a = b + s c, with ordinary stores. For a matrix of nodes the arrays are touched first,
-and so placed, by the CPUs of the node whose memory is meant; the pages are looked at before the numbers are
-believed.
+Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove, like in mbw and in
+STREAM built by gcc: large copies bypass the caches. Triad is torch's a = b + s c, with ordinary stores. The
+CPUs of a node write the arrays first, which places them in that node's memory; the placement is checked
+before the timing.
 """
 
 from __future__ import annotations
@@ -26,18 +25,19 @@ MIB = 1024**2
 LEAST_BYTES = 64 * MIB
 USUAL_BYTES = 256 * MIB
 CACHES = 4
-"""An array is so many times as large as the last-level caches, at least (STREAM's rule)."""
+"""Smallest size of an array in units of the last-level caches (STREAM's rule)."""
 SHARE_OF_FREE = 0.1
-"""Of the free memory, for each of the three arrays at most."""
+"""Largest share of the free memory for each of the three arrays."""
 ON_NODE = 0.9
-"""Less of an array on the node whose memory is meant, and it is not measured."""
+"""Share of an array that must be on the requested node."""
 SAMPLE_S = 0.1
-"""Threads of Python start within some milliseconds of each other."""
+"""Seconds of a sample; threads of Python start within some milliseconds of each other."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {operation, numa_node, memory_node}. Cases with the same memory follow each other
-    and share arrays.
+    """Measure every case {operation, numa_node, memory_node}.
+
+    Consecutive cases with the same memory share arrays.
     """
     most, numa_cpus = request["threads_per_rank"], request["numa_cpus"]
     cpus = {
@@ -67,11 +67,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def array_bytes(cpus: dict[int, list[int]]) -> int:
-    """The same for all nodes, so that they compare. Raises CaseError where the memory is too small for
-    any.
-    """
+    """Return the size for all nodes, so that they compare. Raises CaseError if the memory is too small."""
     caches = max(last_level_cache_bytes(of_node) for of_node in cpus.values())
-    # Where the kernel does not tell how much is free, the usual size is no risk on a machine that trains.
+    # If the free memory is unknown, the usual size is safe on a machine that trains.
     free = min(free_bytes(node) for node in cpus) or int(USUAL_BYTES / SHARE_OF_FREE)
     size_bytes = min(max(USUAL_BYTES, CACHES * caches), int(free * SHARE_OF_FREE)) // MIB * MIB
     if size_bytes < LEAST_BYTES:
@@ -90,8 +88,9 @@ class Arrays:
         self.tensors: list[torch.Tensor] = []
 
     def place(self, node: int, cpus: list[int], size_bytes: int) -> None:
-        """Have the node's CPUs be the first to write the arrays, so that the kernel places them there. Raises
-        CaseError.
+        """Let the node's CPUs write the arrays first, so that the kernel places them there.
+
+        Raises CaseError.
         """
         if node != self.node:
             use(cpus)
@@ -112,7 +111,7 @@ def use(cpus: list[int]) -> None:
 
 
 def time_triads(arrays: Arrays, threads: int, budget_s: float) -> Timing:
-    """Seconds per triad a = b + s c over the whole arrays."""
+    """Return the seconds per triad a = b + s c over the whole arrays."""
     target, first, second = arrays.tensors
     return time_calls(
         lambda: torch.add(first, second, alpha=3.0, out=target),
@@ -123,9 +122,7 @@ def time_triads(arrays: Arrays, threads: int, budget_s: float) -> Timing:
 
 
 def time_copies(arrays: Arrays, threads: int, budget_s: float) -> Timing:
-    """Seconds per copy of the whole array, each thread copying its part of it again and again. Raises
-    CaseError.
-    """
+    """Return the seconds per copy of the whole array; each thread copies its part. Raises CaseError."""
     target, source, _ = arrays.tensors
     size_bytes = source.numel() * source.element_size()
     bounds = [size_bytes * number // threads // 64 * 64 for number in range(threads)] + [size_bytes]

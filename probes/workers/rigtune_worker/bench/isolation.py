@@ -1,6 +1,4 @@
-"""All-reduce over the layers between ranks that the environment leaves, with what NCCL logged about the
-layers it used.
-"""
+"""Measure all-reduce over the layers that the environment leaves enabled, with NCCL's log about them."""
 
 from __future__ import annotations
 
@@ -15,8 +13,6 @@ from .collectives import run as run_collectives
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {collective, bytes}. What NCCL wrote to NCCL_DEBUG_FILE goes into the answer's end
-    as `nccl_log`.
-    """
+    """Measure every case {collective, bytes}, and add NCCL's log to the answer's end as `nccl_log`."""
     run_collectives(request, answer, device)
     answer.seen["nccl_log"] = transport_lines(os.environ.get("NCCL_DEBUG_FILE", ""), os.getpid())

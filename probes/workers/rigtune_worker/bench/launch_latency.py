@@ -1,6 +1,4 @@
-"""What starting one small operation costs: an addition to one element, whose own time on the device is next
-to nothing.
-"""
+"""Measure the start of a small operation: an addition to one element, which takes almost no time itself."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from ..timing import time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {kind}: `asynchronous`, one launch after the other as in training, or `synchronous`,
-    each waited for.
+    """Measure every case {kind}.
+
+    `asynchronous` queues launches like in training, `synchronous` waits for each.
     """
     value = torch.zeros(1, device=device)
 
@@ -27,7 +26,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def action(kind: str, value: torch.Tensor) -> Callable[[], object]:
-    """On a CPU an operation is done when it returns, so nothing is left to wait for."""
+    """Return the call to time. On a CPU an operation is complete when it returns, so there is no wait."""
     if kind == "asynchronous" or value.device.type != "cuda":
         return lambda: value.add_(1)
 

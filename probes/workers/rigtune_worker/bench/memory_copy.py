@@ -1,4 +1,4 @@
-"""Time of copy (a = b) and triad (a = b + s c) over arrays far larger than any cache."""
+"""Measure copy (a = b) and triad (a = b + s c) over arrays far larger than any cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ..timing import time_calls
 
 SEED = 1
 PERIOD = 97
-"""Prime, so that a shifted block shows. Sums of such small whole numbers are exact in fp32."""
+"""Period of the values: a prime, so that a shifted block is detected.
+
+Sums of such small whole numbers are exact in fp32.
+"""
 SCALE = 3
 
 
@@ -35,14 +38,14 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def copy(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
-    """The copy and the check of its result."""
+    """Return the copy and the check of its result."""
     source = pattern(size_bytes, SEED, device)
     target = torch.zeros_like(source)
     return lambda: target.copy_(source), lambda: check_pattern(target, SEED, "a copy within the memory")
 
 
 def triad(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
-    """The triad in fp32 and the check of its result."""
+    """Return the triad in fp32 and the check of its result."""
     b = torch.arange(size_bytes // 4, device=device, dtype=torch.int32).remainder_(PERIOD).float()
     c, a = b + 1, torch.zeros_like(b)
 

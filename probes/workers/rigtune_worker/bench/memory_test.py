@@ -1,4 +1,4 @@
-"""Patterns written to most of the device's free memory and read back."""
+"""Write patterns to most of the device's free memory and read them back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ..protocol import Answer, is_out_of_memory
 
 MOST_CHUNK_CELLS = 32 * 1024**2
 FEWEST_CHUNKS = 64
-"""All are written before the first is read back, so that caches, which hold less than all, do not answer for
-the memory; and the expected values, some chunks in size, fit in what is left free.
+"""Fewest chunks.
+
+All chunks are written before the first is read back, so that smaller caches cannot answer for the memory. The
+expected values, some chunks in size, fit in the remaining memory.
 """
 TESTED_SHARE = 0.9
-"""Of the free memory."""
+"""Tested share of the free memory."""
 BITS = 64
 ROUNDS = 8
 CONSTANTS = (0, 0x5555555555555555)
@@ -27,22 +29,29 @@ Expected = Callable[[int], torch.Tensor]
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Test with every case {pattern}, all ranks at the same time; `settings.most_bytes` bounds the memory, 0
-    for no bound.
+    """Test every case {pattern} on all ranks at the same time.
+
+    `settings.most_bytes` limits the memory; 0 for no limit.
     """
     chunks = allocate(free_bytes(device, request["settings"]["most_bytes"]), device)
 
     def measure(case: dict[str, Any], budget_s: float) -> None:
         started = time.monotonic()
         passes = PATTERNS[case["pattern"]](chunks[0].numel(), device)
-        found, done = run_passes(chunks, passes, started + budget_s)
+        errors, passes_done = run_passes(chunks, passes, started + budget_s)
         tested = sum(chunk.numel() for chunk in chunks) * CELL_BYTES
         answer.sample(
-            case, [time.monotonic() - started], memory_errors=found.count, tested_bytes=tested, passes=done
+            case,
+            [time.monotonic() - started],
+            memory_errors=errors.count,
+            tested_bytes=tested,
+            passes=passes_done,
         )
-        if found.count:
+        if errors.count:
             answer.failure(
-                "wrong_result", f"{found.count} words of {tested} bytes read back wrong; {found.first}", case
+                "wrong_result",
+                f"{errors.count} words of {tested} bytes read back wrong; {errors.first}",
+                case,
             )
 
     each_case(request, answer, device, lambda case, budget_s: lambda: measure(case, budget_s))
@@ -56,7 +65,7 @@ def free_bytes(device: torch.device, most_bytes: int) -> int:
 
 
 def allocate(size_bytes: int, device: torch.device) -> list[torch.Tensor]:
-    """Chunks of equal size, at least one; fewer than asked for where memory is in pieces."""
+    """Return chunks of equal size, at least one; fewer than requested if memory is fragmented."""
     cells = max(BITS, min(MOST_CHUNK_CELLS, size_bytes // CELL_BYTES // FEWEST_CHUNKS // BITS * BITS))
     chunks: list[torch.Tensor] = []
     for _ in range(max(1, size_bytes // (cells * CELL_BYTES))):
@@ -70,7 +79,7 @@ def allocate(size_bytes: int, device: torch.device) -> list[torch.Tensor]:
 
 
 class Errors:
-    """How many cells were wrong, and the first of them in words."""
+    """The number of wrong cells, and a description of the first."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -81,18 +90,20 @@ class Errors:
         count = int(wrong.sum())
         if count and not self.first:
             cell = int(wrong.nonzero()[0])
-            found, wanted = (int(values[cell]) % 2**BITS for values in (chunk, expected))
+            actual, wanted = (int(values[cell]) % 2**BITS for values in (chunk, expected))
             address, offset = chunk.data_ptr() + cell * CELL_BYTES, offset_bytes + cell * CELL_BYTES
-            self.first = f"the first at address {address:#x}, byte {offset} of the test: {found:#018x} instead of {wanted:#018x}"
+            self.first = (
+                f"the first at address {address:#x}, byte {offset} of the test: "
+                f"{actual:#018x} instead of {wanted:#018x}"
+            )
         self.count += count
 
 
 def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
-    """Run at least one pass, and more until the monotonic clock reaches `ends`; the errors, and how many
-    passes there were.
+    """Run passes until the monotonic clock reaches `ends`, at least one; return the errors and their number.
 
-    A pass goes through all memory, upwards and downwards in turn, checks what the pass before wrote and
-    writes its own values: with a value and its inverse these are memtest86's moving inversions.
+    A pass goes through all memory, alternately upwards and downwards, checks the values of the previous pass
+    and writes its own: with a value and its inverse these are memtest86's moving inversions.
     """
     errors, done = Errors(), 0
     chunk_bytes = chunks[0].numel() * CELL_BYTES
@@ -112,7 +123,7 @@ def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: flo
 
 
 def walking_ones(cells: int, device: torch.device) -> Iterator[Expected]:
-    """One bit set in each cell; after all passes each bit of each cell was."""
+    """Yield values with one bit set in each cell; all passes together set each bit of each cell."""
     places = torch.arange(cells, device=device).remainder_(BITS)
     for shift in range(BITS):
         values = torch.ones_like(places).bitwise_left_shift_((places + shift).remainder_(BITS))
@@ -126,7 +137,7 @@ def walking_zeros(cells: int, device: torch.device) -> Iterator[Expected]:
 
 
 def addresses(cells: int, device: torch.device) -> Iterator[Expected]:
-    """Each cell holds its own number, then the inverse: two addresses that lead to one cell show."""
+    """Yield each cell's own number, then the inverse: detects two addresses of the same cell."""
     numbers = torch.arange(cells, device=device)
     yield lambda index: numbers + index * cells
     yield lambda index: (numbers + index * cells).bitwise_not_()

@@ -1,6 +1,4 @@
-"""The largest micro-batch that fits, by doubling and halving; what the others gave tells which is the
-fastest.
-"""
+"""Search the largest micro-batch that fits by doubling and halving; the trials also show the fastest."""
 
 from __future__ import annotations
 
@@ -15,14 +13,11 @@ from ..trial import Trials
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Sweep the micro-batch of the first case that has one, within the budget; every trial is a sample with
-    its micro_batch.
+    """Sweep the micro-batch of the first case that has one, within the budget.
 
-    `trial_s` of the settings is the time for the steps of one trial; long steps overrun it, since some must
-    be run.
-
-    One that does not fit has no durations and the figure `out_of_memory`. A trial that would overrun the
-    budget is not begun.
+    Every trial is a sample with its micro_batch. The setting `trial_s` is the time for the steps of a trial;
+    long steps exceed it, because some must run. A trial that does not fit has no durations and the figure
+    `out_of_memory`. A trial that would exceed the budget is not started.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -38,7 +33,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def sweep(trials: Trials, case: dict[str, Any], answer: Answer, trial_s: float, ends: float) -> None:
-    # What one trial took, and for which micro-batch: the next takes at most in proportion.
+    # Seconds and micro-batch of the last trial: the time of the next grows at most in proportion.
     last = (0.0, 1)
 
     def attempt(micro_batch: int) -> bool | None:
@@ -49,23 +44,23 @@ def sweep(trials: Trials, case: dict[str, Any], answer: Answer, trial_s: float, 
         if last[0] * micro_batch / last[1] > left:
             answer.skipped(tried, "would overrun the time budget")
             return None
-        # The first one also imports what the fork does not bring; a prediction may be wrong by a factor.
-        told = trials.attempt(tried, min(trial_s, left / 4), deadline_s=2 * max(left, trial_s) + 10)
-        outcome = told["outcome"]
+        # The first trial also imports modules, and a prediction may be wrong by a factor.
+        result = trials.attempt(tried, min(trial_s, left / 4), deadline_s=2 * max(left, trial_s) + 10)
+        outcome = result["outcome"]
         if outcome == "fits":
             last = (time.monotonic() - began, micro_batch)
-            answer.sample(tried, Timing(*told["timing"]), **told["figures"])
+            answer.sample(tried, Timing(*result["timing"]), **result["figures"])
             return True
         if outcome == "out_of_memory":
-            print(f"rigtune_worker: micro-batch {micro_batch} does not fit: {told['message']}", flush=True)
+            print(f"rigtune_worker: micro-batch {micro_batch} does not fit: {result['message']}", flush=True)
             answer.sample(tried, [], out_of_memory=1.0)
             return False
         if outcome == "unsupported" and micro_batch == 1:
-            raise SetupError(told["message"])
+            raise SetupError(result["message"])
         if outcome == "too_slow":
-            answer.skipped(tried, told["message"])
+            answer.skipped(tried, result["message"])
         else:
-            answer.failure(outcome, told["message"], tried)
+            answer.failure(outcome, result["message"], tried)
         return None
 
     search(attempt)

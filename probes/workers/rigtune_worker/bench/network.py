@@ -1,6 +1,6 @@
-"""TCP between the hosts, without torch. Rank 0 tells who sends to whom; the receiver counts.
+"""Measure TCP between the hosts, without torch. Rank 0 directs the transfers; the receiver counts.
 
-By hand, between two hosts that see this package:
+By hand, between two hosts that have this package:
 
     python -m rigtune_worker.bench.network --serve 5300 --streams 1
     python -m rigtune_worker.bench.network --connect HOST:5300 --streams 1 --seconds 5
@@ -24,19 +24,18 @@ from ..protocol import Answer, CaseError
 from ..tcp import PATIENCE_S, Receiver, send
 
 FIRST_PORTS = 16
-"""Rank 0 listens on the first free port of so many after MASTER_PORT, which torch's own store may hold."""
+"""Number of ports after MASTER_PORT that rank 0 tries; torch's own store may use some."""
 MEETING_S = 60.0
-"""For all ranks to come, torch's agents having started them one after the other."""
+"""Seconds for all ranks to connect; torch's agents start them one after another."""
 WARMUP_WINDOWS = 2
-"""TCP opens its window within the first tenths of a second."""
+"""Windows that do not count: TCP opens its window within the first tenths of a second."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: object) -> None:
-    """Measure cases {sender, receiver, streams} by rank; of those that follow each other, disjoint ones run
-    at once.
+    """Measure cases {sender, receiver, streams} by rank; consecutive disjoint cases run at once.
 
-    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError where the ranks do not
-    meet.
+    Rank 0 writes all samples: `durations_s` are seconds per byte. Raises CaseError if the ranks cannot
+    connect.
     """
     del device  # there is none without torch
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -64,35 +63,35 @@ class Link:
         self.connection = connection
         self.file = connection.makefile("rw", encoding="utf-8", newline="\n")
 
-    def say(self, **words: Any) -> None:
+    def send(self, **words: Any) -> None:
         self.file.write(json.dumps(words) + "\n")
         self.file.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         line = self.file.readline(65536)
         if not line.endswith("\n"):
             raise ConnectionError("the connection was lost")
-        heard = json.loads(line)
-        if not isinstance(heard, dict):
+        message = json.loads(line)
+        if not isinstance(message, dict):
             raise ConnectionError("another program answered")
-        return heard
+        return message
 
 
 def follow(rank: int, receiver: Receiver, token: str) -> None:
-    """Do what rank 0 says until it says that all is done."""
+    """Execute the orders of rank 0 until its last order."""
     link = meet(rank, receiver.port, token)
     while True:
-        order = link.hear()
+        order = link.receive()
         if order["do"] == "end":
             return
         try:
             if order["do"] == "receive":
-                link.say(rates=receiver.receive(order["streams"]))
+                link.send(rates=receiver.receive(order["streams"]))
             else:
                 send(order["host"], order["port"], streams=order["streams"], seconds=order["seconds"])
-                link.say(sent=True)
+                link.send(sent=True)
         except OSError as error:
-            link.say(error=f"rank {rank}: {error}")
+            link.send(error=f"rank {rank}: {error}")
 
 
 def meet(rank: int, data_port: int, token: str) -> Link:
@@ -104,8 +103,8 @@ def meet(rank: int, data_port: int, token: str) -> Link:
             with contextlib.suppress(ConnectionRefusedError, ValueError):
                 try:
                     link = Link(socket.create_connection((host, port), timeout=PATIENCE_S))
-                    link.say(token=token, rank=rank, port=data_port)
-                    if link.hear().get("token") == token:
+                    link.send(token=token, rank=rank, port=data_port)
+                    if link.receive().get("token") == token:
                         link.connection.settimeout(None)
                         link.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                         return link
@@ -121,7 +120,7 @@ def meet(rank: int, data_port: int, token: str) -> Link:
 
 
 class Conductor:
-    """Rank 0's other half: knows where each rank listens, and runs the cases."""
+    """The second part of rank 0: knows the address of each rank, and runs the cases."""
 
     def __init__(self, request: dict[str, Any], answer: Answer, world_size: int) -> None:
         self.request, self.answer, self.world_size = request, answer, world_size
@@ -152,12 +151,13 @@ class Conductor:
             self.failure = f"{type(error).__name__}: {error}"
         for link in self.links.values():
             with contextlib.suppress(OSError):
-                link.say(do="end")
+                link.send(do="end")
         self.over.set()
 
     def gather(self) -> None:
-        """Wait for all ranks. Their addresses are those that they come from, so they are reached by the same
-        way.
+        """Wait for all ranks.
+
+        Their addresses are those of their connections, so that the same route is used.
         """
         ends = time.monotonic() + MEETING_S
         while len(self.links) < self.world_size:
@@ -170,29 +170,29 @@ class Conductor:
             connection.settimeout(PATIENCE_S)
             link = Link(connection)
             with contextlib.suppress(OSError, ValueError):
-                told = link.hear()
-                if told.get("token") == self.request["settings"]["token"]:
-                    link.say(token=told["token"])
-                    self.links[told["rank"]] = link
-                    self.places[told["rank"]] = (address[0], told["port"])
-        # Rank 0 came over the loopback; the others reach it where they found it.
+                message = link.receive()
+                if message.get("token") == self.request["settings"]["token"]:
+                    link.send(token=message["token"])
+                    self.links[message["rank"]] = link
+                    self.places[message["rank"]] = (address[0], message["port"])
+        # Rank 0 connected over the loopback; the others reach it at MASTER_ADDR.
         self.places[0] = (os.environ["MASTER_ADDR"], self.places[0][1])
 
     def take(self, turn: list[dict[str, Any]]) -> None:
-        """Run one round of cases at once, each on a sender and a receiver of its own."""
+        """Run one round of cases at once, each with its own sender and receiver."""
         seconds = float(self.request["settings"]["seconds"])
         for case in turn:
-            self.links[case["receiver"]].say(do="receive", streams=case["streams"])
+            self.links[case["receiver"]].send(do="receive", streams=case["streams"])
         for case in turn:
             host, port = self.places[case["receiver"]]
             words = {"host": host, "port": port, "streams": case["streams"], "seconds": seconds}
-            self.links[case["sender"]].say(do="send", **words)
+            self.links[case["sender"]].send(do="send", **words)
         for case in turn:
             answers = []
             for rank in (case["sender"], case["receiver"]):
                 self.links[rank].connection.settimeout(seconds + 3 * PATIENCE_S)
-                answers.append(self.links[rank].hear())
-            error = next((told["error"] for told in answers if "error" in told), "")
+                answers.append(self.links[rank].receive())
+            error = next((reply["error"] for reply in answers if "error" in reply), "")
             rates = [rate for rate in answers[1].get("rates", [])[WARMUP_WINDOWS:] if rate > 0]
             if error or not rates:
                 self.answer.failure("crashed", error or "nothing arrived", case)
@@ -201,18 +201,20 @@ class Conductor:
 
 
 def turns(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Cases in order, together as long as no rank is in two of them and they have as many streams."""
-    found: list[list[dict[str, Any]]] = []
+    """Return rounds of consecutive cases with as many streams, in which no rank occurs twice."""
+    rounds: list[list[dict[str, Any]]] = []
     for case in cases:
         ends = {case["sender"], case["receiver"]}
         busy = (
-            {rank for other in found[-1] for rank in (other["sender"], other["receiver"])} if found else ends
+            {rank for other in rounds[-1] for rank in (other["sender"], other["receiver"])}
+            if rounds
+            else ends
         )
-        if ends & busy or case["streams"] != found[-1][0]["streams"]:
-            found.append([case])
+        if ends & busy or case["streams"] != rounds[-1][0]["streams"]:
+            rounds.append([case])
         else:
-            found[-1].append(case)
-    return found
+            rounds[-1].append(case)
+    return rounds
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Squared norms of gradients of small and of large batches, from which the gradient noise scale follows."""
+"""Measure squared norms of gradients of small and of large batches, for the gradient noise scale."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from ..tokens import synthetic_batch
 FEWEST_STEPS = 8
 MOST_STEPS = 200
 WARMUP_STEPS = 20
-"""Of the reference transformer's learning rate, which starts from nothing."""
+"""Warm-up steps of the reference transformer's learning rate, which starts at zero."""
 
 
 class Subject(NamedTuple):
-    """What is trained while its gradients are looked at."""
+    """The trained object whose gradients are measured."""
 
     parameters: list[torch.nn.Parameter]
     backward: Callable[[int], float]
-    """Leaves the mean gradient of small batch number N in the parameters; returns its sequences."""
+    """Function that leaves the mean gradient of a small batch in the parameters and returns its sequences."""
     update: Callable[[list[Tensor]], object]
-    """Takes the mean gradient of the large batch and makes one optimizer step."""
+    """Function that makes one optimizer step with the mean gradient of the large batch."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Train the case {micro_batch, accumulation ...} within the budget: the small batch is one micro-batch of
-    one rank, the large one all micro-batches of all ranks. The series hold, for every step, the mean squared
-    norm of the small batches' gradients and the squared norm of the large batch's.
+    """Train the case {micro_batch, accumulation ...} within the budget.
+
+    The small batch is one micro-batch of one rank, the large batch all micro-batches of all ranks. For every
+    step the series hold the mean squared norm of the small batches' gradients and the squared norm of the
+    large batch's gradient.
     """
     case, settings = request["cases"][0], request["settings"]
     if "step" in case:
@@ -74,8 +76,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def one_step(
     subject: Subject, index: int, accumulation: int, device: torch.device
 ) -> tuple[float, float, float]:
-    """Mean squared norm of the small gradients, squared norm of the large one, and sequences per small batch;
-    then an update.
+    """Return mean squared norm of the small gradients, that of the large one, and sequences per small batch.
+
+    Then the parameters are updated.
     """
     ranks = dist.get_world_size()
     totals = [torch.zeros_like(parameter) for parameter in subject.parameters]
@@ -106,7 +109,7 @@ def squared_norm(gradients: list[Tensor]) -> Tensor:
 
 
 def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch.device) -> Subject:
-    """The reference transformer on its synthetic sequences, every one of them seen once."""
+    """Return the reference transformer on its synthetic sequences, each used once."""
     trainer = reference_trainer(
         {**case, "strategy": "ddp", "activation_checkpointing": "none"}, model, device
     )
@@ -117,7 +120,7 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
     def backward(number: int) -> float:
         first = number * micro_batch
         inputs, targets = synthetic_batch(first, micro_batch, shape.sequence_length, shape.vocab, device)
-        with trainer.reduction(last=False):  # each rank's own gradient is wanted
+        with trainer.reduction(last=False):  # the gradient of each rank is needed separately
             trainer.loss(inputs, targets).backward()
         return micro_batch
 
@@ -135,8 +138,9 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
 
 
 def own_subject(own: OwnStep, device: torch.device) -> Subject:
-    """The user's step, which must have `model` and `backward`. Its own step makes the update. Raises
-    CaseError.
+    """Return the user's step, which must have `model` and `backward` and makes the update.
+
+    Raises CaseError.
     """
     counted = own.build(device)
     step, target = counted.inner, own.target
@@ -149,9 +153,9 @@ def own_subject(own: OwnStep, device: torch.device) -> Subject:
 
     def backward(_number: int) -> float:
         with users_errors(target):
-            told = forward_backward()
-        told = items_in(told, target)
-        sequences = told.get("samples") or told.get("images") or counted.micro_batch
+            report = forward_backward()
+        report = items_in(report, target)
+        sequences = report.get("samples") or report.get("images") or counted.micro_batch
         if not sequences:
             raise CaseError(
                 "unsupported", f'`backward` of {target} must return {{"samples": N}} or take micro_batch'

@@ -1,4 +1,4 @@
-"""A backward pass with and without the exchange of gradients, and the exchange alone, by turns."""
+"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, in turn."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from ..trainer import TrainConfig, Trainer
 MOST_SAMPLES = 50
 FEWEST_SAMPLES = 3
 WARMUP_ROUNDS = 3
-"""DDP lays its buckets out anew after the first backward pass."""
+"""Rounds that do not count: DDP rebuilds its buckets after the first backward pass."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure the cases {part, micro_batch, sequence_length, precision} with part computation, communication
-    and both.
+    """Measure the cases {part, micro_batch, sequence_length, precision} for computation, communication, both.
 
-    The parts take turns, so that what changes with time (clocks, neighbours) changes all three alike.
+    The parts take turns, so that changes over time (clocks, other programs) affect all three alike.
     """
     cases = request["cases"]
     calls = parts_of(cases[0], request["model"], device)
@@ -50,8 +49,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def parts_of(
     case: dict[str, Any], model: dict[str, Any], device: torch.device
 ) -> dict[str, Callable[[], object]]:
-    """What to time for each part. Forward passes belong to the computation: the last bucket can hide behind
-    nothing else.
+    """Return the call to time for each part.
+
+    The forward pass belongs to the computation, because nothing else can hide the last bucket.
     """
     shape = dataclasses.replace(ModelShape.from_dict(model), sequence_length=case["sequence_length"])
     config = TrainConfig(
@@ -81,7 +81,7 @@ def parts_of(
 
 
 def bucket_tensors(model: torch.nn.Module, device: torch.device) -> list[torch.Tensor]:
-    """Tensors of the sizes in which DDP sends the gradients: all of them, cut at the bucket's limit."""
+    """Return tensors of the sizes in which DDP sends the gradients, cut at the bucket's limit."""
     left = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     most = BUCKET_CAP_MB * 1024**2 // 4
     sizes = [most] * (left // most) + ([left % most] if left % most else [])

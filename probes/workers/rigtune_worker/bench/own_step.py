@@ -1,6 +1,4 @@
-"""The user's own training step: how long, how much memory at the peak, and what it says that it trained
-on.
-"""
+"""Measure the user's own training step: duration, peak memory, and the work that it reports."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from ..steps import time_step
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure the one case {step}. What the step trained on is summed over ranks."""
-    # A step that hangs is ended by SIGTERM; the log then tells where it stood.
+    """Measure the one case {step}. The reported work is summed over ranks."""
+    # SIGTERM ends a step that hangs; the log then shows where.
     faulthandler.register(signal.SIGTERM, chain=True)
     case = request["cases"][0]
     limit_memory(

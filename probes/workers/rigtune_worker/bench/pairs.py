@@ -1,6 +1,4 @@
-"""Two ranks send to each other at the same time, each pair in its turn or disjoint pairs at once, with the
-data checked.
-"""
+"""Measure two ranks that send to each other, each pair in turn or disjoint pairs at once, with a check."""
 
 from __future__ import annotations
 
@@ -17,11 +15,10 @@ from ..timing import Budget, time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {first, second, bytes, pairs}; of those that follow each other, disjoint ones run at
-    once.
+    """Measure every case {first, second, bytes, pairs}; consecutive disjoint cases run at once.
 
-    Every rank takes part in every round, if only in agreeing on the number of calls. A pair whose data
-    arrived wrong has no bandwidth.
+    Every rank takes part in every round, if only to agree on the number of calls. A pair with wrong data has
+    no bandwidth.
     """
     turns = rounds(request["cases"])
     budget = Budget(request["budget_s"], len(turns))
@@ -41,7 +38,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def rounds(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Cases in order, together as long as no rank is in two of them and they are to run at once."""
+    """Return rounds of consecutive `disjoint` cases in which no rank occurs twice."""
     turns: list[list[dict[str, Any]]] = []
     for case in cases:
         busy = {rank for other in turns[-1] for rank in (other["first"], other["second"])} if turns else set()
@@ -57,29 +54,29 @@ def measure(
     turn: list[dict[str, Any]], sent: torch.Tensor, received: torch.Tensor, answer: Answer, budget_s: float
 ) -> None:
     rank, device = dist.get_rank(), sent.device
-    own = next((case for case in turn if rank in (case["first"], case["second"])), None)
-    call: Callable[[], object] = rest
-    other, wrong = -1, 0
-    if own is not None:
-        other = own["second"] if own["first"] == rank else own["first"]
-        count = own["bytes"] // ELEMENT_BYTES
+    case_of_rank = next((case for case in turn if rank in (case["first"], case["second"])), None)
+    call: Callable[[], object] = do_nothing
+    other, wrong, count = -1, 0, 0
+    if case_of_rank is not None:
+        other = case_of_rank["second"] if case_of_rank["first"] == rank else case_of_rank["first"]
+        count = case_of_rank["bytes"] // ELEMENT_BYTES
         call = functools.partial(exchange, sent[:count], other, received[:count], other)
         wrong = wrong_values(call, sent[:count], received[:count], rank, other)
     barrier()
     timing = time_calls(call, device, budget_s=budget_s, agree=agreed(device))
-    if own is None:
+    if case_of_rank is None:
         return
     if wrong:
-        message = f"rank {rank} got {wrong} wrong values of {own['bytes'] // ELEMENT_BYTES} from rank {other}"
-        answer.failure("wrong_result", message, own)
+        message = f"rank {rank} got {wrong} wrong values of {count} from rank {other}"
+        answer.failure("wrong_result", message, case_of_rank)
     else:
-        answer.sample(own, timing)
+        answer.sample(case_of_rank, timing)
 
 
 def wrong_values(
     call: Callable[[], object], sent: torch.Tensor, received: torch.Tensor, rank: int, other: int
 ) -> int:
-    """Exchange known data and count what arrived otherwise."""
+    """Exchange known data and return the number of wrong values."""
     for owner, first, part in pieces(sent, [(rank, 0, sent.numel())]):
         part.copy_(values(owner, first, part.numel(), sent.device))
     received.fill_(-1)
@@ -91,5 +88,5 @@ def wrong_values(
     )
 
 
-def rest() -> None:
-    """What a rank does that rests in this round."""
+def do_nothing() -> None:
+    """Do nothing: this rank takes no part in the round."""

@@ -1,4 +1,4 @@
-"""Copy time between each two GPUs, from one process that sees them all."""
+"""Measure copies between each two GPUs, from one process that uses them all."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def visible_devices(subjects: dict[str, str]) -> dict[str, torch.device]:
-    """This process's GPUs by rigtune's names; torch may number them otherwise."""
+    """Return this process's GPUs by rigtune's names; torch may number them differently."""
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     return {subjects.get(device_uuid(device)) or f"GPU{device.index}": device for device in devices}
 
 
 def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, torch.device]) -> None:
-    """Measure every case {from, to, direction, bytes} between two of `devices`; those of others are
-    skipped.
-    """
+    """Measure every case {from, to, direction, bytes} between two of `devices`, and skip other cases."""
     cases = [case for case in request["cases"] if case["from"] in devices and case["to"] in devices]
     for case in request["cases"]:
         if case not in cases:
@@ -41,7 +39,8 @@ def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, t
         if share_s <= 0:
             answer.skipped(case, budget.over)
             continue
-        attempt(answer, case, devices[case["from"]], lambda: measure(case, answer, devices, seeds, share_s))  # noqa: B023
+        sender = devices[case["from"]]
+        attempt(answer, case, sender, lambda: measure(case, answer, devices, seeds, share_s))  # noqa: B023
 
 
 def measure(
@@ -51,7 +50,10 @@ def measure(
     seeds: dict[str, int],
     budget_s: float,
 ) -> None:
-    """Each end checks what arrived against the pattern of the sender, which it makes itself."""
+    """Measure one case.
+
+    Each end compares the arrived data with the sender's pattern, which it computes itself.
+    """
     ways = [(case["from"], case["to"])] + (
         [(case["to"], case["from"])] if case["direction"] == "both" else []
     )
@@ -64,7 +66,7 @@ def measure(
     with torch.cuda.device(first) if first.type == "cuda" else contextlib.nullcontext():
         copies = Copies(*pairs)
         settle(devices.values())
-        # Torch opens the way between two GPUs with their first copy, which takes as long as many copies
+        # Torch enables peer access with the first copy, which takes as long as many copies.
         copies()
         settle(devices.values())
         timing = time_calls(copies, first, budget_s=budget_s)
@@ -75,12 +77,12 @@ def measure(
 
 
 def settle(devices: Any) -> None:
-    """Wait until all GPUs are idle: the memory of the other end was written on a stream of its own."""
+    """Wait until all GPUs are idle: the memory of the other end was written on its own stream."""
     for device in devices:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
 
 def peer_access(a: torch.device, b: torch.device) -> bool:
-    """Whether the driver lets one GPU reach the other's memory; without, copies pass through the host."""
+    """Return whether the driver enables peer access; otherwise copies pass through the host."""
     return a.type == b.type == "cuda" and torch.cuda.can_device_access_peer(a, b)

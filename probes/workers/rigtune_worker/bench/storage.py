@@ -1,10 +1,9 @@
-"""Reading where the data lies, past the page cache: in order, at random, and many small files; writing on
-request.
+"""Measure reads at the place of the data, past the page cache: sequential, random, and many small files.
 
-Several requests are outstanding at a time, as many as threads wait in the kernel: one process whose threads
-share the position for what is read in order, several processes for random reads, which Python could not start
-fast enough from one. Everything is bounded by time, so that slow and fast devices take equally long. What is
-read is not looked at.
+Writes are measured on request. Several requests are outstanding at a time, one per waiting thread: one
+process whose threads share the position for sequential reads, several processes for random reads, which one
+Python process could not start fast enough. Everything is limited by time, so that slow and fast devices take
+equally long. The data read is not checked.
 """
 
 from __future__ import annotations
@@ -33,26 +32,27 @@ from ..storage_file import (
 from ..worker_process import die_with_parent
 
 PREPARE_SHARE = 0.3
-"""Of the time, for writing the file that is read."""
+"""Share of the time for writing the file that is read."""
 SLICES = 24
 LEAST_SLICE_S = 0.05
 PATIENCE = 3.0
-"""Times the share of the budget, until a file system that answers nothing counts as hanging."""
+"""Multiple of the budget's share after which a silent file system counts as hanging."""
 LEAST_PATIENCE_S = 5.0
-"""A busy disk may keep a request for that long."""
+"""Shortest wait in seconds; a busy disk may delay a request for that long."""
 LEAST_CASE_S = 0.5
-"""For a case whose share earlier ones have taken."""
+"""Shortest time for a case if earlier cases used its share."""
 MOST_PROCESSES = 4
 FEWEST_FILES = 64
-"""Fewer are no dataset of small files."""
+"""Fewest files of a dataset of small files."""
 
 Work = Callable[[int], Callable[[], int]]
-"""Gives the reader with a number what it repeats: one request, which tells its bytes."""
+"""Function that returns the repeated request of a reader, which returns the number of its bytes."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: None) -> None:
-    """Measure every case {operation, order, block_bytes, queue_depth} in order. Raises SetupError without a
-    file to read.
+    """Measure every case {operation, order, block_bytes, queue_depth} in order.
+
+    Raises SetupError without a file to read.
     """
     settings, cases = request["settings"], request["cases"]
     path, ends = settings["data_path"], time.monotonic() + request["budget_s"]
@@ -74,10 +74,9 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
 def prepared(
     case: dict[str, Any], data: DataFile, settings: dict[str, Any], budget_s: float
 ) -> tuple[Optional[DataFile], Work]:
-    """The file that the case uses, none where it uses many, and what its readers do. A file of the user is
-    never written.
+    """Return the file of a case (None for many files) and its work. A file of the user is never written.
 
-    Raises SetupError where there is no such file.
+    Raises SetupError without such a file.
     """
     path = settings["data_path"]
     if case["operation"] == "read_files":
@@ -96,12 +95,13 @@ def cpus() -> int:
 
 
 def block_work(data: DataFile, case: dict[str, Any]) -> Work:
-    """Reads or writes of one block: the next, shared by all readers of a process, or one at a random
-    place.
+    """Return reads or writes of one block.
+
+    The next block, shared by all readers of a process, or a random one.
     """
     size, fd = case["block_bytes"], data.fd
     blocks = data.size_bytes // size
-    position = itertools.count()  # next() of it is one step of the interpreter, so threads never get the same
+    position = itertools.count()  # next() is atomic, so threads never get the same block
     if not data.direct:
         advice = os.POSIX_FADV_SEQUENTIAL if case["order"] == "sequential" else os.POSIX_FADV_RANDOM
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -133,7 +133,7 @@ def block_work(data: DataFile, case: dict[str, Any]) -> Work:
 
 
 def file_reader(paths: list[str]) -> Work:
-    """Open, read and close a random file, its data (not its directory) out of the page cache first."""
+    """Return the work of reading a random file, whose data is dropped from the cache before."""
 
     def work(reader: int) -> Callable[[], int]:
         chance = random.Random(reader)
@@ -152,8 +152,9 @@ def file_reader(paths: list[str]) -> Work:
 
 
 def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Timing, float]:
-    """Seconds per request, one sample per slice of time, and bytes per request. Raises CaseError where a
-    request fails.
+    """Return seconds per request, one sample per slice of time, and bytes per request.
+
+    Raises CaseError if a request fails.
     """
     shared = Shared(depth, processes)
     slice_s = max(LEAST_SLICE_S, budget_s / SLICES)
@@ -173,8 +174,9 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
 
 
 def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
-    """Seconds per request during a slice of time, which is longer where nothing is answered. Raises
-    CaseError.
+    """Return seconds per request during a slice of time, which lasts until a request is answered.
+
+    Raises CaseError.
     """
     before, since = sum(shared.calls), time.perf_counter()
     while True:
@@ -190,14 +192,12 @@ def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
 
 
 def counters(count: int) -> memoryview:
-    """Whole numbers, zero at first, that processes share; each has one writer."""
+    """Return whole numbers, initially zero, that processes share; each has one writer."""
     return memoryview(mmap.mmap(-1, 8 * count)).cast("Q")
 
 
 class Shared:
-    """What the readers tell: answered requests and their bytes by reader, the number of an error by
-    process.
-    """
+    """The readers' counters: answered requests and bytes by reader, and an error number by process."""
 
     def __init__(self, readers: int, processes: int) -> None:
         self.calls, self.bytes, self.errors, self.stop = (
@@ -209,7 +209,10 @@ class Shared:
 
 
 def fork_readers(work: Work, readers: range, shared: Shared, process: int) -> int:
-    """A process with one thread per reader, which repeat their requests until they shall stop; its id."""
+    """Start a process with one thread per reader, which repeat their requests until stopped.
+
+    Return its id.
+    """
     parent = os.getpid()
     pid = os.fork()
     if pid:

@@ -1,6 +1,4 @@
-"""One matrix product over and over: the rate of each slice of time, with what the GPU's sensors said
-meanwhile.
-"""
+"""Repeat one matrix product, and record the rate and the GPU's sensors in each slice of time."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ SENSORS = {
     "temperature_c": ("temperature", 1.0),
     "power_w": ("power_draw", 1e-3),
 }
-"""Functions of torch.cuda, and what makes SI units of MHz, degrees and mW (torch.cuda documentation)."""
+"""Functions of torch.cuda, and factors from MHz, degrees and mW to SI units (torch.cuda documentation)."""
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
@@ -44,7 +42,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def hold(
     product: Product, device: torch.device, seconds: float, slice_s: float = SLICE_S
 ) -> tuple[list[float], dict[str, list[float]]]:
-    """Seconds per product in each slice until `seconds` have passed, and what each sensor said in it."""
+    """Return seconds per product in each slice until `seconds` have passed, and each sensor's values."""
     one_s = elapsed_s(product.multiply, device, 1)
     durations_s: list[float] = []
     readings: list[dict[str, float]] = []
@@ -60,7 +58,7 @@ def hold(
 
 
 def run_slice(product: Product, device: torch.device, repeats: int) -> tuple[float, dict[str, float]]:
-    """Seconds per product, and the sensors read while a GPU still works on them."""
+    """Return seconds per product, and sensor values read while the GPU is still working."""
     if device.type != "cuda":
         return elapsed_s(product.multiply, device, repeats), {}
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -78,11 +76,11 @@ def run_slice(product: Product, device: torch.device, repeats: int) -> tuple[flo
 
 
 def read_sensors(device: torch.device) -> dict[str, float]:
-    """What torch can read: it needs pynvml in this interpreter, and a board that has the sensor."""
-    found = {}
+    """Return the available sensor values. torch needs pynvml in this interpreter for them."""
+    values = {}
     for name, (function, factor) in SENSORS.items():
         try:
-            found[name] = float(getattr(torch.cuda, function)(device)) * factor
-        except Exception:  # whatever is missing, it is no reason to lose the rate
+            values[name] = float(getattr(torch.cuda, function)(device)) * factor
+        except Exception:  # a missing sensor must not cost the rate
             continue
-    return found
+    return values

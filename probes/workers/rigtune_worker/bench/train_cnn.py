@@ -1,4 +1,4 @@
-"""One training step of a ResNet-50-class network: how long, and how much memory at the peak."""
+"""Measure a training step of a ResNet-50-class network: duration and peak memory."""
 
 from __future__ import annotations
 

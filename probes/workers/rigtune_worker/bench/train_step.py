@@ -1,4 +1,4 @@
-"""One training step of the reference workload: how long, and how much memory at the peak."""
+"""Measure a training step of the reference workload: duration and peak memory."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..training_cases import measure_cases
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {strategy, activation_checkpointing, micro_batch, sequence_length, precision},
-    smallest first.
+    """Measure every case, smallest first.
+
+    A case is {strategy, activation_checkpointing, micro_batch, sequence_length, precision}.
     """
     model = request["model"]
 

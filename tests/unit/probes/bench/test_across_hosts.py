@@ -20,12 +20,16 @@ def answers(request, durations, hosts=None):
     """`durations(rank, case)` for each rank; `hosts` are the names that the ranks tell, where they tell
     some.
     """
-    found = {}
+    rates_by_subject = {}
     for rank in range(request.ranks):
         conditions = {"hostname": hosts[rank // request.ranks_per_node]} if hosts else {}
         start = StartLine(rank=rank, world_size=request.ranks, conditions=conditions)
-        found[rank] = (start, *(sample(case, (durations(rank, case),)) for case in request.cases), DoneLine())
-    return found
+        rates_by_subject[rank] = (
+            start,
+            *(sample(case, (durations(rank, case),)) for case in request.cases),
+            DoneLine(),
+        )
+    return rates_by_subject
 
 
 @pytest.mark.parametrize("bench_id", ["network", "across-nodes"])
@@ -47,26 +51,26 @@ def test_tcp_is_told_by_the_names_that_the_hosts_give():
     lines = answers(
         request, lambda rank, case: 1e-9 / (1 + case["sender"]), hosts=("node3", "node1", "node2")
     )
-    found = BENCHES["network"].interpret(request, lines)
+    rates_by_subject = BENCHES["network"].interpret(request, lines)
     assert the_one(
-        [m for m in found if m.subject == "node3->node1"], "tcp_bandwidth_bytes_per_s", streams=8
+        [m for m in rates_by_subject if m.subject == "node3->node1"], "tcp_bandwidth_bytes_per_s", streams=8
     ).median == pytest.approx(1e9)
     assert the_one(
-        [m for m in found if m.subject == "node2->node3"], "tcp_bandwidth_bytes_per_s", streams=1
+        [m for m in rates_by_subject if m.subject == "node2->node3"], "tcp_bandwidth_bytes_per_s", streams=1
     ).median == pytest.approx(3e9)
 
 
 def test_each_direction_is_timed_by_the_receiver_with_gloo():
     request = across()
     lines = answers(request, lambda rank, case: 1.0 if rank == 2 else 0.01)  # node3 receives slowly
-    found = {
+    rates_by_subject = {
         m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, lines) if "->" in m.subject
     }
-    assert {subject for subject, rate in found.items() if rate < 100 * MIB} == {
+    assert {subject for subject, rate in rates_by_subject.items() if rate < 100 * MIB} == {
         "node1->node3",
         "node2->node3",
     }
-    assert found["node1->node3"] == 8 * MIB
+    assert rates_by_subject["node1->node3"] == 8 * MIB
 
 
 def test_nccl_ends_with_both_directions_so_a_pair_took_no_longer_than_the_faster_of_its_ends():
@@ -79,20 +83,20 @@ def test_nccl_ends_with_both_directions_so_a_pair_took_no_longer_than_the_faster
         ends = {2: (0, 2), 1: (0, 1)}[case["distance"]]
         return 1.0 if case["distance"] == 2 and rank in ends else 0.1
 
-    found = {
+    rates_by_subject = {
         m.subject: m.median
         for m in BENCHES["across-nodes"].interpret(request, answers(request, durations))
         if "->" in m.subject
     }
-    assert [subject for subject, rate in found.items() if rate < 1000 * MIB] == ["node1->node3"]
+    assert [subject for subject, rate in rates_by_subject.items() if rate < 1000 * MIB] == ["node1->node3"]
 
 
 def test_all_ranks_of_a_host_carry_its_rate_and_the_slowest_sets_it():
     request = across(ranks=2, hosts=("node1", "node2"))
     lines = answers(request, lambda rank, case: 0.5 if rank == 3 else 0.25)
-    found = {m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, lines)}
-    assert found["node1->node2"] == 2 * 8 * MIB / 0.5
-    assert found["node2->node1"] == 2 * 8 * MIB / 0.25
+    rates_by_subject = {m.subject: m.median for m in BENCHES["across-nodes"].interpret(request, lines)}
+    assert rates_by_subject["node1->node2"] == 2 * 8 * MIB / 0.5
+    assert rates_by_subject["node2->node1"] == 2 * 8 * MIB / 0.25
 
 
 def test_a_slow_link_leaves_a_hosts_own_figure_as_it_is():
@@ -103,8 +107,8 @@ def test_a_slow_link_leaves_a_hosts_own_figure_as_it_is():
         request, lambda rank, case: 1.0 if 1 in (rank, (rank - case["distance"]) % 5) else 0.1
     )
     for lines, expected in ((slow_link, set()), (slow_host, {"node2"})):
-        found = BENCHES["across-nodes"].interpret(request, lines)
-        rates = {m.subject: m.median for m in found if m.metric == "host_bandwidth_bytes_per_s"}
+        rates_by_subject = BENCHES["across-nodes"].interpret(request, lines)
+        rates = {m.subject: m.median for m in rates_by_subject if m.metric == "host_bandwidth_bytes_per_s"}
         assert set(rates) == set(hosts)
         assert {host for host, rate in rates.items() if rate < 0.75 * max(rates.values())} == expected
 

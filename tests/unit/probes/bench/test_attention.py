@@ -1,4 +1,4 @@
-"""How attention's operations are counted, and in which type it is asked for."""
+"""Test the counted operations of attention, and the type of its numbers."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_flags_that_nobody_read_are_no_instructions():
 )
 def test_the_kernel_that_ran_is_told(figure, kernel):
     request = asked()
-    found = interpret(request, {0: answer(request, 0, (1.0,), kernel=figure)})
-    assert {m.parameters["kernel"] for m in found} == {kernel}
-    assert [m.samples for m in found] == [(flops(c),) for c in request.cases]
+    measurements = interpret(request, {0: answer(request, 0, (1.0,), kernel=figure)})
+    assert {m.parameters["kernel"] for m in measurements} == {kernel}
+    assert [m.samples for m in measurements] == [(flops(c),) for c in request.cases]
 
 
 def test_a_kernel_that_is_no_number_is_unknown():
     request = asked()
-    found = interpret(request, {0: answer(request, 0, (1.0,), kernel=float("nan"))})
-    assert {m.parameters["kernel"] for m in found} == {"unknown"}
+    measurements = interpret(request, {0: answer(request, 0, (1.0,), kernel=float("nan"))})
+    assert {m.parameters["kernel"] for m in measurements} == {"unknown"}

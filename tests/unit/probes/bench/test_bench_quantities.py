@@ -12,6 +12,7 @@ from probes.bench.memory_copy import requests as memory_requests
 from probes.bench.resnet import RESNET_50, SMALL, forward_flops, parameter_count
 from probes.bench.sustained import sustained_fraction
 from probes.bench.train_cnn import requests as cnn_requests
+from probes.facts import MachineFacts, NumaNode
 from probes.facts.measurements import BUSY_SHARE
 from tests.support.bench_answers import bench_context, lines_of, requests, sample, the_one
 from tests.support.machines import h100, h100_node
@@ -51,6 +52,18 @@ def test_two_lines_are_tried_above_a_residual_of_three_percent(noise: float, lin
         size = 1024.0 * 4**power
         factor = 1 + noise if power < 6 else 1 - noise
         curve.append((size, (1e-5 + size / 1e9) * factor))
+    model = fit(curve)
+    assert model is not None
+    assert len(model.lines) == lines
+
+
+@pytest.mark.parametrize(("noise", "lines"), [(0.04, 2), (0.06, 1)])
+def test_two_lines_must_halve_the_residual(noise: float, lines: int) -> None:
+    """With a noise of 4 and 6 % the second line reduces the residual to 0.38 and 0.64 of that of one line."""
+    curve = []
+    for power in range(12):
+        size, slope = 1024.0 * 4**power, 1.0 if power < 6 else 1.3
+        curve.append((size, (1e-5 + size / 1e9 * slope) * (1 + noise * (-1) ** (power + 1))))
     model = fit(curve)
     assert model is not None
     assert len(model.lines) == lines
@@ -128,3 +141,26 @@ def test_the_interval_of_the_noise_scale_covers_ninety_percent() -> None:
     # The mean of 400 values with deviation 1 has the deviation 1/20; 1.645 of these on each side are 90 %.
     assert scale.low == pytest.approx(1 - 1.645 / 20, abs=0.015)
     assert scale.high == pytest.approx(1 + 1.645 / 20, abs=0.015)
+
+
+@pytest.mark.parametrize(("suite", "most_s"), [("quick", 4.0), ("full", 15.0)])
+def test_many_numa_nodes_do_not_extend_the_memory_benchmark(suite: str, most_s: float) -> None:
+    nodes = tuple(NumaNode(index=index, cpus=f"{4 * index}-{4 * index + 3}") for index in range(8))
+    (request,) = requests("host-memory", suite=suite, facts=MachineFacts(numa_nodes=nodes))
+    assert request.budget_s == most_s
+
+
+def test_attention_defaults_to_the_heads_of_gpt2_medium() -> None:
+    """GPT-2 medium has 16 heads of 64 channels (Radford 2019, table 2)."""
+    model = msgspec.structs.replace(bench_context().model, shape={"sequence_length": 128})
+    (request,) = attention.requests(msgspec.structs.replace(bench_context(), model=model))
+    assert {(case["heads"], case["head_dim"]) for case in request.cases} == {(16, 64)}
+
+
+def test_kernels_of_attention_have_the_names_of_torch() -> None:
+    """Compare with `torch.nn.attention.SDPBackend`: MATH 0, FLASH 1, EFFICIENT 2, CUDNN 3, OVERRIDEABLE 4."""
+    (request,) = requests("attention")
+    names = ["math", "flash", "efficient", "cudnn", "overrideable", "unknown"]
+    for number, name in enumerate(names):
+        lines = {0: lines_of(request, sample(request.cases[0], kernel=float(number)))}
+        assert attention.interpret(request, lines)[0].parameters["kernel"] == name

@@ -1,6 +1,4 @@
-"""What holds for the pure half of every benchmark: what it asks, and what it makes of partial, damaged and
-absurd answers.
-"""
+"""Test requests of every benchmark, and its evaluation of partial, damaged and absurd answers."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ EVERYTHING = BenchSettings(
     shapes=((96, 96, 96), (2048, 2048, 2048)),
     noise_scale=True,
 )
-"""What switches benchmarks on that need a wish, with a matrix product that the suites have anyway."""
+"""Settings that enable all optional benchmarks, with a matrix product that the suites already contain."""
 
 
 def gpu_context(gpus=8, suite="full", **more) -> BenchContext:
@@ -88,7 +86,7 @@ def test_a_request_is_one_that_a_worker_can_read(bench_id, request_):
 
 
 @every_request
-def test_cases_are_told_apart(bench_id, request_):
+def test_cases_are_distinct(bench_id, request_):
     assert request_.cases
     assert len({tuple(sorted(case.items())) for case in request_.cases}) == len(request_.cases)
 
@@ -103,7 +101,7 @@ def test_the_budget_stays_within_what_the_row_says_it_costs(bench_id, where):
 
 
 @every_request
-def test_measurements_of_a_complete_answer_are_told_apart_and_finite(bench_id, request_):
+def test_measurements_of_a_complete_answer_are_distinct_and_finite(bench_id, request_):
     lines = {rank: answer(request_, rank) for rank in range(request_.ranks)}
     result = BENCHES[bench_id].interpret(request_, lines)
     if isinstance(result, BenchFailure):  # it wants figures beside the durations
@@ -123,9 +121,9 @@ def test_no_answer_is_a_failure_and_not_an_error(bench_id, request_):
 
 
 @one_request_each
-def test_what_the_worker_told_is_the_reason(bench_id, request_):
-    told = FailureLine(kind="out_of_memory", message="out of memory", case={"micro_batch": 4})
-    lines = {rank: (StartLine(rank=rank, world_size=2), told) for rank in range(2)}
+def test_the_failure_of_the_worker_is_the_reason(bench_id, request_):
+    failure = FailureLine(kind="out_of_memory", message="out of memory", case={"micro_batch": 4})
+    lines = {rank: (StartLine(rank=rank, world_size=2), failure) for rank in range(2)}
     result = BENCHES[bench_id].interpret(request_, lines)
     assert isinstance(result, BenchFailure)
     assert (result.kind, result.message) == ("out_of_memory", "out of memory (micro_batch 4)")

@@ -1,6 +1,4 @@
-"""What the collectives' pure half asks for, and what it makes of times: nccl-tests' definitions, and the rank
-that is behind.
-"""
+"""Test the sizes of collectives, nccl-tests' bandwidth definitions, and the ranks' own work."""
 
 from __future__ import annotations
 
@@ -65,8 +63,8 @@ def test_ranks_differ_in_their_subject_alone_so_that_they_can_be_compared():
 
 def test_a_ranks_own_work_is_told_even_where_another_rank_ended():
     request = asked("cuda", subjects={"GPU-b": "GPU5"})
-    found = interpret(request, {1: answer(request, 1, uuid="GPU-b")})
-    assert [(m.metric, m.subject) for m in found] == [("rank_compute_s", "GPU5")]
+    measurements = interpret(request, {1: answer(request, 1, uuid="GPU-b")})
+    assert [(m.metric, m.subject) for m in measurements] == [("rank_compute_s", "GPU5")]
 
 
 def test_a_case_that_one_rank_did_not_finish_is_not_measured():

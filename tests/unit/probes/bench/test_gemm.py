@@ -1,4 +1,4 @@
-"""Which products are asked for, and how their operations are counted."""
+"""Test the selection of products and the count of their operations."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_a_multiply_add_is_two_operations():
 
 def test_a_shape_that_was_asked_for_is_told_from_the_others():
     request = asked(ranks=1, settings=BenchSettings(shapes=((3, 5, 7),)))
-    found = interpret(request, {0: answer(request, 0)})
-    assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in found} >= {
+    measurements = interpret(request, {0: answer(request, 0)})
+    assert {(m.parameters["m"], m.conditions.get("asked", False)) for m in measurements} >= {
         (3, True),
         (1024, False),
     }
-    assert [m.parameters["m"] for m in found if m.conditions.get("asked")] == [3, 3]
+    assert [m.parameters["m"] for m in measurements if m.conditions.get("asked")] == [3, 3]
 
 
 def test_a_gpu_is_named_by_its_uuid_because_ranks_may_be_numbered_otherwise():

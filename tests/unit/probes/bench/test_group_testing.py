@@ -72,7 +72,7 @@ def test_exactly_the_bad_hosts_and_links_are_found(cluster):
     ("count", "bad", "most_runs"), [(64, 0, 10), (64, 2, 45), (256, 0, 18), (256, 1, 40), (256, 6, 130)]
 )
 def test_far_fewer_runs_than_pairs(count, bad, most_runs):
-    """Every slow group is run twice, which is in the counts."""
+    """Count both runs of every slow group."""
     worst = max((Cluster(count, bad, 0, seed).search() for seed in range(20)), key=lambda result: result.runs)
     assert worst.runs <= most_runs < pairs_of(count) / 30
     assert worst.rounds <= 20
@@ -81,7 +81,7 @@ def test_far_fewer_runs_than_pairs(count, bad, most_runs):
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), bad=st.integers(0, 3))
 def test_false_alarms_accuse_nobody(seed, bad):
-    """One run of twenty is slow for no reason: repeated, few of them are left, and they point at no host."""
+    """Check that one false alarm in twenty runs, after repetition, names no host."""
     cluster = Cluster(100, bad, 0, seed)
     result = cluster.search(false_alarms=0.05, repeats=3)
     assert set(result.bad_hosts) == cluster.bad
@@ -116,7 +116,7 @@ def test_a_host_with_which_nothing_runs_is_bad():
 
 
 def test_a_better_pair_that_comes_late_changes_the_verdict_on_what_was_before():
-    """Of three hosts the first pair has nothing to be compared with."""
+    """Check three hosts, whose first pair has no reference yet."""
     cluster = Cluster(3, 1, 0, seed=0)
     for slow in cluster.hosts:
         cluster.bad = {slow}

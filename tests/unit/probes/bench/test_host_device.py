@@ -1,6 +1,4 @@
-"""Which copies between host and GPU are asked for by what is known of the NUMA nodes, and how their bytes are
-counted.
-"""
+"""Test the selection of host copies by the known NUMA nodes, and the count of their bytes."""
 
 from __future__ import annotations
 
@@ -87,12 +85,15 @@ def test_pageable_copies_are_asked_for_one_way_and_in_the_full_suite_only():
 
 def test_a_byte_crosses_the_bus_once_and_both_ways_add_up():
     request = asked(facts(0, 1), ranks=1)
-    found = interpret(request, {0: answer(request, 0, (1.0,), numa_node=1.0)})
+    measurements = interpret(request, {0: answer(request, 0, (1.0,), numa_node=1.0)})
     size = request.cases[0]["bytes"]
     where = {"pinned": True, "near": True, "concurrent": False}
-    assert the_one(found, "memory_bandwidth_bytes_per_s", direction="device_to_host", **where).median == size
-    assert the_one(found, "memory_bandwidth_bytes_per_s", direction="both", **where).median == 2 * size
-    assert {m.parameters["numa_node"] for m in found} == {1}
+    assert (
+        the_one(measurements, "memory_bandwidth_bytes_per_s", direction="device_to_host", **where).median
+        == size
+    )
+    assert the_one(measurements, "memory_bandwidth_bytes_per_s", direction="both", **where).median == 2 * size
+    assert {m.parameters["numa_node"] for m in measurements} == {1}
 
 
 def test_a_machine_without_gpus_has_nothing_to_copy_to():

@@ -1,6 +1,4 @@
-"""Which layers are tried, what becomes of a switch that NCCL did not follow, and which layer the numbers
-blame.
-"""
+"""Test the layers to measure, the failure if NCCL ignores a setting, and the verdict on the slow layer."""
 
 from __future__ import annotations
 
@@ -76,10 +74,14 @@ def answered(request, *logs):
 
 def test_numbers_carry_their_layer_and_what_nccl_said_of_it():
     request = of_layer("nic")
-    found = interpret(request, answered(request, "via NET/IB/0/GDRDMA", "via NET/IB/1/GDRDMA\nvia NET/IB/1"))
-    assert {m.parameters["layers"] for m in found} == {"nic"}
-    assert {m.conditions["transports"] for m in found} == {"NET/IB, NET/IB/GDRDMA"}
-    assert {m.conditions["layers_left_out"] for m in found} == {"host-memory: all GPUs are joined by NVLink"}
+    measurements = interpret(
+        request, answered(request, "via NET/IB/0/GDRDMA", "via NET/IB/1/GDRDMA\nvia NET/IB/1")
+    )
+    assert {m.parameters["layers"] for m in measurements} == {"nic"}
+    assert {m.conditions["transports"] for m in measurements} == {"NET/IB, NET/IB/GDRDMA"}
+    assert {m.conditions["layers_left_out"] for m in measurements} == {
+        "host-memory: all GPUs are joined by NVLink"
+    }
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def measured(collective, size, duration_s, **more) -> Measurement:
 
 def test_each_collective_world_and_layer_has_a_fit_of_its_own():
     sizes = [1024, 65536, 2**22]
-    found = fits(
+    models = fits(
         [
             *(measured("all_reduce", size, 1e-5 + size / 1e9) for size in sizes),
             *(measured("broadcast", size, 2e-5 + size / 2e9) for size in sizes),
@@ -145,21 +145,21 @@ def test_each_collective_world_and_layer_has_a_fit_of_its_own():
             *(measured("all_gather", size, 1.0) for size in sizes[:2]),
         ]
     )
-    assert [(one.parameters["collective"], one.parameters.get("layers")) for one in found] == [
+    assert [(model.parameters["collective"], model.parameters.get("layers")) for model in models] == [
         ("all_reduce", None),
         ("broadcast", None),
         ("all_reduce", "nic"),
     ]
-    assert [one.latency_s for one in found] == pytest.approx([1e-5, 2e-5, 3e-5])
-    assert [one.bandwidth_bytes_per_s for one in found] == pytest.approx([1e9, 2e9, 3e9])
-    assert all("bytes" not in one.parameters and one.points == 3 for one in found)
+    assert [model.latency_s for model in models] == pytest.approx([1e-5, 2e-5, 3e-5])
+    assert [model.bandwidth_bytes_per_s for model in models] == pytest.approx([1e9, 2e9, 3e9])
+    assert all("bytes" not in model.parameters and model.points == 3 for model in models)
 
 
 def test_the_report_of_a_run_holds_its_fits():
     run = MeasurementSet(
         measurements=tuple(measured("all_reduce", size, 1e-5 + size / 1e9) for size in (1024, 65536, 2**22))
     )
-    (told,) = json.loads(to_json(report_of(run)))["collective_fits"]
-    assert told["lines"][0]["latency_s"] == pytest.approx(1e-5)
-    assert told["residual"] < 1e-6
-    assert told["parameters"]["collective"] == "all_reduce"
+    (model,) = json.loads(to_json(report_of(run)))["collective_fits"]
+    assert model["lines"][0]["latency_s"] == pytest.approx(1e-5)
+    assert model["residual"] < 1e-6
+    assert model["parameters"]["collective"] == "all_reduce"

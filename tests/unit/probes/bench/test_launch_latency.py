@@ -1,4 +1,4 @@
-"""What starting an operation costs, as it is asked for and told."""
+"""Test requests and results of the launch latency."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_time_of_each_rank_is_told_as_it_is():
     (request,) = requests("launch-latency", "cuda", 2)
     times = {"asynchronous": (4e-6,), "synchronous": (1e-5, 2e-5)}
     lines = {rank: answer(request, rank, lambda case: times[case["kind"]]) for rank in range(2)}
-    found = interpret(request, lines)
-    assert {m.subject for m in found} == {"GPU0", "GPU1"}
-    waited = the_one([m for m in found if m.subject == "GPU1"], "launch_latency_s", kind="synchronous")
+    measurements = interpret(request, lines)
+    assert {m.subject for m in measurements} == {"GPU0", "GPU1"}
+    waited = the_one([m for m in measurements if m.subject == "GPU1"], "launch_latency_s", kind="synchronous")
     assert (waited.samples, waited.unit) == ((1e-5, 2e-5), "s")

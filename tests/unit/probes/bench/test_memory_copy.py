@@ -1,4 +1,4 @@
-"""How the bytes of copy and triad are counted, and how much memory may be taken for them."""
+"""Test the count of bytes of copy and triad, and the limit of memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.support.machines import h100
 
 def test_bytes_are_counted_as_stream_counts_them():
     (request,) = requests("memory-copy", "cuda", 1)
-    found = interpret(request, {0: answer(request, 0, (1.0,))})
-    assert the_one(found, "memory_bandwidth_bytes_per_s", operation="copy").median == 2 * 512 * MIB
-    assert the_one(found, "memory_bandwidth_bytes_per_s", operation="triad").median == 3 * 512 * MIB
-    assert {m.parameters["direction"] for m in found} == {"device_to_device"}
+    measurements = interpret(request, {0: answer(request, 0, (1.0,))})
+    assert the_one(measurements, "memory_bandwidth_bytes_per_s", operation="copy").median == 2 * 512 * MIB
+    assert the_one(measurements, "memory_bandwidth_bytes_per_s", operation="triad").median == 3 * 512 * MIB
+    assert {m.parameters["direction"] for m in measurements} == {"device_to_device"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is told of words that came back wrong."""
+"""Test the report of wrong words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_errors_are_counted_by_pattern_and_their_place_is_the_failure():
         kind="wrong_result", message="3 words; the first at 0x7f", case={"pattern": "address"}
     )
     lines = {0: (*answer(request, 0, (2.0,), memory_errors=3.0, tested_bytes=1e9, passes=2.0), wrong)}
-    found = the_one(interpret(request, lines), "memory_errors", pattern="address")
-    assert (found.samples, found.unit) == ((3.0,), "1")
-    assert (found.conditions["tested_bytes"], found.conditions["passes"]) == (1e9, 2.0)
+    measurement = the_one(interpret(request, lines), "memory_errors", pattern="address")
+    assert (measurement.samples, measurement.unit) == ((3.0,), "1")
+    assert (measurement.conditions["tested_bytes"], measurement.conditions["passes"]) == (1e9, 2.0)
     assert [(failure.kind, failure.message) for failure in failures_of(request, lines)] == [
         ("wrong_result", "3 words; the first at 0x7f (pattern address)")
     ]

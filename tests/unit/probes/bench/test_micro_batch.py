@@ -49,9 +49,9 @@ def test_a_search_that_ends_early_knows_what_was_seen(limit, answers):
         return size <= limit if len(asked) <= answers else None
 
     bounds = search(attempt)
-    seen = asked[:answers]
-    assert bounds.works == max((size for size in seen if size <= limit), default=0)
-    assert bounds.fails == min((size for size in seen if size > limit), default=None)
+    attempted = asked[:answers]
+    assert bounds.works == max((size for size in attempted if size <= limit), default=0)
+    assert bounds.fails == min((size for size in attempted if size > limit), default=None)
 
 
 def test_largest_and_fastest_and_the_curve():

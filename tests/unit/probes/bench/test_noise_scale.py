@@ -20,14 +20,14 @@ POSITIVE = st.floats(1e-3, 1e3)
 @given(signal=POSITIVE, noise=POSITIVE, small_batch=st.integers(1, 64), times=st.integers(2, 64))
 def test_norms_without_chance_give_back_signal_and_noise(signal, noise, small_batch, times):
     large_batch = small_batch * times
-    found = estimate(
+    result = estimate(
         [signal + noise / small_batch],
         [signal + noise / large_batch],
         small_batch=small_batch,
         large_batch=large_batch,
     )
-    assert found[0][0] == pytest.approx(signal, rel=1e-6, abs=1e-6 * noise)
-    assert found[1][0] == pytest.approx(noise, rel=1e-6, abs=1e-6 * signal * large_batch)
+    assert result[0][0] == pytest.approx(signal, rel=1e-6, abs=1e-6 * noise)
+    assert result[1][0] == pytest.approx(noise, rel=1e-6, abs=1e-6 * signal * large_batch)
 
 
 def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, count=8, seed=1):
@@ -50,10 +50,10 @@ def norms(steps, *, dimensions=20, signal=1.0, deviation=2.0, small_batch=2, cou
 def test_a_quadratic_with_known_noise():
     """tr(Sigma) / |G|^2 is 20 dimensions x 2^2 / 1 = 80 sequences."""
     small, large = norms(400)
-    found = noise_scale(*estimate(small, large, small_batch=2, large_batch=16))
-    assert found.low < 80 < found.high
-    assert found.sequences == pytest.approx(80, rel=0.2)
-    assert found.high - found.low < 40
+    result = noise_scale(*estimate(small, large, small_batch=2, large_batch=16))
+    assert result.low < 80 < result.high
+    assert result.sequences == pytest.approx(80, rel=0.2)
+    assert result.high - result.low < 40
 
 
 def answered(small, large, context=None, small_batch=2.0, **more):

@@ -1,4 +1,4 @@
-"""The user's step: asked for by name only, and named by what it said that it trained on."""
+"""Test the user's step, which needs a setting and is measured in the unit that it reports."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_it_is_asked_for_by_name_only():
 )
 def test_the_rate_is_that_of_what_all_ranks_trained_on(items, metric, unit):
     request = requests(bench_context(ranks=2, settings=SETTINGS))[-1]
-    told = {"tokens": 0.0, "images": 0.0, "samples": 0.0, items: 64.0, "micro_batch": 8.0}
+    figures = {"tokens": 0.0, "images": 0.0, "samples": 0.0, items: 64.0, "micro_batch": 8.0}
     lines = {
-        rank: lines_of(request, sample(request.cases[0], (0.25 * (rank + 1),), **told), rank=rank)
+        rank: lines_of(request, sample(request.cases[0], (0.25 * (rank + 1),), **figures), rank=rank)
         for rank in range(2)
     }
     measured = interpret(request, lines)

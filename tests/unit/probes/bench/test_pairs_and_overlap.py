@@ -1,4 +1,4 @@
-"""Every pair of ranks once, as many at a time as can be; and how much of the communication hides."""
+"""Test that every pair of ranks is measured once, and the fraction of hidden communication."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_every_two_ranks_meet_once_and_none_meets_two_in_a_round(ranks):
 
 def test_a_pair_is_as_fast_as_its_slower_rank_and_differs_in_the_subject_alone():
     (request,) = requests("pairs", ranks=4)
-    found = pairs.interpret(request, {rank: answer(request, rank, (rank + 1.0,)) for rank in range(4)})
-    alone = {m.subject: m for m in found if m.parameters["pairs"] == "alone"}
+    measurements = pairs.interpret(request, {rank: answer(request, rank, (rank + 1.0,)) for rank in range(4)})
+    alone = {m.subject: m for m in measurements if m.parameters["pairs"] == "alone"}
     assert set(alone) == {f"rank {a}-rank {b}" for a in range(4) for b in range(a + 1, 4)}
     size = request.cases[0]["bytes"]
     assert (alone["rank 0-rank 3"].median, alone["rank 1-rank 2"].median) == (size / 4, size / 3)
     assert len({tuple(m.parameters.items()) for m in alone.values()}) == 1
-    assert len(found) == 12
+    assert len(measurements) == 12
 
 
 def test_pairs_of_gpus_have_the_drivers_names():
@@ -63,10 +63,10 @@ def test_what_hides_and_what_shows(parts, fraction, exposed):
     (request,) = requests("overlap")
     by_part = dict(zip(("computation", "communication", "both"), parts, strict=True))
     lines = {rank: answer(request, rank, lambda case: (by_part[case["part"]],)) for rank in range(2)}
-    found = overlap.interpret(request, lines)
-    assert the_one(found, "overlap_fraction", model="mini", world_size=2).samples == (fraction,)
-    assert the_one(found, "exposed_communication_fraction", micro_batch=1).samples == (exposed,)
-    assert the_one(found, "pass_time_s", part="both").samples == (parts[2],)
+    measurements = overlap.interpret(request, lines)
+    assert the_one(measurements, "overlap_fraction", model="mini", world_size=2).samples == (fraction,)
+    assert the_one(measurements, "exposed_communication_fraction", micro_batch=1).samples == (exposed,)
+    assert the_one(measurements, "pass_time_s", part="both").samples == (parts[2],)
 
 
 def test_what_is_less_than_the_noise_is_not_told():

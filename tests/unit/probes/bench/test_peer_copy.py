@@ -36,16 +36,18 @@ def test_one_gpu_has_no_peer():
 
 def test_a_pair_has_one_name_whichever_of_the_two_sends():
     request = asked(2)
-    found = interpret(request, {0: answer(request, 0, (1.0,), peer_access=1.0)})
+    measurements = interpret(request, {0: answer(request, 0, (1.0,), peer_access=1.0)})
     size = request.cases[0]["bytes"]
-    assert {m.subject for m in found} == {"GPU0-GPU1"}
-    assert the_one(found, "peer_bandwidth_bytes_per_s", **{"from": "GPU1", "to": "GPU0"}).median == size
-    assert the_one(found, "peer_bandwidth_bytes_per_s", direction="both").median == 2 * size
-    assert all(m.parameters["peer_access"] is True for m in found)
+    assert {m.subject for m in measurements} == {"GPU0-GPU1"}
+    assert (
+        the_one(measurements, "peer_bandwidth_bytes_per_s", **{"from": "GPU1", "to": "GPU0"}).median == size
+    )
+    assert the_one(measurements, "peer_bandwidth_bytes_per_s", direction="both").median == 2 * size
+    assert all(m.parameters["peer_access"] is True for m in measurements)
 
 
 def test_the_names_of_a_pair_are_in_the_order_of_their_numbers():
     request = asked(12)
-    found = interpret(request, {0: answer(request, 0)})
-    assert {"GPU2-GPU10", "GPU1-GPU2"} <= {m.subject for m in found}
-    assert "GPU10-GPU2" not in {m.subject for m in found}
+    measurements = interpret(request, {0: answer(request, 0)})
+    assert {"GPU2-GPU10", "GPU1-GPU2"} <= {m.subject for m in measurements}
+    assert "GPU10-GPU2" not in {m.subject for m in measurements}

@@ -18,12 +18,12 @@ def asked(suite="quick", **settings):
     return request
 
 
-def answered(request, *samples, seen=SEEN):
+def answered(request, *samples, conditions=SEEN):
     return {
         0: (
             StartLine(rank=0, world_size=1, conditions={"load_average": 1.0}),
             *samples,
-            DoneLine(conditions=seen),
+            DoneLine(conditions=conditions),
         )
     }
 
@@ -64,21 +64,21 @@ def test_bandwidth_is_bytes_and_rate_is_requests():
 def test_reading_in_order_is_a_bandwidth_alone_and_writing_is_told_apart():
     request = asked("full")
     reading, writing = case(request, order="sequential", operation="read"), case(request, operation="write")
-    lines = answered(request, *(sample(one, bytes_per_call=100.0) for one in (reading, writing)))
+    lines = answered(request, *(sample(case_read, bytes_per_call=100.0) for case_read in (reading, writing)))
     metrics = [m.metric for m in interpret(request, lines)]
     assert metrics == ["read_bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s"]
 
 
 def test_a_file_system_without_direct_reads_is_never_compared_with_one_that_has_them():
     request = asked()
-    lines = answered(request, sample(request.cases[0], bytes_per_call=100.0, direct=0.0), seen={})
+    lines = answered(request, sample(request.cases[0], bytes_per_call=100.0, direct=0.0), conditions={})
     (measured,) = interpret(request, lines)
     assert measured.parameters["direct"] is False
 
 
 def test_the_workers_own_words_are_the_failure():
     request = asked()
-    told = FailureLine(kind="unsupported", message="/data has 3 MiB free")
-    found = interpret(request, {0: (StartLine(rank=0, world_size=1), told)})
-    assert isinstance(found, BenchFailure)
-    assert found.message == "/data has 3 MiB free"
+    failure = FailureLine(kind="unsupported", message="/data has 3 MiB free")
+    result = interpret(request, {0: (StartLine(rank=0, world_size=1), failure)})
+    assert isinstance(result, BenchFailure)
+    assert result.message == "/data has 3 MiB free"

@@ -1,4 +1,4 @@
-"""Whether a rate holds."""
+"""Test whether a rate is sustained."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.support.bench_answers import answer, lines_of, requests, sample, the_
 def test_the_last_quarter_is_held_against_the_first():
     request = requests("sustained", "cuda", 1)[0]
     slower = (0.5, 0.5, 0.5, 0.6, 0.8, 1.0, 1.0, 1.0)
-    found = interpret(request, {0: answer(request, 0, slower)})
-    assert the_one(found, "sustained_fraction").samples == (0.5,)
+    measurements = interpret(request, {0: answer(request, 0, slower)})
+    assert the_one(measurements, "sustained_fraction").samples == (0.5,)
     case = request.cases[0]
-    assert the_one(found, "gemm_flops_per_s").samples[0] == pytest.approx(
+    assert the_one(measurements, "gemm_flops_per_s").samples[0] == pytest.approx(
         2 * case["m"] * case["n"] * case["k"] / 0.5
     )
 
@@ -24,8 +24,8 @@ def test_the_last_quarter_is_held_against_the_first():
 def test_clocks_and_temperature_come_beside_the_rates():
     request = requests("sustained", "cuda", 1)[0]
     series = {"sm_clock_hz": (1.98e9, 1.2e9), "temperature_c": (40.0, 88.0)}
-    told = lines_of(request, sample(request.cases[0], (0.5, 0.8), series=series))
-    assert the_one(interpret(request, {0: told}), "gemm_flops_per_s").series == series
+    lines = lines_of(request, sample(request.cases[0], (0.5, 0.8), series=series))
+    assert the_one(interpret(request, {0: lines}), "gemm_flops_per_s").series == series
 
 
 def test_a_few_seconds_have_no_quarters():

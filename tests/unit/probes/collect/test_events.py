@@ -19,8 +19,8 @@ class Live(FakeSource):
     is_live = True
 
 
-def events(found: dict[str, object]) -> tuple[LogEvent, ...]:
-    value = found["events"]
+def events(facts: dict[str, object]) -> tuple[LogEvent, ...]:
+    value = facts["events"]
     assert isinstance(value, tuple)
     return value
 
@@ -35,19 +35,19 @@ def live(**commands: Answer) -> Live:
 
 def test_a_live_machine_is_asked_for_its_ring_buffer_alone() -> None:
     source = Live(commands={DMESG: f"{XID}\n"})
-    found = ask(source, deep=True)
+    facts = ask(source, deep=True)
     assert source.asked == [DMESG]
-    assert found["logs"] == ("kernel-log",)
-    assert events(found)[0].evidence == (EvidenceRef(source="command", key="dmesg", detail="line 1"),)
+    assert facts["logs"] == ("kernel-log",)
+    assert events(facts)[0].evidence == (EvidenceRef(source="command", key="dmesg", detail="line 1"),)
 
 
 def test_a_closed_ring_buffer_is_a_matter_of_permission() -> None:
     source = Live(commands={DMESG: REFUSED})
-    found = ask(source)
+    facts = ask(source)
     assert source.asked == [DMESG]
-    assert isinstance(found["events"], Unknown)
-    assert found["events"].reason is Reason.PERMISSION
-    assert found["logs"] == found["events"]
+    assert isinstance(facts["events"], Unknown)
+    assert facts["events"].reason is Reason.PERMISSION
+    assert facts["logs"] == facts["events"]
 
 
 def test_the_journal_stands_in_where_there_is_time() -> None:
@@ -59,9 +59,9 @@ def test_the_journal_stands_in_where_there_is_time() -> None:
 
 
 def test_nothing_was_read_where_there_is_no_log() -> None:
-    found = ask(FakeSource(missing=Reason.NOT_RECORDED), deep=True)
-    assert isinstance(found["events"], Unknown)
-    assert found["events"].reason is Reason.NOT_RECORDED
+    facts = ask(FakeSource(missing=Reason.NOT_RECORDED), deep=True)
+    assert isinstance(facts["events"], Unknown)
+    assert facts["events"].reason is Reason.NOT_RECORDED
 
 
 def test_pasted_logs_of_several_kinds_and_files_are_one_list() -> None:
@@ -75,9 +75,9 @@ def test_pasted_logs_of_several_kinds_and_files_are_one_list() -> None:
         },
         missing=Reason.NOT_RECORDED,
     )
-    found = ask(source, deep=True)
-    assert found["logs"] == ("kernel-log", "nccl-log")
-    assert [(event.kind, event.count, event.evidence[0].key) for event in events(found)] == [
+    facts = ask(source, deep=True)
+    assert facts["logs"] == ("kernel-log", "nccl-log")
+    assert [(event.kind, event.count, event.evidence[0].key) for event in events(facts)] == [
         ("xid", 2, "a.log"),
         ("nccl-warning", 1, "nccl-log.txt"),
     ]

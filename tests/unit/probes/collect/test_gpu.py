@@ -49,15 +49,15 @@ NVML: dict[str, NvmlValue | Unknown] = {
 
 
 def gpus(source: FakeSource) -> tuple[Gpu, ...] | Unknown:
-    found = collector.collect(source, CollectOptions())["gpus"]
-    assert isinstance(found, tuple | Unknown)
-    return found
+    all_gpus = collector.collect(source, CollectOptions())["gpus"]
+    assert isinstance(all_gpus, tuple | Unknown)
+    return all_gpus
 
 
 def test_nvml_and_sysfs() -> None:
-    found = gpus(FakeSource(files={**SYSFS, "/proc/42/comm": "python\n"}, nvml=NVML))
-    assert isinstance(found, tuple)
-    (gpu,) = found
+    all_gpus = gpus(FakeSource(files={**SYSFS, "/proc/42/comm": "python\n"}, nvml=NVML))
+    assert isinstance(all_gpus, tuple)
+    (gpu,) = all_gpus
     assert (gpu.name, gpu.driver_version, gpu.memory_bytes) == (
         "NVIDIA H100 80GB HBM3",
         "570.86.15",
@@ -86,9 +86,9 @@ def test_nvml_and_sysfs() -> None:
 def test_a_field_that_nvml_does_not_know_stays_unknown_for_its_reason() -> None:
     source = FakeSource(files=SYSFS, nvml=NVML, commands={"nvidia-smi -q -x": XML})
     source.is_live = True
-    found = gpus(source)
-    assert isinstance(found, tuple)
-    errors = found[0].ecc_uncorrected_volatile
+    all_gpus = gpus(source)
+    assert isinstance(all_gpus, tuple)
+    errors = all_gpus[0].ecc_uncorrected_volatile
     assert isinstance(errors, Unknown)
     assert errors.reason is Reason.NOT_SUPPORTED
     assert source.asked == []
@@ -108,9 +108,9 @@ def test_nvidia_smi_where_nvml_fails(nvml: dict[str, NvmlValue | Unknown]) -> No
         "nvidia-smi -q -x": XML,
         "nvidia-smi nvlink -s": "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n",
     }
-    found = gpus(FakeSource(files=SYSFS, nvml=nvml, commands=commands))
-    assert isinstance(found, tuple)
-    (gpu,) = found
+    all_gpus = gpus(FakeSource(files=SYSFS, nvml=nvml, commands=commands))
+    assert isinstance(all_gpus, tuple)
+    (gpu,) = all_gpus
     assert (gpu.name, gpu.driver_version, gpu.numa_node) == ("NVIDIA A100", "535.1", 1)
     assert isinstance(gpu.nvlinks, tuple)
     assert gpu.nvlinks[0].active is True
@@ -121,16 +121,16 @@ def test_gpus_on_the_bus_that_no_driver_answers_for() -> None:
     source = FakeSource(files=SYSFS)
     answer = collector.collect(source, CollectOptions())
     assert answer["pci_gpus"] == ("0000:1b:00.0",)
-    found = answer["gpus"]
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.TOOL_MISSING
-    assert "1 NVIDIA GPU on the PCI bus, but no driver answers" in found.detail
+    all_gpus = answer["gpus"]
+    assert isinstance(all_gpus, Unknown)
+    assert all_gpus.reason is Reason.TOOL_MISSING
+    assert "1 NVIDIA GPU on the PCI bus, but no driver answers" in all_gpus.detail
 
 
 def test_a_driver_that_shows_none_of_the_gpus_on_the_bus() -> None:
-    found = gpus(FakeSource(files=SYSFS, nvml={"nvmlDeviceGetCount": 0}))
-    assert isinstance(found, Unknown)
-    assert "on the PCI bus" in found.detail
+    all_gpus = gpus(FakeSource(files=SYSFS, nvml={"nvmlDeviceGetCount": 0}))
+    assert isinstance(all_gpus, Unknown)
+    assert "on the PCI bus" in all_gpus.detail
 
 
 @pytest.mark.parametrize("files", [{}, {"/proc/bus/pci/devices": "0000\t80861234\t0\n"}])
@@ -141,31 +141,34 @@ def test_a_machine_without_gpus(files: dict[str, str]) -> None:
 
 def test_a_timeout_is_not_taken_for_absence() -> None:
     late = Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 30 s")
-    found = gpus(FakeSource(files=SYSFS, nvml=lambda *_: late, commands={"nvidia-smi -q -x": late}))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.TIMEOUT
+    all_gpus = gpus(FakeSource(files=SYSFS, nvml=lambda *_: late, commands={"nvidia-smi -q -x": late}))
+    assert isinstance(all_gpus, Unknown)
+    assert all_gpus.reason is Reason.TIMEOUT
 
 
 @pytest.mark.parametrize("files", [{}, SYSFS])
 def test_a_hanging_nvidia_smi_is_heard_where_nvml_is_not_installed(files: dict[str, str]) -> None:
     late = Unknown(Reason.TIMEOUT, "nvidia-smi took longer than 30 s")
-    found = gpus(FakeSource(files=files, commands={"nvidia-smi -q -x": late}))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.TIMEOUT
+    all_gpus = gpus(FakeSource(files=files, commands={"nvidia-smi -q -x": late}))
+    assert isinstance(all_gpus, Unknown)
+    assert all_gpus.reason is Reason.TIMEOUT
 
 
 def test_only_a_pasted_matrix() -> None:
     matrix = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tNV4\t0-7\t0\nGPU1\tNV4\tX\t8-15\t1\n"
-    found = gpus(FakeSource(commands={"nvidia-smi topo -m": matrix}, missing=Reason.NOT_RECORDED))
-    assert isinstance(found, tuple)
-    assert [(gpu.index, gpu.numa_node, gpu.cpu_affinity) for gpu in found] == [(0, 0, "0-7"), (1, 1, "8-15")]
-    assert all(isinstance(gpu.name, Unknown) and gpu.name.reason is Reason.NOT_RECORDED for gpu in found)
+    all_gpus = gpus(FakeSource(commands={"nvidia-smi topo -m": matrix}, missing=Reason.NOT_RECORDED))
+    assert isinstance(all_gpus, tuple)
+    assert [(gpu.index, gpu.numa_node, gpu.cpu_affinity) for gpu in all_gpus] == [
+        (0, 0, "0-7"),
+        (1, 1, "8-15"),
+    ]
+    assert all(isinstance(gpu.name, Unknown) and gpu.name.reason is Reason.NOT_RECORDED for gpu in all_gpus)
 
 
 def test_nothing_recorded() -> None:
-    found = gpus(FakeSource(missing=Reason.NOT_RECORDED))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.NOT_RECORDED
+    all_gpus = gpus(FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(all_gpus, Unknown)
+    assert all_gpus.reason is Reason.NOT_RECORDED
 
 
 def links_of(
@@ -182,9 +185,9 @@ def links_of(
             return [{"fieldId": 90, "nvmlReturn": 0, "value": {"uiVal": 26562}}]
         return NVML.get(f"{call}{args}" if args else call, Unknown(Reason.NOT_SUPPORTED, "Not Supported"))
 
-    found = gpus(FakeSource(files=SYSFS, nvml=nvml))
-    assert isinstance(found, tuple)
-    return found[0].nvlinks
+    all_gpus = gpus(FakeSource(files=SYSFS, nvml=nvml))
+    assert isinstance(all_gpus, tuple)
+    return all_gpus[0].nvlinks
 
 
 def until(count: int, end: Unknown) -> Callable[[int], NvmlValue | Unknown]:

@@ -73,9 +73,13 @@ def test_limits_of_control_groups(groups: dict[str, str], allowed: int, limit: i
 def test_a_limit_that_may_not_be_read_is_unknown() -> None:
     denied = Unknown(Reason.PERMISSION, "no")
     source = FakeSource(files={**STATUS, **MEMINFO, **V2, "/sys/fs/cgroup/job/memory.max": denied})
-    found: Memory = collected(memory, "memory", source)
-    assert found.limit_bytes == denied
-    assert (found.total_bytes, found.available_bytes, found.swap_total_bytes) == (102400, 61440, 0)
+    memory_facts: Memory = collected(memory, "memory", source)
+    assert memory_facts.limit_bytes == denied
+    assert (memory_facts.total_bytes, memory_facts.available_bytes, memory_facts.swap_total_bytes) == (
+        102400,
+        61440,
+        0,
+    )
 
 
 def test_the_file_that_limits_is_cited() -> None:
@@ -105,15 +109,27 @@ def test_cpu() -> None:
     governors = {
         f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)
     }
-    found: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
-    assert (found.model, found.sockets, found.physical_cores, found.logical_cpus) == ("Xeon", 1, 8, 8)
-    assert (found.architecture, found.governor, found.flags) == ("x86_64", "performance", ("avx2",))
+    cpu_facts: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
+    assert (cpu_facts.model, cpu_facts.sockets, cpu_facts.physical_cores, cpu_facts.logical_cpus) == (
+        "Xeon",
+        1,
+        8,
+        8,
+    )
+    assert (cpu_facts.architecture, cpu_facts.governor, cpu_facts.flags) == (
+        "x86_64",
+        "performance",
+        ("avx2",),
+    )
     mixed = governors | {"/sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "powersave\n"}
     assert collected(cpu, "cpu", FakeSource(files=STATUS | mixed)).governor == "performance, powersave"
 
 
 def test_cpu_of_an_arm_machine() -> None:
-    block = "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    block = (
+        "processor\t: {}\nFeatures\t: asimd\nCPU implementer\t: 0x41\n"
+        "CPU architecture: 8\nCPU part\t: 0xd4f\n\n"
+    )
     files = {
         "/proc/cpuinfo": "".join(block.format(i) for i in range(4)),
         "/sys/devices/system/cpu/online": "0-3\n",
@@ -121,8 +137,8 @@ def test_cpu_of_an_arm_machine() -> None:
     for i in range(4):
         files[f"/sys/devices/system/cpu/cpu{i}/topology/physical_package_id"] = f"{i // 2}\n"
         files[f"/sys/devices/system/cpu/cpu{i}/topology/core_id"] = f"{i % 2}\n"
-    found: Cpu = collected(cpu, "cpu", FakeSource(files=files))
-    assert (found.sockets, found.physical_cores, found.architecture) == (2, 4, "aarch64")
+    cpu_facts: Cpu = collected(cpu, "cpu", FakeSource(files=files))
+    assert (cpu_facts.sockets, cpu_facts.physical_cores, cpu_facts.architecture) == (2, 4, "aarch64")
 
 
 def test_a_copied_file_may_end_in_a_nul() -> None:
@@ -147,7 +163,10 @@ def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
 
 SHM = "/dev/shm"  # noqa: S108 - a mount point, not a file
 TMP = "/tmp"  # noqa: S108 - likewise
-DF = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 100 60 40 60% /\ntmpfs 64 1 63 2% /dev/shm\n"
+DF = (
+    "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+    "/dev/vda 100 60 40 60% /\ntmpfs 64 1 63 2% /dev/shm\n"
+)
 LIMITS = (
     "Max locked memory         unlimited            unlimited            bytes\n"
     "Max open files            1024                 4096                 files\n"
@@ -155,12 +174,12 @@ LIMITS = (
 
 
 def test_limits() -> None:
-    found: Limits = collected(
+    limits_facts: Limits = collected(
         limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF})
     )
-    assert (found.memlock_bytes, found.nofile) == ("unlimited", 1024)
-    assert (found.shm_bytes, found.shm_free_bytes) == (64 * 1024, 63 * 1024)
-    assert isinstance(found.stack_bytes, Unknown)
+    assert (limits_facts.memlock_bytes, limits_facts.nofile) == ("unlimited", 1024)
+    assert (limits_facts.shm_bytes, limits_facts.shm_free_bytes) == (64 * 1024, 63 * 1024)
+    assert isinstance(limits_facts.stack_bytes, Unknown)
 
 
 def test_no_shared_memory_is_mounted() -> None:
@@ -170,33 +189,34 @@ def test_no_shared_memory_is_mounted() -> None:
 
 MOUNTS = (
     "/dev/vda / ext4 rw 0 0\nproc /proc proc rw 0 0\ntmpfs /run tmpfs rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n"
-    "/dev/vda /etc/hosts ext4 rw 0 0\n/dev/vda /bind ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\noverlay /usr/x overlay rw 0 0\n"
+    "/dev/vda /etc/hosts ext4 rw 0 0\n/dev/vda /bind ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\noverlay "
+    "/usr/x overlay rw 0 0\n"
 )
 
 
 def test_storage_is_where_a_job_can_keep_data() -> None:
-    found = collected(
+    filesystems = collected(
         storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF})
     )
-    assert [filesystem.mount for filesystem in found] == ["/", TMP, "/bind", "/data"]
-    assert [filesystem.kind for filesystem in found] == ["ext4", "tmpfs", "ext4", "nfs4"]
-    assert found[0].free_bytes == found[2].free_bytes == 40 * 1024
-    assert isinstance(found[3].free_bytes, Unknown)
+    assert [filesystem.mount for filesystem in filesystems] == ["/", TMP, "/bind", "/data"]
+    assert [filesystem.kind for filesystem in filesystems] == ["ext4", "tmpfs", "ext4", "nfs4"]
+    assert filesystems[0].free_bytes == filesystems[2].free_bytes == 40 * 1024
+    assert isinstance(filesystems[3].free_bytes, Unknown)
 
 
 def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
     late = Unknown(Reason.TIMEOUT, "df took longer than 10 s")
     source = FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": late, "df -Pkl": DF})
-    found = collected(storage, "storage", source)
-    assert found[0].total_bytes == 100 * 1024
+    filesystems = collected(storage, "storage", source)
+    assert filesystems[0].total_bytes == 100 * 1024
 
 
 def test_df_that_may_not_look_everywhere() -> None:
     partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
-    found = collected(
+    filesystems = collected(
         storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly})
     )
-    assert found[0].total_bytes == 100 * 1024
+    assert filesystems[0].total_bytes == 100 * 1024
 
 
 DMI = "/sys/class/dmi/id"
@@ -217,8 +237,8 @@ DMI = "/sys/class/dmi/id"
     ],
 )
 def test_container_runtime(files: dict[str, str], env: dict[str, str], runtime: str | None) -> None:
-    found: Container = collected(container, "container", FakeSource(files=files, env=env))
-    assert found.runtime == runtime
+    container_facts: Container = collected(container, "container", FakeSource(files=files, env=env))
+    assert container_facts.runtime == runtime
 
 
 @pytest.mark.parametrize(
@@ -237,9 +257,11 @@ def test_virtualization(files: dict[str, str], virtualization: str | None) -> No
 
 
 def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
-    found: Container = collected(container, "container", FakeSource(files={"/proc/cpuinfo": CPUINFO}))
-    assert isinstance(found.virtualization, Unknown)
-    assert found.virtualization.reason is Reason.NOT_SUPPORTED
+    container_facts: Container = collected(
+        container, "container", FakeSource(files={"/proc/cpuinfo": CPUINFO})
+    )
+    assert isinstance(container_facts.virtualization, Unknown)
+    assert container_facts.virtualization.reason is Reason.NOT_SUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -257,14 +279,14 @@ def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
     ],
 )
 def test_cloud(files: dict[str, str], provider: str | None, machine_type: object) -> None:
-    found: Cloud = collected(
+    cloud_facts: Cloud = collected(
         cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()})
     )
-    assert found.provider == provider
+    assert cloud_facts.provider == provider
     assert (
-        isinstance(found.machine_type, Unknown)
+        isinstance(cloud_facts.machine_type, Unknown)
         if machine_type is Unknown
-        else found.machine_type == machine_type
+        else cloud_facts.machine_type == machine_type
     )
 
 
@@ -311,44 +333,63 @@ def test_software() -> None:
         },
         nvml={"nvmlSystemGetCudaDriverVersion": 12080},
     )
-    found: Software = collected(software, "software", source)
-    assert (found.operating_system, found.kernel) == ("Ubuntu 22.04.4 LTS", "5.15.0")
-    assert (found.driver_version, found.driver_open_module, found.cuda_driver_version) == (
+    software_facts: Software = collected(software, "software", source)
+    assert (software_facts.operating_system, software_facts.kernel) == ("Ubuntu 22.04.4 LTS", "5.15.0")
+    assert (
+        software_facts.driver_version,
+        software_facts.driver_open_module,
+        software_facts.cuda_driver_version,
+    ) == (
         "570.86.15",
         True,
         "12.8",
     )
-    assert (found.cuda_toolkit_version, found.nccl_version, found.mpi_version) == (
+    assert (software_facts.cuda_toolkit_version, software_facts.nccl_version, software_facts.mpi_version) == (
         "12.8.0",
         "2.26.2",
         "Open MPI 4.1.7",
     )
-    assert (found.slurm_version, found.fabric_manager, found.peermem_loaded) == ("24.05.3", "inactive", True)
-    assert len({ref.key for ref in found.evidence}) == 10
+    assert (software_facts.slurm_version, software_facts.fabric_manager, software_facts.peermem_loaded) == (
+        "24.05.3",
+        "inactive",
+        True,
+    )
+    assert len({ref.key for ref in software_facts.evidence}) == 10
 
 
 def test_nothing_installed() -> None:
-    found: Software = collected(software, "software", FakeSource())
-    assert (found.driver_version, found.cuda_toolkit_version, found.nccl_version) == (None, None, None)
-    assert (found.mpi_version, found.slurm_version, found.fabric_manager, found.peermem_loaded) == (
+    software_facts: Software = collected(software, "software", FakeSource())
+    assert (
+        software_facts.driver_version,
+        software_facts.cuda_toolkit_version,
+        software_facts.nccl_version,
+    ) == (None, None, None)
+    assert (
+        software_facts.mpi_version,
+        software_facts.slurm_version,
+        software_facts.fabric_manager,
+        software_facts.peermem_loaded,
+    ) == (
         None,
         None,
         None,
         False,
     )
-    assert isinstance(found.cuda_driver_version, Unknown)
+    assert isinstance(software_facts.cuda_driver_version, Unknown)
 
 
 def test_nothing_recorded_is_not_nothing_installed() -> None:
-    found: Software = collected(software, "software", FakeSource(missing=Reason.NOT_RECORDED))
-    leaves = [getattr(found, name) for name in found.__struct_fields__ if name != "evidence"]
+    software_facts: Software = collected(software, "software", FakeSource(missing=Reason.NOT_RECORDED))
+    leaves = [
+        getattr(software_facts, name) for name in software_facts.__struct_fields__ if name != "evidence"
+    ]
     assert all(isinstance(leaf, Unknown) and leaf.reason is Reason.NOT_RECORDED for leaf in leaves)
 
 
 def test_a_driver_that_does_not_answer_is_not_absent() -> None:
     broken = Unknown(Reason.ERROR, "Driver/library version mismatch")
-    found: Software = collected(software, "software", FakeSource(nvml=lambda *_: broken))
-    assert found.driver_version == broken
+    software_facts: Software = collected(software, "software", FakeSource(nvml=lambda *_: broken))
+    assert software_facts.driver_version == broken
 
 
 def test_slurms_client_is_not_started_without_a_configuration() -> None:

@@ -21,7 +21,8 @@ def venv(
     """The files of a virtual environment."""
     site = f"{prefix}/lib/python3.11/site-packages"
     files = {
-        f"{prefix}/pyvenv.cfg": f"home = /usr/bin\ninclude-system-site-packages = {str(system).lower()}\nversion = 3.11.7\n",
+        f"{prefix}/pyvenv.cfg": f"home = /usr/bin\ninclude-system-site-packages = "
+        f"{str(system).lower()}\nversion = 3.11.7\n",
         f"{prefix}/bin/python": "",
         f"{site}/pip/__init__.py": "",
     }
@@ -47,23 +48,23 @@ LINKS = {"/usr/bin/python3": "/usr/bin/python3.11"}
 
 
 def training(source: FakeSource, **options: object) -> TrainingPython:
-    found = collector.collect(source, CollectOptions(**options))["training"]  # type: ignore[arg-type]
-    assert isinstance(found, TrainingPython)
-    return found
+    interpreter = collector.collect(source, CollectOptions(**options))["training"]  # type: ignore[arg-type]
+    assert isinstance(interpreter, TrainingPython)
+    return interpreter
 
 
 def test_the_first_candidate_with_torch_wins() -> None:
     files = venv("/venv", torch=None) | venv("/conda") | venv("/home/me/.venv") | venv("/own")
     source = FakeSource(files=files, env={"VIRTUAL_ENV": "/venv", "CONDA_PREFIX": "/conda"})
-    found = training(source, directory="/home/me", own_python="/own/bin/python")
-    assert (found.path, found.found_by) == ("/conda/bin/python", "CONDA_PREFIX")
-    assert (found.torch_version, found.torch_cuda_version, found.nccl_version) == (
+    interpreter = training(source, directory="/home/me", own_python="/own/bin/python")
+    assert (interpreter.path, interpreter.found_by) == ("/conda/bin/python", "CONDA_PREFIX")
+    assert (interpreter.torch_version, interpreter.torch_cuda_version, interpreter.nccl_version) == (
         "2.8.0+cu128",
         "12.8",
         "2.27.3",
     )
-    assert found.python_version == "3.11.7"
-    assert found.evidence[0].key == "/conda/lib/python3.11/site-packages/torch/version.py"
+    assert interpreter.python_version == "3.11.7"
+    assert interpreter.evidence[0].key == "/conda/lib/python3.11/site-packages/torch/version.py"
     assert source.asked == []
 
 
@@ -73,8 +74,8 @@ def test_the_first_candidate_with_torch_wins() -> None:
     ids=["working directory", "own"],
 )
 def test_later_candidates(prefix: str, found_by: str) -> None:
-    found = training(FakeSource(files=venv(prefix)), directory="/home/me", own_python="/own/bin/python")
-    assert (found.path, found.found_by) == (f"{prefix}/bin/python", found_by)
+    interpreter = training(FakeSource(files=venv(prefix)), directory="/home/me", own_python="/own/bin/python")
+    assert (interpreter.path, interpreter.found_by) == (f"{prefix}/bin/python", found_by)
 
 
 @pytest.mark.parametrize(
@@ -87,16 +88,20 @@ def test_later_candidates(prefix: str, found_by: str) -> None:
 )
 def test_the_systems_own_python(folder: str) -> None:
     source = FakeSource(files=system_python(folder), links=LINKS, env={**PATH, "HOME": "/root"})
-    found = training(source)
-    assert (found.path, found.found_by, found.python_version) == ("/usr/bin/python3", "PATH", "3.11")
-    assert found.torch_version == "2.8.0+cu128"
+    interpreter = training(source)
+    assert (interpreter.path, interpreter.found_by, interpreter.python_version) == (
+        "/usr/bin/python3",
+        "PATH",
+        "3.11",
+    )
+    assert interpreter.torch_version == "2.8.0+cu128"
 
 
 def test_an_environment_that_sees_the_systems_packages() -> None:
     files = system_python("/usr/local/lib/python3.11/dist-packages") | venv("/venv", torch=None, system=True)
-    found = training(FakeSource(files=files, env={"VIRTUAL_ENV": "/venv"}))
-    assert found.path == "/venv/bin/python"
-    assert found.torch_version == "2.8.0+cu128"
+    interpreter = training(FakeSource(files=files, env={"VIRTUAL_ENV": "/venv"}))
+    assert interpreter.path == "/venv/bin/python"
+    assert interpreter.torch_version == "2.8.0+cu128"
 
 
 def test_an_environment_does_not_see_them_by_default() -> None:
@@ -105,18 +110,18 @@ def test_an_environment_does_not_see_them_by_default() -> None:
 
 
 def test_a_build_without_cuda_has_neither_cuda_nor_nccl() -> None:
-    found = training(FakeSource(files=venv("/venv", CPU_TORCH), env={"VIRTUAL_ENV": "/venv"}))
-    assert (found.torch_cuda_version, found.nccl_version) == (None, None)
+    interpreter = training(FakeSource(files=venv("/venv", CPU_TORCH), env={"VIRTUAL_ENV": "/venv"}))
+    assert (interpreter.torch_cuda_version, interpreter.nccl_version) == (None, None)
 
 
 def test_nccl_inside_torch_is_unknown() -> None:
-    found = training(FakeSource(files=venv("/venv", nccl=False), env={"VIRTUAL_ENV": "/venv"}))
-    assert isinstance(found.nccl_version, Unknown)
+    interpreter = training(FakeSource(files=venv("/venv", nccl=False), env={"VIRTUAL_ENV": "/venv"}))
+    assert isinstance(interpreter.nccl_version, Unknown)
 
 
 def test_nobody_has_torch() -> None:
-    found = training(FakeSource(files=system_python(), links=LINKS, env=PATH))
-    assert (found.path, found.torch_version) == (None, None)
+    interpreter = training(FakeSource(files=system_python(), links=LINKS, env=PATH))
+    assert (interpreter.path, interpreter.torch_version) == (None, None)
 
 
 @pytest.mark.parametrize("name", ["/venv/bin/python", "../venv/bin/python", "~/python", "python"])
@@ -127,16 +132,18 @@ def test_the_named_one_is_used_whatever_it_has(name: str) -> None:
         links={"/root/python": "/venv/bin/python"} if name.startswith("~") else {},
         env={"VIRTUAL_ENV": "/other", "PATH": "/venv/bin", "HOME": "/root"},
     )
-    found = training(source, python=name, directory="/home", ask_interpreters=False)
-    assert found.found_by == "--python"
-    assert found.path == ("/root/python" if name.startswith("~") else "/venv/bin/python")
-    assert found.torch_version is None or isinstance(found.torch_version, Unknown)
+    interpreter = training(source, python=name, directory="/home", ask_interpreters=False)
+    assert interpreter.found_by == "--python"
+    assert interpreter.path == ("/root/python" if name.startswith("~") else "/venv/bin/python")
+    assert interpreter.torch_version is None or isinstance(interpreter.torch_version, Unknown)
 
 
 def test_a_named_one_that_does_not_exist() -> None:
-    found = training(FakeSource(files=venv("/venv"), env={"VIRTUAL_ENV": "/venv"}), python="/gone/python")
-    assert isinstance(found.path, Unknown)
-    assert "/gone/python does not exist" in found.path.detail
+    interpreter = training(
+        FakeSource(files=venv("/venv"), env={"VIRTUAL_ENV": "/venv"}), python="/gone/python"
+    )
+    assert isinstance(interpreter.path, Unknown)
+    assert "/gone/python does not exist" in interpreter.path.detail
 
 
 WRAPPER = {"/opt/wrap/python3": "#!/bin/sh\n"}
@@ -147,8 +154,8 @@ def test_a_wrapper_is_started_once() -> None:
     files = WRAPPER | {"/opt/real/lib/python3.12/site-packages/torch/version.py": TORCH}
     answer = {f"/opt/wrap/python3 -c {QUESTION}": "/opt/real\n/opt/real\n3.12.4\n"}
     source = FakeSource(files=files, commands=answer, env={"PATH": "/opt/wrap"})
-    found = training(source)
-    assert (found.path, found.python_version, found.torch_version) == (
+    interpreter = training(source)
+    assert (interpreter.path, interpreter.python_version, interpreter.torch_version) == (
         "/opt/wrap/python3",
         "3.12.4",
         "2.8.0+cu128",
@@ -161,16 +168,16 @@ def test_a_wrapper_that_answers_nonsense(answer: str) -> None:
     source = FakeSource(
         files=WRAPPER, commands={f"/opt/wrap/python3 -c {QUESTION}": answer}, env={"PATH": "/opt/wrap"}
     )
-    found = training(source)
-    assert isinstance(found.path, Unknown)
-    assert found.path.reason is Reason.UNPARSABLE
+    interpreter = training(source)
+    assert isinstance(interpreter.path, Unknown)
+    assert interpreter.path.reason is Reason.UNPARSABLE
 
 
 def test_a_wrapper_that_must_not_be_started() -> None:
     source = FakeSource(files=WRAPPER, env={"PATH": "/opt/wrap"})
-    found = training(source, ask_interpreters=False)
-    assert isinstance(found.path, Unknown)
-    assert "wrapper" in found.path.detail
+    interpreter = training(source, ask_interpreters=False)
+    assert isinstance(interpreter.path, Unknown)
+    assert "wrapper" in interpreter.path.detail
     assert source.asked == []
 
 
@@ -193,8 +200,8 @@ def test_a_pyenv_shim_is_followed_without_starting_it(files: dict[str, str], env
         links={"/r/versions/3.11.7/bin/python3": "/r/versions/3.11.7/bin/python3.11"},
         env={"PATH": "/r/shims", **env},
     )
-    found = training(source, directory="/home/me")
-    assert (found.path, found.python_version) == ("/r/shims/python3", "3.11")
+    interpreter = training(source, directory="/home/me")
+    assert (interpreter.path, interpreter.python_version) == ("/r/shims/python3", "3.11")
     assert source.asked == []
 
 

@@ -91,8 +91,8 @@ def test_measurements_and_diagnoses_name_their_lines() -> None:
         "GPU0",
         (EvidenceRef(source="paste", key="a.txt", detail="line 1"),),
     )
-    found = diagnoses.collect(source, OPTIONS)["diagnoses"]
-    assert [(d.subject, d.result, d.evidence[0].detail) for d in found] == [  # type: ignore[attr-defined]
+    results = diagnoses.collect(source, OPTIONS)["diagnoses"]
+    assert [(d.subject, d.result, d.evidence[0].detail) for d in results] == [  # type: ignore[attr-defined]
         ("host", "PASS", "line 1"),
         ("GPU1", "FAIL", "line 2"),
     ]

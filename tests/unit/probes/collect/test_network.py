@@ -31,15 +31,15 @@ HCA_LINKS = {f"{HCA}/device": "/sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0
 
 
 def nics(source: FakeSource) -> tuple[Nic, ...] | Unknown:
-    found = infiniband.collect(source, CollectOptions())["nics"]
-    assert isinstance(found, tuple | Unknown)
-    return found
+    records = infiniband.collect(source, CollectOptions())["nics"]
+    assert isinstance(records, tuple | Unknown)
+    return records
 
 
 def one_nic(files: dict[str, str]) -> Nic:
-    found = nics(FakeSource(files=files, links=HCA_LINKS))
-    assert isinstance(found, tuple)
-    (nic,) = found
+    records = nics(FakeSource(files=files, links=HCA_LINKS))
+    assert isinstance(records, tuple)
+    (nic,) = records
     return nic
 
 
@@ -57,6 +57,21 @@ def test_a_port() -> None:
     assert [ref.key for ref in nic.evidence] == [HCA, PCI]
 
 
+@pytest.mark.parametrize(("empty", "is_read"), [(7, True), (8, False)])
+def test_eight_empty_slots_end_a_table_of_gids_and_of_partition_keys(empty: int, is_read: bool) -> None:
+    zero, gid = "0000:" * 7 + "0000", "fe80:0000:0000:0000:946d:ae03:00a1:b2c3"
+    files = dict(HCA_FILES)
+    for index in range(empty + 2):
+        is_filled = index in (0, empty + 1)
+        files[f"{HCA}/ports/1/gids/{index}"] = f"{gid if is_filled else zero}\n"
+        files[f"{HCA}/ports/1/pkeys/{index}"] = "0xffff\n" if is_filled else "0x0000\n"
+    nic = one_nic(files)
+    assert isinstance(nic.gids, tuple)
+    assert isinstance(nic.pkeys, tuple)
+    assert [entry.index for entry in nic.gids] == ([0, empty + 1] if is_read else [0])
+    assert len(nic.pkeys) == (2 if is_read else 1)
+
+
 def test_a_bond_is_named_by_its_first_gid() -> None:
     assert one_nic(HCA_FILES | {f"{HCA}/ports/1/gid_attrs/ndevs/0": "bond0\n"}).netdev == "bond0"
 
@@ -67,9 +82,9 @@ def test_ports_are_in_numeric_order_with_their_own_interfaces() -> None:
         | {f"{HCA}/ports/{i}/state": "1: DOWN\n" for i in (2, 10)}
         | {f"{PCI}/net/ib1/dev_port": "1\n"}
     )
-    found = nics(FakeSource(files=files, links=HCA_LINKS))
-    assert isinstance(found, tuple)
-    assert [(nic.port, nic.netdev) for nic in found] == [(1, "ib0"), (2, "ib1"), (10, None)]
+    records = nics(FakeSource(files=files, links=HCA_LINKS))
+    assert isinstance(records, tuple)
+    assert [(nic.port, nic.netdev) for nic in records] == [(1, "ib0"), (2, "ib1"), (10, None)]
 
 
 def test_efa_states_neither_type_nor_link_layer() -> None:
@@ -78,10 +93,10 @@ def test_efa_states_neither_type_nor_link_layer() -> None:
         files=files | {f"{HCA}/ports/1/link_layer": "Unspecified\n"},
         links=HCA_LINKS | {f"{HCA}/device/driver": "/sys/bus/pci/drivers/efa"},
     )
-    found = nics(source)
-    assert isinstance(found, tuple)
-    assert found[0].device_type == "efa"
-    assert isinstance(found[0].link_layer, Unknown)
+    records = nics(source)
+    assert isinstance(records, tuple)
+    assert records[0].device_type == "efa"
+    assert isinstance(records[0].link_layer, Unknown)
 
 
 def test_a_numa_node_that_the_platform_does_not_state() -> None:
@@ -98,9 +113,9 @@ def test_a_copy_of_the_pci_devices_alone() -> None:
         for key, text in HCA_FILES.items()
         if key.startswith(HCA)
     }
-    found = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
-    assert isinstance(found, tuple)
-    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in found] == [
+    records = nics(FakeSource(files=files | {f"{PCI}/net/ib0/dev_port": "0"}, missing=Reason.NOT_RECORDED))
+    assert isinstance(records, tuple)
+    assert [(nic.name, nic.pci_bus_id, nic.state, nic.netdev) for nic in records] == [
         ("mlx5_0", "0000:19:00.0", "ACTIVE", "ib0")
     ]
 
@@ -112,15 +127,15 @@ def test_ibstat_where_only_that_was_recorded() -> None:
     source = FakeSource(
         commands={"ibstat": CommandResult(exit_code=255, stdout=IBSTAT)}, missing=Reason.NOT_RECORDED
     )
-    found = nics(source)
-    assert isinstance(found, tuple)
-    assert (found[0].state, found[0].rate_gbps, found[0].evidence[0].key) == ("ACTIVE", 200.0, "ibstat")
+    records = nics(source)
+    assert isinstance(records, tuple)
+    assert (records[0].state, records[0].rate_gbps, records[0].evidence[0].key) == ("ACTIVE", 200.0, "ibstat")
 
 
 def test_nothing_recorded() -> None:
-    found = nics(FakeSource(missing=Reason.NOT_RECORDED))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.NOT_RECORDED
+    records = nics(FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(records, Unknown)
+    assert records.reason is Reason.NOT_RECORDED
 
 
 NET = "/sys/class/net"
@@ -137,7 +152,8 @@ NET_FILES = {
     f"{NET}/bonding_masters": "bond0\n",
     "/proc/net/route": (
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
-        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
     ),
 }
 NET_LINKS = {f"{NET}/eth0": "/sys/devices/pci0000:00/net/eth0", f"{NET}/lo": "/sys/devices/virtual/net/lo"}
@@ -146,15 +162,15 @@ TRIE = "  |-- 192.0.2.2\n     /32 host LOCAL\n"
 
 
 def by_name(source: FakeSource) -> dict[str, Interface]:
-    found = interfaces.collect(source, CollectOptions())["interfaces"]
-    assert isinstance(found, tuple)
-    return {interface.name: interface for interface in found}
+    records = interfaces.collect(source, CollectOptions())["interfaces"]
+    assert isinstance(records, tuple)
+    return {interface.name: interface for interface in records}
 
 
 def test_interfaces() -> None:
-    found = by_name(FakeSource(files=NET_FILES, links=NET_LINKS, commands={"ip -j addr": IP}))
-    assert list(found) == ["down0", "eth0", "lo"]
-    eth0, lo, down0 = found["eth0"], found["lo"], found["down0"]
+    records = by_name(FakeSource(files=NET_FILES, links=NET_LINKS, commands={"ip -j addr": IP}))
+    assert list(records) == ["down0", "eth0", "lo"]
+    eth0, lo, down0 = records["eth0"], records["lo"], records["down0"]
     assert (eth0.up, eth0.speed_gbps, eth0.mtu, eth0.is_virtual, eth0.is_default_route) == (
         True,
         100.0,
@@ -170,9 +186,9 @@ def test_interfaces() -> None:
 
 
 def test_addresses_without_the_ip_command() -> None:
-    found = by_name(FakeSource(files={**NET_FILES, "/proc/net/fib_trie": TRIE}, links=NET_LINKS))
-    assert found["eth0"].addresses == ("192.0.2.2/24",)
-    assert isinstance(found["down0"].addresses, Unknown)
+    records = by_name(FakeSource(files={**NET_FILES, "/proc/net/fib_trie": TRIE}, links=NET_LINKS))
+    assert records["eth0"].addresses == ("192.0.2.2/24",)
+    assert isinstance(records["down0"].addresses, Unknown)
 
 
 @pytest.mark.parametrize("route", ["header\n", None])

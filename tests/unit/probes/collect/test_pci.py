@@ -114,13 +114,13 @@ def test_memory_of_gpus_and_cpus_that_are_off() -> None:
         "/sys/devices/system/cpu/online": "0-3,8-15",
         "/proc/driver/nvidia/gpus/0004:05:00.0/numa_status": "Node:      255\nStatus:    online\n",
     }
-    found = nodes_of(FakeSource(files=files))
-    assert {index: (node.cpus, node.is_gpu_memory) for index, node in found.items()} == {
+    devices = nodes_of(FakeSource(files=files))
+    assert {index: (node.cpus, node.is_gpu_memory) for index, node in devices.items()} == {
         0: ("0-3", False),
         8: ("8-15", False),
         255: ("", True),
     }
-    assert found[0].distances == (10, 40, 80)
+    assert devices[0].distances == (10, 40, 80)
 
 
 def test_texts_that_disagree_on_nodes() -> None:

@@ -60,23 +60,23 @@ def without(*paths: str, **changes: str) -> FakeSource:
 
 
 def test_kernel() -> None:
-    found: Kernel = collected(kernel, "kernel", without())
-    assert (found.iommu, found.numa_balancing, found.transparent_hugepages) == (
+    facts: Kernel = collected(kernel, "kernel", without())
+    assert (facts.iommu, facts.numa_balancing, facts.transparent_hugepages) == (
         "passthrough",
         False,
         "madvise",
     )
-    assert (found.clocksource, found.uptime_s, found.load_average, found.free_blocks_1mib) == (
+    assert (facts.clocksource, facts.uptime_s, facts.load_average, facts.free_blocks_1mib) == (
         "tsc",
         1234.5,
         0.25,
         9,
     )
-    assert (found.local_port_first, found.local_port_last, found.somaxconn) == (32768, 60999, 4096)
-    assert (found.memory_errors_corrected, found.memory_errors_uncorrected) == (3, 1)
-    assert (found.zombie_processes, found.blocked_processes) == (1, ("nvidia-smi (7)",))
-    assert found.remove_ipc is True
-    assert "/proc/cmdline" in {ref.key for ref in found.evidence}
+    assert (facts.local_port_first, facts.local_port_last, facts.somaxconn) == (32768, 60999, 4096)
+    assert (facts.memory_errors_corrected, facts.memory_errors_uncorrected) == (3, 1)
+    assert (facts.zombie_processes, facts.blocked_processes) == (1, ("nvidia-smi (7)",))
+    assert facts.remove_ipc is True
+    assert "/proc/cmdline" in {ref.key for ref in facts.evidence}
 
 
 def test_a_setting_that_a_data_row_is_about_is_collected_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,18 +97,18 @@ def test_a_setting_that_a_data_row_is_about_is_collected_and_judged(monkeypatch:
 
 
 def test_nothing_of_the_kernel_is_recorded() -> None:
-    found: Kernel = collected(kernel, "kernel", FakeSource(missing=Reason.NOT_RECORDED))
+    facts: Kernel = collected(kernel, "kernel", FakeSource(missing=Reason.NOT_RECORDED))
     leaves = [
-        getattr(found, name) for name in found.__struct_fields__ if name not in ("evidence", "remove_ipc")
+        getattr(facts, name) for name in facts.__struct_fields__ if name not in ("evidence", "remove_ipc")
     ]
     assert all(isinstance(leaf, Unknown) and leaf.reason is Reason.NOT_RECORDED for leaf in leaves)
-    assert isinstance(found.remove_ipc, Unknown)
+    assert isinstance(facts.remove_ipc, Unknown)
 
 
 def test_processes_are_only_walked_in_deep_checks() -> None:
-    found: Kernel = collected(kernel, "kernel", without(), deep=False)
-    assert isinstance(found.zombie_processes, Unknown)
-    assert isinstance(found.blocked_processes, Unknown)
+    facts: Kernel = collected(kernel, "kernel", without(), deep=False)
+    assert isinstance(facts.zombie_processes, Unknown)
+    assert isinstance(facts.blocked_processes, Unknown)
 
 
 def test_iommu_without_domain_types_is_told_by_the_command_line() -> None:
@@ -125,9 +125,9 @@ def test_a_kernel_without_iommu_support_has_none() -> None:
 
 
 def test_what_is_not_built_in_is_not_unread() -> None:
-    found: Kernel = collected(kernel, "kernel", without("/proc/sys/kernel/numa_balancing"))
-    assert isinstance(found.numa_balancing, Unknown)
-    assert found.numa_balancing.reason is Reason.NOT_SUPPORTED
+    facts: Kernel = collected(kernel, "kernel", without("/proc/sys/kernel/numa_balancing"))
+    assert isinstance(facts.numa_balancing, Unknown)
+    assert facts.numa_balancing.reason is Reason.NOT_SUPPORTED
 
 
 def test_a_drop_in_of_logind_counts_by_its_name() -> None:
@@ -145,9 +145,9 @@ def test_a_drop_in_of_logind_counts_by_its_name() -> None:
 def test_a_kernel_log_tells_of_the_start() -> None:
     log = "[    0.0] Command line: ro iommu=nopt\n[    1.0] clocksource: Switched to clocksource hpet\n"
     source = FakeSource(given={"kernel-log": log}, missing=Reason.NOT_RECORDED)
-    found: Kernel = collected(kernel, "kernel", source)
-    assert (found.iommu, found.clocksource) == ("translated", "hpet")
-    assert found.evidence[0].source == "paste"
+    facts: Kernel = collected(kernel, "kernel", source)
+    assert (facts.iommu, facts.clocksource) == ("translated", "hpet")
+    assert facts.evidence[0].source == "paste"
 
 
 SLICE = "/sys/fs/cgroup/system.slice"
@@ -171,8 +171,8 @@ def test_who_keeps_the_clock(files: dict[str, str], daemon: str | None) -> None:
 def test_whether_the_clock_is_kept() -> None:
     kept: Clock = collected(clock, "clock", FakeSource(files={"/run/systemd/timesync/synchronized": ""}))
     assert kept.synchronized is True
-    told = FakeSource(commands={"timedatectl show -p NTPSynchronized": "NTPSynchronized=no\n"})
-    assert collected(clock, "clock", told).synchronized is False
+    facts = FakeSource(commands={"timedatectl show -p NTPSynchronized": "NTPSynchronized=no\n"})
+    assert collected(clock, "clock", facts).synchronized is False
     quick = FakeSource()
     assert isinstance(collected(clock, "clock", quick, deep=False).synchronized, Unknown)
     assert quick.asked == []
@@ -180,12 +180,12 @@ def test_whether_the_clock_is_kept() -> None:
 
 def test_maker_and_model() -> None:
     files = {"sys_vendor": "Dell Inc.\n", "product_name": "PowerEdge XE9680\n", "board_name": "\n"}
-    found: Dmi = collected(
+    facts: Dmi = collected(
         dmi, "dmi", FakeSource(files={f"/sys/class/dmi/id/{name}": text for name, text in files.items()})
     )
-    assert (found.system_vendor, found.product_name) == ("Dell Inc.", "PowerEdge XE9680")
-    assert isinstance(found.board_name, Unknown)
-    assert found.board_name.reason is Reason.NOT_SUPPORTED
+    assert (facts.system_vendor, facts.product_name) == ("Dell Inc.", "PowerEdge XE9680")
+    assert isinstance(facts.board_name, Unknown)
+    assert facts.board_name.reason is Reason.NOT_SUPPORTED
 
 
 def test_power() -> None:
@@ -198,16 +198,16 @@ def test_power() -> None:
             "dmidecode -t 39": "Max Power Capacity: 3000 W\nMax Power Capacity: 3000 W\n",
         }
     )
-    found: Power = collected(power, "power", source)
-    assert (found.system_w, found.supply_capacity_w, found.failed_supplies) == (2410.0, 6000.0, ("PS1",))
-    assert found.sensor_alarms == ("T (99)",)
+    facts: Power = collected(power, "power", source)
+    assert (facts.system_w, facts.supply_capacity_w, facts.failed_supplies) == (2410.0, 6000.0, ("PS1",))
+    assert facts.sensor_alarms == ("T (99)",)
 
 
 def test_power_without_a_tool_and_in_quick_checks() -> None:
     source = FakeSource()
-    found: Power = collected(power, "power", source)
-    assert isinstance(found.system_w, Unknown)
-    assert found.system_w.reason is Reason.TOOL_MISSING
+    facts: Power = collected(power, "power", source)
+    assert isinstance(facts.system_w, Unknown)
+    assert facts.system_w.reason is Reason.TOOL_MISSING
     asked = list(source.asked)
     assert isinstance(collected(power, "power", source, deep=False).system_w, Unknown)
     assert source.asked == asked
@@ -227,8 +227,8 @@ def test_environment_by_rank_of_its_origins() -> None:
         },
     )
     result = environment.collect(source, CollectOptions())
-    found = result["environment"]
-    assert [(v.name, v.value, v.origin, v.is_effective) for v in found] == [
+    facts = result["environment"]
+    assert [(v.name, v.value, v.origin, v.is_effective) for v in facts] == [
         ("NCCL_DEBUG", "WARN", "environment", True),
         ("https_proxy", "http://***@proxy:3128", "environment", True),
         ("NCCL_DEBUG", "INFO", "/home/a/.nccl.conf", False),
@@ -263,7 +263,10 @@ def test_an_environment_that_nobody_recorded() -> None:
     assert collected(environment, "environment", FakeSource()) == ()
 
 
-TCP = "  sl  local_address rem_address   st\n   0: 00000000:3A9E 00000000:0000 0A\n   1: 00000000:3A99 00000000:0000 0A\n"
+TCP = (
+    "  sl  local_address rem_address   st\n"
+    "   0: 00000000:3A9E 00000000:0000 0A\n   1: 00000000:3A99 00000000:0000 0A\n"
+)
 
 
 def test_rights_and_devices_of_a_container() -> None:
@@ -277,10 +280,10 @@ def test_rights_and_devices_of_a_container() -> None:
         },
         env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
     )
-    found: Container = collected(container, "container", source)
-    assert (found.capabilities, found.seccomp) == (("ipc_lock", "sys_nice"), True)
-    assert (found.rdma_devices, found.nvidia_devices) == (("uverbs0",), ("nvidia0",))
-    assert [(sign.name, sign.value) for sign in found.annotations] == [
+    facts: Container = collected(container, "container", source)
+    assert (facts.capabilities, facts.seccomp) == (("ipc_lock", "sys_nice"), True)
+    assert (facts.rdma_devices, facts.nvidia_devices) == (("uverbs0",), ("nvidia0",))
+    assert [(sign.name, sign.value) for sign in facts.annotations] == [
         ("istio", "listens on 15001 and 15006")
     ]
     bare: Container = collected(container, "container", FakeSource(files={"/proc/self/cgroup": "0::/\n"}))
@@ -296,9 +299,9 @@ def test_slurm_by_its_files() -> None:
         },
         commands={"slurmd -V": "slurm 24.05.3\n"},
     )
-    found: Scheduler = collected(scheduler, "scheduler", source)
-    assert (found.kind, found.version, found.gpus_of_node) == (None, "24.05.3", 8)
-    assert {(state.name, state.value) for state in found.settings} == {
+    facts: Scheduler = collected(scheduler, "scheduler", source)
+    assert (facts.kind, facts.version, facts.gpus_of_node) == (None, "24.05.3", 8)
+    assert {(state.name, state.value) for state in facts.settings} == {
         ("ProctrackType", "proctrack/cgroup"),
         ("ConstrainDevices", "yes"),
     }
@@ -328,14 +331,14 @@ def test_what_is_installed_around_training() -> None:
         env={"LD_LIBRARY_PATH": "/opt/nccl/lib:relative"},
         commands={"nvidia-imex-ctl -N": "Domain State: UP\n"},
     )
-    found: Software = collected(software, "software", source)
-    assert (found.dcgm_version, found.gdrcopy_version, found.modules) == (
+    facts: Software = collected(software, "software", source)
+    assert (facts.dcgm_version, facts.gdrcopy_version, facts.modules) == (
         "4.2.3",
         "2.4",
         ("gdrdrv", "nvidia_uvm"),
     )
-    assert (found.imex, found.imex_channels, found.nccl_plugins) == ("UP", 1, ("/opt/ofi/libnccl-net.so",))
-    assert [(library.version, library.found_by) for library in found.nccl_libraries] == [
+    assert (facts.imex, facts.imex_channels, facts.nccl_plugins) == ("UP", 1, ("/opt/ofi/libnccl-net.so",))
+    assert [(library.version, library.found_by) for library in facts.nccl_libraries] == [
         ("2.19.3", "LD_LIBRARY_PATH"),
         ("2.26.2", "system"),
     ]
@@ -346,24 +349,27 @@ def test_what_is_installed_around_training() -> None:
 
 def test_texts_tell_versions_where_nothing_else_does() -> None:
     given = {
-        "nvidia-smi-error": "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178\n",
+        "nvidia-smi-error": "Failed to initialize NVML: Driver/library version mismatch\nNVML library "
+        "version: 580.178\n",
         "driver-version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.173.02  Mon\n",
         "lsmod": "Module Size Used by\nnvidia_peermem 16384 0\n",
     }
-    found: Software = collected(software, "software", FakeSource(given=given, missing=Reason.NOT_RECORDED))
-    assert (found.driver_version, found.driver_library_version) == ("580.173.02", "580.178")
-    assert (found.modules, found.peermem_loaded) == (("nvidia_peermem",), True)
+    facts: Software = collected(software, "software", FakeSource(given=given, missing=Reason.NOT_RECORDED))
+    assert (facts.driver_version, facts.driver_library_version) == ("580.173.02", "580.178")
+    assert (facts.modules, facts.peermem_loaded) == (("nvidia_peermem",), True)
 
 
 def test_the_newer_fields_of_memory_limits_and_storage() -> None:
     source = FakeSource(
         files={
-            "/proc/meminfo": "MemTotal: 1 kB\nMemFree: 1 kB\nHugePages_Total:      12\nHugepagesize: 2048 kB\n",
-            "/proc/self/limits": "Max processes             4096                 4096                 processes\n",
+            "/proc/meminfo": "MemTotal: 1 kB\nMemFree: 1 kB\nHugePages_Total:      12\nHugepagesize: 2048 "
+            "kB\n",
+            "/proc/self/limits": "Max processes             4096                 4096                 "
+            "processes\n",
             "/proc/self/mounts": "/dev/md0 /raid xfs ro,noatime 0 0\n",
         }
     )
-    found = collected(memory, "memory", source)
-    assert (found.hugepages_total, found.hugepage_bytes) == (12, 2048 * 1024)
+    facts = collected(memory, "memory", source)
+    assert (facts.hugepages_total, facts.hugepage_bytes) == (12, 2048 * 1024)
     assert collected(limits, "limits", source).processes == 4096
     assert collected(storage, "storage", source)[0].read_only is True

@@ -12,7 +12,10 @@ from tests.support.fake_source import FakeSource
 ROOT = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
 GPU_PATHS = [f"{ROOT}/0000:17:00.0/0000:18:00.0", "/sys/devices/pci0000:37/0000:37:01.0/0000:38:00.0"]
 NIC_PATH = f"{ROOT}/0000:17:01.0/0000:19:00.0"
-MATRIX = "\tGPU0\tGPU1\tNIC0\nGPU0\tX\tNV6\tPHB\nGPU1\tNV6\tX\tSYS\nNIC0\tPHB\tSYS\tX\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
+MATRIX = (
+    "\tGPU0\tGPU1\tNIC0\nGPU0\tX\tNV6\tPHB\nGPU1\tNV6\tX\tSYS\nNIC0\tPHB\tSYS\tX\n\n"
+    "NIC Legend:\n\n  NIC0: mlx5_0\n"
+)
 
 
 class Nvml:
@@ -58,15 +61,15 @@ def machine(nvml: Nvml | None, *, nic: bool = True, commands: dict[str, str] | N
 
 
 def links(source: FakeSource) -> tuple[Link, ...] | Unknown:
-    found = collector.collect(source, CollectOptions())["links"]
-    assert isinstance(found, tuple | Unknown)
-    return found
+    records = collector.collect(source, CollectOptions())["links"]
+    assert isinstance(records, tuple | Unknown)
+    return records
 
 
 def kinds(source: FakeSource) -> dict[tuple[str, str], str]:
-    found = links(source)
-    assert isinstance(found, tuple)
-    return {(link.a, link.b): f"{link.kind}{link.nvlink_count or ''}" for link in found}
+    records = links(source)
+    assert isinstance(records, tuple)
+    return {(link.a, link.b): f"{link.kind}{link.nvlink_count or ''}" for link in records}
 
 
 def test_switch_links_count_as_those_of_the_lesser_gpu() -> None:
@@ -95,9 +98,9 @@ def test_every_link_says_where_it_was_read() -> None:
         machine(Nvml(ancestor=50)),
         machine(None, commands={"nvidia-smi topo -m": MATRIX}),
     ):
-        found = links(source)
-        assert isinstance(found, tuple)
-        assert all(link.evidence for link in found)
+        records = links(source)
+        assert isinstance(records, tuple)
+        assert all(link.evidence for link in records)
 
 
 def test_the_matrix_fills_in_what_the_paths_leave_open() -> None:
@@ -113,14 +116,14 @@ def test_the_matrix_fills_in_what_the_paths_leave_open() -> None:
 def test_what_nobody_tells_is_unknown() -> None:
     source = machine(Nvml())
     source.links["/sys/bus/pci/devices/0000:18:00.0"] = "/sys/devices/platform/somewhere"
-    found = links(source)
-    assert isinstance(found, tuple)
-    assert [isinstance(link.kind, Unknown) for link in found] == [True, True, False]
+    records = links(source)
+    assert isinstance(records, tuple)
+    assert [isinstance(link.kind, Unknown) for link in records] == [True, True, False]
 
 
 def test_without_nvml_the_matrix() -> None:
-    found = kinds(machine(None, commands={"nvidia-smi topo -m": MATRIX}))
-    assert found == {("GPU0", "GPU1"): "NVLINK6", ("GPU0", "mlx5_0"): "PHB", ("GPU1", "mlx5_0"): "SYS"}
+    records = kinds(machine(None, commands={"nvidia-smi topo -m": MATRIX}))
+    assert records == {("GPU0", "GPU1"): "NVLINK6", ("GPU0", "mlx5_0"): "PHB", ("GPU1", "mlx5_0"): "SYS"}
 
 
 def test_nics_of_a_machine_without_gpus() -> None:
@@ -150,6 +153,6 @@ def test_gpus_that_no_driver_answers_for() -> None:
 
 
 def test_nothing_recorded() -> None:
-    found = links(FakeSource(missing=Reason.NOT_RECORDED))
-    assert isinstance(found, Unknown)
-    assert found.reason is Reason.NOT_RECORDED
+    records = links(FakeSource(missing=Reason.NOT_RECORDED))
+    assert isinstance(records, Unknown)
+    assert records.reason is Reason.NOT_RECORDED

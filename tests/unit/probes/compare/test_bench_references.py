@@ -56,9 +56,9 @@ def node_of(gpu_id: str, count: int) -> MachineFacts:
 
 def verdict(gpu_id: str, measurements: list[Measurement], count: int = 8) -> Status:
     evidence = Evidence(facts=node_of(gpu_id, count), catalogue=CATALOGUE, measurements=tuple(measurements))
-    found = [one.status for one in beside_references(evidence)]
-    assert len(found) == 1, "this measurement has no reference"
-    return found[0]
+    statuses = [row.status for row in beside_references(evidence)]
+    assert len(statuses) == 1, "this measurement has no reference"
+    return statuses[0]
 
 
 def test_rows_name_gpus_of_the_catalogue_and_their_source() -> None:
@@ -136,8 +136,8 @@ def test_healthy_machines_do_not_fail_and_half_of_it_does(name: str) -> None:
     gpu_id, count, measurements = HEALTHY[name]
     assert verdict(gpu_id, measurements, count) in (Status.PASS, Status.WARN)
     half = [
-        msgspec.structs.replace(one, samples=tuple(value / 2 for value in one.samples))
-        for one in measurements
+        msgspec.structs.replace(row, samples=tuple(value / 2 for value in row.samples))
+        for row in measurements
     ]
     depends_on_host = gpu_id in ("h100-nvl", "h100-pcie")
     assert verdict(gpu_id, half, count) is (Status.WARN if depends_on_host else Status.FAIL)
@@ -170,7 +170,7 @@ def test_no_published_collective_within_a_node_fails() -> None:
                 (1, float(line["busbw_gbps"])), name=line["collective"], ranks=ranks, conditions={**version}
             )
             exact = [
-                msgspec.structs.replace(one, parameters={**one.parameters, "bytes": size}) for one in point
+                msgspec.structs.replace(row, parameters={**row.parameters, "bytes": size}) for row in point
             ]
             evidence = Evidence(
                 facts=node_of(IDS[line["gpu"]], ranks), catalogue=CATALOGUE, measurements=tuple(exact)

@@ -1,4 +1,4 @@
-"""What measurements compare to, and how a share is told."""
+"""Test the comparisons of measurements with references, peers and earlier runs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def evidence(*measurements: Measurement, baselines: tuple[Baseline, ...] = ()) -
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1e-6, 1e12))
-def test_a_share_is_the_same_for_a_rate_and_for_its_time(one: float, other: float) -> None:
-    assert share_of(one, other, "low") == pytest.approx(share_of(1 / one, 1 / other, "high"))
-    assert share_of(one, one, "low") == share_of(one, one, "high") == 1.0
+def test_a_share_is_the_same_for_a_rate_and_for_its_time(entry: float, other: float) -> None:
+    assert share_of(entry, other, "low") == pytest.approx(share_of(1 / entry, 1 / other, "high"))
+    assert share_of(entry, entry, "low") == share_of(entry, entry, "high") == 1.0
 
 
 def test_which_side_is_bad() -> None:
@@ -60,8 +60,8 @@ def test_a_policy_moves_the_limits() -> None:
     )
     half = evidence(*gemm(450.0))
     moved = msgspec.structs.replace(half, thresholds=thresholds_under(policy))
-    assert [one.status for one in beside_references(half)] == [Status.FAIL]
-    assert [one.status for one in beside_references(moved)] == [Status.PASS]
+    assert [entry.status for entry in beside_references(half)] == [Status.FAIL]
+    assert [entry.status for entry in beside_references(moved)] == [Status.PASS]
 
 
 def test_peers_are_of_one_kind_and_one_case() -> None:
@@ -69,14 +69,16 @@ def test_peers_are_of_one_kind_and_one_case() -> None:
     groups = list(beside_peers(evidence(*both)))
     assert [len(group.members) for group in groups] == [3, 3]
     assert [group.slow for group in groups] == [("GPU2",), ()]
-    other = [msgspec.structs.replace(one, conditions={"device_name": "another model"}) for one in gemm(700.0)]
+    other = [
+        msgspec.structs.replace(entry, conditions={"device_name": "another model"}) for entry in gemm(700.0)
+    ]
     assert list(beside_peers(evidence(*gemm(300.0), *other))) == []
 
 
 def test_only_equal_parameters_compare_with_an_earlier_run() -> None:
     now = gemm(650.0)
     same = list(beside_baselines(evidence(*now, baselines=earlier("previous", gemm(720.0)))))
-    assert [round(one.share, 2) for one in same] == [0.9]
+    assert [round(entry.share, 2) for entry in same] == [0.9]
     assert same[0].status is Status.WARN
     low, high = same[0].interval or (0.0, 0.0)
     assert low < same[0].share < high < 1.0
@@ -92,16 +94,16 @@ def test_a_single_sample_proves_no_change() -> None:
     now, then = (measured("memory-test", "sustained_bytes", "GPU0", value) for value in (2.0, 1.0))
     lone = msgspec.structs.replace(now, samples=(2.0,))
     before = msgspec.structs.replace(then, samples=(1.0,))
-    (found,) = beside_baselines(evidence(lone, baselines=earlier("previous", before)))
-    assert (found.share, found.status) == (0.5, Status.PASS)
+    (results,) = beside_baselines(evidence(lone, baselines=earlier("previous", before)))
+    assert (results.share, results.status) == (0.5, Status.PASS)
 
 
 def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
     sizes = (1, 64, 1024)
     now, then = collective(*((size, 100.0) for size in sizes)), collective(*((size, 99.0) for size in sizes))
-    found = list(judged_cases(beside_baselines(evidence(*now, baselines=earlier("previous", then)))))
-    assert [one.measured.parameters["bytes"] for one in found] == [1024 * 2**20]
-    times = [msgspec.structs.replace(one, metric="collective_time_s", unit="s") for one in now]
+    results = list(judged_cases(beside_baselines(evidence(*now, baselines=earlier("previous", then)))))
+    assert [entry.measured.parameters["bytes"] for entry in results] == [1024 * 2**20]
+    times = [msgspec.structs.replace(entry, metric="collective_time_s", unit="s") for entry in now]
     (latency,) = judged_cases(beside_baselines(evidence(*times, baselines=earlier("previous", times))))
     assert latency.measured.parameters["bytes"] == 2**20
     both = [now[0], times[0]]
@@ -111,17 +113,19 @@ def test_judged_is_the_largest_case_and_of_times_the_smallest() -> None:
 
 def test_a_case_that_no_finding_rests_on_is_no_failure() -> None:
     now, then = collective((1, 10.0), (1024, 100.0)), collective((1, 100.0), (1024, 100.0))
-    found = [
-        one
-        for one in comparisons(evidence(*now, baselines=earlier("previous", then)))
-        if one.to == "previous"
+    results = [
+        entry
+        for entry in comparisons(evidence(*now, baselines=earlier("previous", then)))
+        if entry.to == "previous"
     ]
-    assert [one.status for one in found] == [Status.WARN, Status.PASS]
+    assert [entry.status for entry in results] == [Status.WARN, Status.PASS]
 
 
 def test_comparisons_for_the_table() -> None:
-    found = list(comparisons(evidence(*gemm(715.0, 700.0, 430.0), baselines=earlier("pinned", gemm(720.0)))))
-    assert [(one.to, one.subject, one.status.value) for one in found] == [
+    results = list(
+        comparisons(evidence(*gemm(715.0, 700.0, 430.0), baselines=earlier("pinned", gemm(720.0))))
+    )
+    assert [(entry.to, entry.subject, entry.status.value) for entry in results] == [
         ("reference", "GPU0", "PASS"),
         ("reference", "GPU1", "PASS"),
         ("reference", "GPU2", "FAIL"),
@@ -130,8 +134,8 @@ def test_comparisons_for_the_table() -> None:
         ("peers", "GPU2", "WARN"),
         ("pinned", "GPU0", "PASS"),
     ]
-    assert all(one.source and one.value > 0 for one in found)
-    pinned = found[-1]
+    assert all(entry.source and entry.value > 0 for entry in results)
+    pinned = results[-1]
     assert pinned.share_low is not None
     assert pinned.share_high is not None
     assert pinned.share_low <= pinned.share <= pinned.share_high

@@ -1,4 +1,4 @@
-"""Two machines, or two moments, in sentences."""
+"""Test the sentences about differences of two machines or two moments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NODE = h100_node()
 GONE = Unknown(Reason.TIMEOUT, "nvmlInit took longer than 10 s")
 
 
-def sentences(one: MachineFacts, other: MachineFacts, *, everything: bool = False) -> list[str]:
-    return [row.sentence for row in compare(one, other, everything=everything)]
+def sentences(before: MachineFacts, after: MachineFacts, *, everything: bool = False) -> list[str]:
+    return [row.sentence for row in compare(before, after, everything=everything)]
 
 
 def links(up: int) -> object:
@@ -43,7 +43,7 @@ def driver(version: str) -> MachineFacts:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("after", "expected"),
     [
         (NODE, []),
         (with_gpus(NODE, 3, nvlinks=links(16)), ["GPU3: NVLinks up 18 -> 16"]),
@@ -56,12 +56,12 @@ def driver(version: str) -> MachineFacts:
         (with_part(NODE, "software", modules=("nvidia",)), None),
     ],
 )
-def test_what_changed_is_a_sentence(other: MachineFacts, said: list[str] | None) -> None:
-    told = sentences(NODE, other)
-    if said is not None:
-        assert told == said
+def test_what_changed_is_a_sentence(after: MachineFacts, expected: list[str] | None) -> None:
+    differences = sentences(NODE, after)
+    if expected is not None:
+        assert differences == expected
     else:
-        assert all("modules" in sentence for sentence in told)
+        assert all("modules" in sentence for sentence in differences)
 
 
 def test_the_same_change_on_all_gpus_is_told_once() -> None:
@@ -76,9 +76,9 @@ def test_the_same_change_on_all_gpus_is_told_once() -> None:
     "change", [{"temperature_c": 77}, {"sm_clock_mhz": 901}, {"power_w": 99.0}, {"utilization_percent": 55}]
 )
 def test_what_never_stands_still_is_told_on_demand(change: dict[str, object]) -> None:
-    other = with_gpus(NODE, 0, **change)
-    assert sentences(NODE, other) == []
-    assert len(sentences(NODE, other, everything=True)) == 1
+    after = with_gpus(NODE, 0, **change)
+    assert sentences(NODE, after) == []
+    assert len(sentences(NODE, after, everything=True)) == 1
 
 
 def test_identities_count_between_two_moments_of_one_machine() -> None:
@@ -103,14 +103,14 @@ def test_what_is_not_known_any_more_is_no_change() -> None:
 
 
 def test_gpus_that_nobody_could_look_for_are_not_gone() -> None:
-    told = compare(NODE, h100_node(gpus=NOT_RECORDED))
-    assert not [row for row in told if row.change == "gone"]
+    differences = compare(NODE, h100_node(gpus=NOT_RECORDED))
+    assert not [row for row in differences if row.change == "gone"]
     assert [row.subjects for row in compare(NODE, h100_node(gpus=())) if row.change == "gone"] == [
         tuple(f"GPU{index}" for index in range(8))
     ]
 
 
-def test_a_new_kind_of_event_is_told_and_its_count_is_not() -> None:
+def test_a_new_kind_of_event_is_reported_and_its_count_is_not() -> None:
     xid = LogEvent(kind="xid", code=79, device="0000:9b:00", message="GPU has fallen off the bus")
     quiet, loud = h100_node(events=()), h100_node(events=(xid,))
     assert sentences(quiet, loud) == ["event xid 79 on 0000:9b:00 is new"]
@@ -118,9 +118,9 @@ def test_a_new_kind_of_event_is_told_and_its_count_is_not() -> None:
 
 
 def test_two_machines_of_different_kind() -> None:
-    told = compare(NODE, cpu_box())
-    assert told
-    assert all(row.sentence and row.subjects for row in told)
+    differences = compare(NODE, cpu_box())
+    assert differences
+    assert all(row.sentence and row.subjects for row in differences)
 
 
 def test_problems_come_and_go() -> None:

@@ -1,7 +1,7 @@
 """Test that twice or half of any reference, limit or rate would be detected.
 
-Each row is compared with a bound that does not come from the row: the line rate of a link, the peak of a GPU, or
-a published limit. A wrong factor of two crosses one of the bounds.
+Each row is compared with a bound that does not come from the row: the line rate of a link, the peak of a GPU,
+or a published limit. A wrong factor of two crosses one of the bounds.
 """
 
 from __future__ import annotations
@@ -63,6 +63,48 @@ def test_collectives_reach_a_plausible_share_of_their_links(row) -> None:
             assert least < rate / line_rate < most, name
 
 
+SMALLEST_MESSAGES_MIB = {
+    ("a100-sxm4-40gb", 8, "ring"): {512, 8192},
+    ("h100-sxm", 2, "ring"): {512},
+    ("h200-sxm", 2, ""): {512},
+    ("h100-sxm", 4, "ring"): {512, 8192},
+    ("h100-sxm", 5, "NVLS"): {8192},
+    ("h100-sxm", 5, "ring"): {8192},
+    ("h100-sxm", 6, "NVLS"): {8192},
+    ("h100-sxm", 6, "ring"): {8192},
+    ("h100-sxm", 7, "NVLS"): {8192},
+    ("h100-sxm", 7, "ring"): {8192},
+    ("h100-sxm", 8, "NVLS"): {128, 512, 1024, 4096},
+    ("h100-sxm", 8, "ring"): {128, 512, 1024, 8192},
+    ("h800-sxm", 8, "NVLS"): {4096},
+    ("h800-sxm", 8, "ring"): {4096},
+    ("h100-nvl", 2, "ring"): {8192},
+    ("h100-pcie", 2, "ring"): {8192},
+    ("b200", 4, "ring"): {512},
+    ("b200", 5, "ring"): {8192},
+    ("b200", 6, "NVLS"): {8192},
+    ("b200", 7, "NVLS"): {8192},
+    ("b200", 8, "NVLS"): {8192},
+    ("b200", 6, "ring"): {8192},
+    ("b200", 7, "ring"): {8192},
+    ("b200", 8, "ring"): {8192},
+    ("b200", 8, ""): {512},
+    ("l40s", 2, ""): {64},
+    ("rtx-pro-6000-server", 2, ""): {64},
+    ("rtx-pro-6000-server", 8, ""): {512},
+    ("rtx-5090", 4, ""): {1024},
+    ("rtx-5090", 8, ""): {1024},
+}
+"""Smallest messages of the published measurements by first GPU, ranks and algorithm."""
+
+
+def test_collectives_have_references_from_the_measured_sizes_on() -> None:
+    sizes: dict[tuple[str, int, str], set[int]] = {}
+    for row in ROWS.collective:
+        sizes.setdefault((row.gpus[0], row.ranks, row.algorithm), set()).add(row.bytes >> 20)
+    assert sizes == SMALLEST_MESSAGES_MIB
+
+
 def test_networks_reach_less_than_their_line_rate() -> None:
     fractions = [*(row.fraction for row in ROWS.across_nodes), ROWS.nic_only.fraction, LINKS.network.fraction]
     assert all(0.5 < fraction < 1 for fraction in fractions)
@@ -95,6 +137,14 @@ def test_peer_copies_use_most_of_all_nvlinks(gpu: str) -> None:
     row = LINKS.nvlink_rate(model)
     assert row is not None
     assert 0.75 < row.rate / model.nvlink_bandwidth_bytes_per_s < 0.9
+
+
+@pytest.mark.parametrize(("gpu", "switches"), [("a100-sxm4-80gb", 6), ("h100-sxm", 4), ("h200-sxm", 4)])
+def test_boards_have_their_published_number_of_switches(gpu: str, switches: int) -> None:
+    """NVIDIA's documents state six NVSwitches for HGX A100 and four for HGX H100."""
+    board = LINKS.board(MODELS[gpu], 8)
+    assert board is not None
+    assert board.count == switches
 
 
 @pytest.mark.parametrize(("count", "is_board"), [(4, False), (5, True), (8, True)])

@@ -1,4 +1,4 @@
-"""What explains that something is slow: a reading counts only where the traffic passes what was read."""
+"""Test that a cause explains a slow measurement only if the traffic passes the faulty part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.machines_pci import bridge_address
 
 
 def redirecting(facts: MachineFacts) -> MachineFacts:
-    """With ACS on the bridge above GPU2."""
+    """Return the facts with ACS on the bridge above GPU2."""
     devices = tuple(
         msgspec.structs.replace(device, acs=("request_redirect",))
         if device.bus_id == bridge_address(2)

@@ -1,4 +1,4 @@
-"""Whom to blame among pairs: a member, or the link between two."""
+"""Test which member, or which link, is named as the cause of slow pairs."""
 
 from __future__ import annotations
 
@@ -41,16 +41,21 @@ def test_ends_of_a_pair(subject: str, ends: tuple[str, str] | None) -> None:
 def test_the_slow_member_is_found_among_any_number(count: int, data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, count - 1))
     slow = {pair: 40.0 for pair in itertools.combinations(range(count), 2) if bad in pair}
-    (found,) = slow_parts(rates(count, slow), least_difference=0.1)
-    assert (found.part, found.value, found.usual, found.share) == (f"h{bad}", 40.0, 100.0, 0.4)
+    (slow_part,) = slow_parts(rates(count, slow), least_difference=0.1)
+    assert (slow_part.part, slow_part.value, slow_part.usual, slow_part.share) == (
+        f"h{bad}",
+        40.0,
+        100.0,
+        0.4,
+    )
 
 
 @given(st.integers(4, 9), st.data())
 def test_the_slow_link_is_found_and_no_host_is_blamed(count: int, data: st.DataObject) -> None:
     pair = data.draw(st.sampled_from(list(itertools.combinations(range(count), 2))))
-    (found,) = slow_parts(rates(count, {pair: 40.0}), least_difference=0.1)
-    assert found.part == frozenset(f"h{index}" for index in pair)
-    assert words_of_part(found.part) == "-".join(f"h{index}" for index in pair)
+    (slow_part,) = slow_parts(rates(count, {pair: 40.0}), least_difference=0.1)
+    assert slow_part.part == frozenset(f"h{index}" for index in pair)
+    assert words_of_part(slow_part.part) == "-".join(f"h{index}" for index in pair)
 
 
 def test_a_slow_host_and_a_slow_link() -> None:
@@ -73,6 +78,6 @@ def test_blame_of_pairs_that_fall_short() -> None:
     of_three = {pair for pair in every if "h3" in pair}
     assert blamed(of_three, every) == ("h3",)
     assert blamed(every, every) == tuple(sorted(every, key=sorted))
-    one = {frozenset(("h0", "h1"))}
-    assert blamed(one, every) == tuple(one)
+    single = {frozenset(("h0", "h1"))}
+    assert blamed(single, every) == tuple(single)
     assert blamed(set(), every) == ()
