@@ -21,7 +21,7 @@ from recipes.cases.table_words import (
     sharing_of,
     steps_on_host,
 )
-from recipes.planning.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8

@@ -14,8 +14,8 @@ from probes.base.record import Record
 from recipes.cases.case import Case
 from recipes.cases.legality import deals_evenly
 from recipes.cases.table_words import sharing_of
+from recipes.job.candidate import ActivationCheckpointing, Sharding
 from recipes.job.workload import TransformerModel
-from recipes.planning.plan import ActivationCheckpointing, Sharding
 from recipes.predict.stacks import Stack
 
 _LONG_SEQUENCE = 8192

@@ -14,8 +14,8 @@ from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError
 from recipes.cases.machine_columns import cluster_of_case
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.usual_machines import gpu_named
-from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from probes.base.record import Unknown
 from recipes.job.training_job import ImageJob, Job, TransformerJob
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.memory import memory_of, vision_memory

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from probes.base.units import gb_per_s
-from recipes.planning.plan import Candidate, Cluster, Figure
+from recipes.job.candidate import Candidate
+from recipes.machine.cluster_records import Cluster, Figure
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recipes.cases.case import CaseError
+from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
-from recipes.planning.plan import Candidate
 
 _BESIDE = 2
 """Embedding and head, which stand for a layer each where layers do not divide (Megatron-LM:

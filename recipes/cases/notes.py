@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from recipes.cases.case import Case
 from recipes.job.workload import Precision
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import USUAL_NETWORK
 from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
-from recipes.planning.plan import Cluster
 from recipes.predict.stacks import BEFORE_FUSED
 
 FIGURES = ("allocated", "reserved", "device")

@@ -9,8 +9,8 @@ import re
 from typing import Literal, NamedTuple
 
 from recipes.cases.case import CaseError
+from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
-from recipes.planning.plan import ActivationCheckpointing, Schedule, Sharding
 
 
 class Numbers(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipes.cases.case import Case
 from recipes.cases.table_words import Numbers, Task
 from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import Stack
 
 _SQUAD_LENGTH = 384

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
 from recipes.job.models.image_models import at_size
 from recipes.job.workload import FULL_PRECISIONS, AdapterTargets, VisionModel, VisionWorkload, Workload
-from recipes.planning.plan import Candidate, Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.image_precision import HALF, computed_in
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import Stack

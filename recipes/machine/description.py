@@ -10,7 +10,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.catalogue.hardware import GpuModel
-from recipes.planning.plan import Fabric, Figure, Transport
+from recipes.machine.cluster_records import Fabric, Figure, Transport
 
 
 def modelled(value: float, source: str) -> Figure:

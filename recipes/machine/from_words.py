@@ -11,6 +11,7 @@ from typing import NamedTuple
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.machine.cluster import build_cluster
+from recipes.machine.cluster_records import Cluster, Fabric
 from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
 from recipes.machine.link_words import (
     domain_of,
@@ -22,7 +23,6 @@ from recipes.machine.link_words import (
 )
 from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
 from recipes.machine.usual_machines import Design, gpu_named
-from recipes.planning.plan import Cluster, Fabric
 
 USUAL_NETWORK = "usual network"
 """First words of the source of a network's rate that nobody stated."""

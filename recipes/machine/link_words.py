@@ -9,7 +9,7 @@ import functools
 import math
 import re
 
-from recipes.planning.plan import Fabric, Transport
+from recipes.machine.cluster_records import Fabric, Transport
 
 _LONGEST = 500
 _BETWEEN = re.compile(r"[,;+]|\s(?:and|&)\s", re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.facts.measurements import Measurement, Parameter
 from recipes.constants import constant
-from recipes.planning.plan import AttentionRate, Figure, ImageAnchor, StepAnchor
+from recipes.machine.cluster_records import AttentionRate, Figure, ImageAnchor, StepAnchor
 
 _LARGEST_RESIDUAL = 0.2
 """A fit that misses half of its own sizes by more than that is worse than the model of the links."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
-from recipes.planning.plan import Fabric, Transport
+from recipes.machine.cluster_records import Fabric, Transport
 
 
 class Design(StrictRecord, kw_only=True):

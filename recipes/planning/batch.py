@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.errors import UsageError
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees
 from recipes.job.workload import Pins, Workload
-from recipes.planning.plan import ActivationCheckpointing, Candidate, Cluster, Degrees
+from recipes.machine.cluster_records import Cluster
 
 OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
 """What a recipe can ask of the reference workload."""

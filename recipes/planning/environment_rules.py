@@ -17,7 +17,9 @@ from probes.base.rows import load_rows
 from probes.base.units import percent
 from probes.facts import MachineFacts
 from probes.judging.rails import candidate_interfaces, default_interface, is_up, training_ports
-from recipes.planning.plan import Cluster, EnvVar, MemoryBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import EnvVar
+from recipes.predict.breakdowns import MemoryBreakdown
 
 _TIGHT = 0.9
 """Share of the memory limit from which fragmentation decides whether a job fits."""

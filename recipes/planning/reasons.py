@@ -5,20 +5,13 @@ from __future__ import annotations
 from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, duration, gib
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.workload import Pins, Workload
 from recipes.launch.registry import STRATEGIES
+from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import (
-    Basis,
-    Candidate,
-    Choice,
-    Cluster,
-    Decision,
-    EnvVar,
-    Figure,
-    MemoryBreakdown,
-    Rejected,
-)
+from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness, predict_memory
 from recipes.predict.intervals import memory_interval
 

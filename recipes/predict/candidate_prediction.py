@@ -13,21 +13,13 @@ import msgspec
 
 from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
 from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.launch.registry import STRATEGIES
-from recipes.planning.plan import (
-    Candidate,
-    Cluster,
-    Degrees,
-    Figure,
-    MemoryBreakdown,
-    Predicted,
-    StepAnchor,
-    TimeBreakdown,
-    scaled_terms,
-)
+from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
+from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown, scaled_terms
 from recipes.predict.intervals import time_interval
 from recipes.predict.memory import memory_of
 from recipes.predict.speed.loading import with_loading

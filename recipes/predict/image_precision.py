@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipes.job.workload import Precision
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import Stack
 
 HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")

@@ -11,9 +11,11 @@ from typing import cast
 import msgspec
 
 from probes.base.record import Unknown, map_known
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.training_job import ImageJob, image_job
 from recipes.job.workload import Precision, VisionWorkload
-from recipes.planning.plan import Candidate, Cluster, Degrees, ImageAnchor, TimeBreakdown, scaled_terms
+from recipes.machine.cluster_records import Cluster, ImageAnchor
+from recipes.predict.breakdowns import TimeBreakdown, scaled_terms
 from recipes.predict.candidate_prediction import as_measured
 from recipes.predict.reference_images import NETWORKS, reference_vision_model
 from recipes.predict.speed.image_speed import vision_time

@@ -17,8 +17,8 @@ import msgspec
 
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from recipes.job.candidate import ActivationCheckpointing, Candidate
 from recipes.job.workload import AdapterTargets, Precision, TransformerModel, Workload
-from recipes.planning.plan import ActivationCheckpointing, Candidate
 from recipes.predict.parameters import parameter
 
 Kernels = Literal["upcasting", "eager", "fused", "compiled", "cpu"]

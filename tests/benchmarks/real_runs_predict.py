@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.base.record import Unknown
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.training_job import image_job
 from recipes.job.workload import VisionWorkload, Workload
-from recipes.planning.plan import Candidate, Cluster, Degrees
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.candidate_prediction import predict
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.memory import vision_memory

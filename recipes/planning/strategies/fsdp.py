@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import Pins, Workload
+from recipes.machine.cluster_records import Cluster
 from recipes.planning.batch import divisions
-from recipes.planning.plan import Candidate, Cluster, Degrees
 
 ID = "fsdp"
 

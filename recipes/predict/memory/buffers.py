@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.optimizers import steps_all_at_once
 from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
 from recipes.predict.stacks import Stack

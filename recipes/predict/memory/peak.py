@@ -16,8 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate, MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
 from recipes.predict.intervals import memory_interval
 from recipes.predict.memory.activations import kept_by, root_kept

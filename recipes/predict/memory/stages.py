@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from recipes.job.candidate import Degrees
 from recipes.job.models.blocks import Block, blocks_of
 from recipes.job.models.counts import root_parameter_count
 from recipes.job.workload import TransformerModel
-from recipes.planning.plan import Degrees
 from recipes.predict.shares import BlockShare, block_share
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from probes.base.record import Unknown
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.speed.collective_algorithms import Algorithm, Collective, Group, Links, algorithms_of
 
 __all__ = ["Algorithm", "Collective", "Group", "algorithms", "collective_time_s", "wire_bytes", "world_group"]

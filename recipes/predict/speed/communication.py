@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Unknown
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
 from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate, Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
 from recipes.predict.speed.held import Held

@@ -15,7 +15,8 @@ from probes.base.record import Reason, Unknown
 from recipes.job.optimizers import STATE_BYTES
 from recipes.job.training_job import ImageJob
 from recipes.job.workload import FULL_PRECISIONS
-from recipes.planning.plan import Cluster, TimeBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.image_precision import HALF, convolved_in
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s, world_group

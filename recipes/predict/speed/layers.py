@@ -11,7 +11,7 @@ from probes.base.record import Unknown
 from recipes.job.models.blocks import Block, head_product
 from recipes.job.training_job import TransformerJob
 from recipes.job.workload import NARROW_PRECISIONS
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import is_adapted
 from recipes.predict.speed.communication import dispatched_width

@@ -14,7 +14,7 @@ import msgspec
 from probes.base.record import Unknown
 from recipes.constants import constant
 from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import UNKNOWN_LOADING, TimeBreakdown
+from recipes.predict.breakdowns import UNKNOWN_LOADING, TimeBreakdown
 
 
 def loading_s(job: TransformerJob) -> float | Unknown:

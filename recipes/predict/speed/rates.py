@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple
 
 from probes.base.record import Reason, Unknown
 from probes.catalogue.hardware import GpuModel, load_catalogue
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 
 TILE = 128

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Unknown
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import blocks_of
 from recipes.job.optimizers import steps_all_at_once, traffic_share
 from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import COMPUTE_TERMS, Candidate, TimeBreakdown
+from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from probes.base.record import Unknown
 from probes.facts.measurements import Measurement
 from recipes.job.models.names import find_model
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.measured_rates import measured_loading, measured_reads
-from recipes.planning.plan import TIME_TERMS, Cluster, TimeBreakdown
+from recipes.predict.breakdowns import TIME_TERMS, TimeBreakdown
 from recipes.predict.candidate_prediction import predict_time
 from recipes.predict.speed.loading import without_loading
 from tests.support.clusters import case, figure, h100_cluster

@@ -7,10 +7,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
 from recipes.job.training_job import transformer_job
-from recipes.planning.plan import Degrees
 from recipes.predict.memory import memory_of
 from recipes.predict.stacks import load_stacks
 from tests.support.clusters import case, h100_cluster

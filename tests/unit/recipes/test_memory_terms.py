@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.units import GIB
+from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
 from recipes.job.training_job import transformer_job
-from recipes.planning.plan import Degrees
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.memory.stages import in_flight, stages_of
 from recipes.predict.stacks import load_stacks

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.planning.plan import TimeBreakdown
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import Group, collective_time_s
 from recipes.predict.speed.step import step_time
 

@@ -8,7 +8,7 @@ from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import resolve
 from recipes.cases.table_words import schedule_of
-from recipes.planning.plan import Candidate
+from recipes.job.candidate import Candidate
 
 ROW = {
     "case_id": "a",

@@ -6,7 +6,7 @@ from recipes.cases.case import case_of_row
 from recipes.cases.figures import memory_for, time_for
 from recipes.cases.resolved import resolve
 from recipes.job.training_job import ImageJob, Job, TransformerJob
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 IMAGES = {

@@ -9,12 +9,13 @@ from probes.bench.resnet import RESNET_50, SMALL
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.facts.measurements import Measurement
 from recipes.cases.figures import time_for
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
 from recipes.job.training_job import image_job, job_of
 from recipes.job.workload import VisionWorkload
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.planning.plan import Candidate, Cluster, Degrees
 from recipes.predict.candidate_prediction import predict, predict_time
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.reference_images import reference_vision_model

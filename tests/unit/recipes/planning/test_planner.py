@@ -15,9 +15,10 @@ from probes.facts.measurements import Measurement
 from recipes.job.models.counts import load_models
 from recipes.job.models.names import find_model
 from recipes.job.workload import PLANNED_PRECISIONS, Pins
+from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.measured_rates import measured_noise_scale, measured_workers
 from recipes.planning.default_model import default_model_id
-from recipes.planning.plan import Cluster, Plan, StepAnchor
+from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
 from recipes.predict.candidate_prediction import predict_memory
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
