@@ -15,15 +15,15 @@ from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
-from recipes.launch.registry import STRATEGIES
 from recipes.machine.cluster_records import Cluster
 from recipes.planning.batch import require_divisible, round_global_batch
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
+from recipes.planning.strategy_table import STRATEGIES
 from recipes.predict.breakdowns import Predicted
-from recipes.predict.candidate_prediction import predict, predict_memory, strategy_module
+from recipes.predict.candidate_prediction import predict, predict_memory
 
 _LONGEST_RUN = 10**9
 
@@ -89,7 +89,7 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
     rejected: list[Rejected] = []
     for strategy in STRATEGIES:
         if pins.strategy in (None, strategy.id):
-            candidates = strategy_module(strategy.id).candidates(workload, cluster, pins)
+            candidates = strategy.load().candidates(workload, cluster, pins)
             _sift(candidates, workload, cluster, fitting, rejected, is_pinned=pins.micro_batch is not None)
     if not fitting:
         message, hint = tightest(workload, cluster, tuple(rejected), pins)

@@ -7,10 +7,10 @@ from probes.base.units import count, duration, gib
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import Pins, Workload
-from recipes.launch.registry import STRATEGIES
 from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.learning_rate import Rule
 from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
+from recipes.planning.strategy_table import STRATEGIES
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness, predict_memory
 from recipes.predict.intervals import memory_interval

@@ -6,7 +6,6 @@ the nearest such step: the model then only has to carry the difference between t
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Literal, cast
 
 import msgspec
@@ -17,7 +16,6 @@ from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
 from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
-from recipes.launch.registry import STRATEGIES
 from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
 from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown, scaled_terms
 from recipes.predict.intervals import time_interval
@@ -25,11 +23,6 @@ from recipes.predict.memory import memory_of
 from recipes.predict.speed.loading import with_loading
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import REFERENCE, load_stacks
-
-
-def strategy_module(strategy: str) -> ModuleType:
-    """The module of a strategy by its id. Raises KeyError for an unknown one."""
-    return {row.id: row for row in STRATEGIES}[strategy].load()
 
 
 def _job(
@@ -166,10 +159,22 @@ def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     )
 
 
+def _anchor_degrees(anchor: StepAnchor) -> Degrees | None:
+    """Return the degrees of a measured step; None if its strategy is not modelled."""
+    match anchor.strategy:
+        case "ddp":
+            return Degrees(dp=anchor.world_size)
+        case "fsdp":
+            return Degrees(fsdp=anchor.world_size)
+        case _:
+            return None
+
+
 def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
-    """What the model alone says of a measured step, which ran the reference workload."""
+    """Return the modelled time of a measured step of the reference workload."""
+    degrees = _anchor_degrees(anchor)
     model = next((preset for preset in load_models() if preset.id == anchor.model), None)
-    if model is None or anchor.strategy not in {row.id for row in STRATEGIES}:
+    if model is None or degrees is None:
         return Unknown(Reason.NOT_RECORDED, f"model {anchor.model} with {anchor.strategy}")
     ranks = anchor.world_size
     global_batch = anchor.micro_batch * anchor.grad_accum * ranks
@@ -179,7 +184,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
     )
     candidate = Candidate(
         strategy=anchor.strategy,
-        degrees=Degrees(dp=ranks) if anchor.strategy == "ddp" else Degrees(fsdp=ranks),
+        degrees=degrees,
         micro_batch=anchor.micro_batch,
         grad_accum=anchor.grad_accum,
         global_batch=global_batch,

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from probes.base.errors import UsageError
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Artifact, Command, Environment, Recipe
-from recipes.launch.registry import LAUNCHERS
 from recipes.launch.validation import SCRIPT_VARIABLES, faults
 
 NASTY = (
