@@ -16,12 +16,12 @@ from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
-from recipes.job.training_job import ImageJob, Job, TransformerJob
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.memory import figure_bytes
 from recipes.predict.memory.peak import fuses_attention
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 SCHEMA_VERSION = 1
 

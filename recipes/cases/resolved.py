@@ -33,11 +33,11 @@ from recipes.cases.table_words import (
 from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.training_job import ImageJob, Job, TransformerJob, job_of
 from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.stacks import Stack
+from recipes.predict.training_job import ImageJob, Job, TransformerJob, job_of
 
 
 class ResolvedCase(Record, kw_only=True):

@@ -14,7 +14,6 @@ from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
-from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
 from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown, scaled_terms
@@ -23,6 +22,7 @@ from recipes.predict.memory import memory_of
 from recipes.predict.speed.loading import with_loading
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import TransformerJob, transformer_job
 
 
 def _job(

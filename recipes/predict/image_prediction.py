@@ -12,7 +12,6 @@ import msgspec
 
 from probes.base.record import Unknown, map_known
 from recipes.job.candidate import Candidate, Degrees
-from recipes.job.training_job import ImageJob, image_job
 from recipes.job.workload import Precision, VisionWorkload
 from recipes.machine.cluster_records import Cluster, ImageAnchor
 from recipes.predict.breakdowns import TimeBreakdown, scaled_terms
@@ -20,6 +19,7 @@ from recipes.predict.candidate_prediction import as_measured
 from recipes.predict.reference_images import NETWORKS, reference_vision_model
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import ImageJob, image_job
 
 
 def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.units import GIB
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import TransformerJob
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.stacks import UNKNOWN
+from recipes.predict.training_job import TransformerJob
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 

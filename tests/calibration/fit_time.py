@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.predict.intervals import kind_of
 from recipes.predict.speed.step import step_time
+from recipes.predict.training_job import TransformerJob, transformer_job
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 

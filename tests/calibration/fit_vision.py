@@ -19,8 +19,8 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import ImageJob
 from recipes.predict.speed.image_speed import vision_time
+from recipes.predict.training_job import ImageJob
 from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 

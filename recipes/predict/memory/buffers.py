@@ -9,10 +9,10 @@ from typing import NamedTuple
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.optimizers import steps_all_at_once
-from recipes.job.training_job import TransformerJob
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
 from recipes.predict.stacks import Stack
+from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 

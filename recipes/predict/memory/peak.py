@@ -17,7 +17,6 @@ import msgspec
 
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.training_job import TransformerJob
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
 from recipes.predict.intervals import memory_interval
@@ -27,6 +26,7 @@ from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import BEFORE_FUSED, Stack
+from recipes.predict.training_job import TransformerJob
 
 _CHUNKED_BYTES = 2.5
 """Of a logit whose loss is computed in eight parts: in 16 bits, as its gradient that takes its place, and in

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recipes.job.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
-from recipes.job.training_job import TransformerJob
 from recipes.job.workload import FULL_PRECISIONS, NARROW_PRECISIONS, TransformerModel
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
 from recipes.predict.shares import adapter_parameters
+from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 _CONSTANTS = {4: 4.0 / 64, 8: 4.0 / 1024, 16: 0.0}

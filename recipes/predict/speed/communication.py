@@ -7,11 +7,11 @@ import math
 from probes.base.record import Unknown
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
-from recipes.job.training_job import TransformerJob
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
 from recipes.predict.speed.held import Held
+from recipes.predict.training_job import TransformerJob
 
 
 def tensor_group(candidate: Candidate, cluster: Cluster) -> Group:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from recipes.job.models.blocks import Block
 from recipes.job.models.counts import root_parameter_count
-from recipes.job.training_job import TransformerJob
 from recipes.predict.shares import adapter_parameters, block_share
+from recipes.predict.training_job import TransformerJob
 
 
 class Held(NamedTuple):

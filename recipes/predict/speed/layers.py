@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown
 from recipes.job.models.blocks import Block, head_product
-from recipes.job.training_job import TransformerJob
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
@@ -28,6 +27,7 @@ from recipes.predict.speed.rates import (
     training_time_s,
 )
 from recipes.predict.stacks import BEFORE_FUSED
+from recipes.predict.training_job import TransformerJob
 
 
 class Rates(NamedTuple):

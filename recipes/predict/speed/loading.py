@@ -13,8 +13,8 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.job.training_job import TransformerJob
 from recipes.predict.breakdowns import UNKNOWN_LOADING, TimeBreakdown
+from recipes.predict.training_job import TransformerJob
 
 
 def loading_s(job: TransformerJob) -> float | Unknown:

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from probes.catalogue.hardware import load_catalogue
-from recipes.job.training_job import TransformerJob
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.links import PCIE_LANE_BYTES_PER_S
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.communication import beside, exposed_share
+from recipes.predict.training_job import TransformerJob
 
 
 class Offloaded(NamedTuple):

@@ -10,7 +10,6 @@ from probes.base.record import Unknown
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import blocks_of
 from recipes.job.optimizers import steps_all_at_once, traffic_share
-from recipes.job.training_job import TransformerJob
 from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
@@ -28,6 +27,7 @@ from recipes.predict.speed.held import Held, held_by
 from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
 from recipes.predict.speed.offload import offloaded_s
 from recipes.predict.stacks import on_cpu
+from recipes.predict.training_job import TransformerJob
 
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 

@@ -9,10 +9,10 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
 from recipes.cases.software import software_of
 from recipes.job.models.counts import parameter_count
-from recipes.job.training_job import transformer_job
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import stages_of
 from recipes.predict.memory.states import states_of
+from recipes.predict.training_job import transformer_job
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 ROW = {**LLAMA, "n_gpus": "16", "micro_batch": "1", "precision": "bf16", "activation_checkpointing": "full"}

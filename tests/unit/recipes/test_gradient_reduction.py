@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.job.training_job import transformer_job
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import transformer_job
 
 ROW = {
     "model": "llama-2-7b",

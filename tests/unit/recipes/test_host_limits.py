@@ -9,10 +9,10 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.job.training_job import job_of
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import job_of
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}

@@ -13,10 +13,10 @@ from probes.base.units import GIB
 from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.job.training_job import transformer_job
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.memory.stages import in_flight, stages_of
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import transformer_job
 from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")

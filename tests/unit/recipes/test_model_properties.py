@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from probes.base.record import Unknown
 from recipes.job.candidate import Candidate, Degrees
-from recipes.job.training_job import transformer_job
 from recipes.job.workload import TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TIME_TERMS, MemoryBreakdown
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import transformer_job
 from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 
 MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")

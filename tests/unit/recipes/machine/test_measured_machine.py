@@ -12,7 +12,6 @@ from recipes.cases.figures import time_for
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
-from recipes.job.training_job import image_job, job_of
 from recipes.job.workload import VisionWorkload
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
@@ -20,6 +19,7 @@ from recipes.predict.candidate_prediction import predict, predict_time
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.reference_images import reference_vision_model
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import image_job, job_of
 from tests.support.clusters import case
 from tests.support.machines import cpu_box, h100_node
 from tests.support.measured import measured
