@@ -1,5 +1,6 @@
-"""A row of a table of training runs: the columns that describe the run, as typed values. Measured columns are
-never read.
+"""A row of a table of training runs: the columns that describe the run, as typed values.
+
+Measured columns are never read.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class CaseError(Exception):
 
 
 def case_of_row(row: Mapping[str, str | None]) -> Case:
-    """The case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
+    """Return the case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
     values: dict[str, object] = {}
     for column in COLUMNS:
         cell = row.get(column)

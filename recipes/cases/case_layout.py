@@ -46,8 +46,9 @@ class Layout(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """The GPUs of the job: stated, or the product of what is. Experts are spread over tensor-parallel ranks
-    too.
+    """Return the GPUs of the job: stated, or the product of what is.
+
+    Experts are spread over tensor-parallel ranks too.
     """
     if case.n_gpus:
         return case.n_gpus
@@ -183,7 +184,7 @@ def layout_of(
 def _recomputation(
     case: Case, stack: Stack, choice: Choice, notes: list[str]
 ) -> tuple[ActivationCheckpointing, Recomputed]:
-    """How much is recomputed, as stated; `notes` grow by what a stack's selection is taken for."""
+    """Return how much is recomputed, as stated; `notes` grow by what a stack's selection is taken for."""
     words = case.activation_checkpointing
     if not words:
         return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
@@ -197,8 +198,9 @@ def _recomputation(
 
 
 def _schedule(case: Case) -> Schedule:
-    """As stated; 1F1B is interleaved where stages have several parts. A schedule says nothing where there is
-    no pipeline.
+    """As stated; 1F1B is interleaved where stages have several parts.
+
+    A schedule says nothing where there is no pipeline.
     """
     stated = schedule_of(case.pp_schedule) if case.pp_schedule else "1f1b"
     if (case.pp or 1) == 1 and stated == "interleaved":

@@ -115,7 +115,7 @@ def _layouts(
 
 
 def _is_open(case: Case) -> bool:
-    """Whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
+    """Return whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
@@ -245,7 +245,7 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
 
 
 def with_choice(case: Case, choice: Choice) -> Case:
-    """The case with the choice filled in."""
+    """Return the case with the choice filled in."""
     return msgspec.structs.replace(
         case,
         tp=choice.tp or case.tp,

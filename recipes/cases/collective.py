@@ -64,8 +64,8 @@ class CollectivePrediction(Record, kw_only=True):
 
 
 def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePrediction:
-    """The prediction for the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes.
-    Others are not read.
+    """Return the prediction for the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and
+    bytes. Others are not read.
 
     Never raises: a row that cannot be read or predicted is refused with the reason.
     """
@@ -103,7 +103,7 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
 
 @functools.lru_cache(maxsize=256)
 def _gpu(gpu: str, platform: str) -> tuple[str, str]:
-    """The GPU's name, and what was assumed of it. Raises CaseError where neither column tells."""
+    """Return the GPU's name, and what was assumed of it. Raises CaseError where neither column tells."""
     if gpu:
         return gpu, ""
     named = next((name for pattern, name in _GPU_WORDS if pattern.search(platform)), "")
@@ -114,7 +114,7 @@ def _gpu(gpu: str, platform: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> Cluster:
-    """The machine. Raises CaseError."""
+    """Return the machine. Raises CaseError."""
     if nodes is not None and nodes > gpus:
         raise CaseError(f"n_nodes is {nodes}, with {gpus} GPUs: give at most as many nodes as GPUs")
     case = Case(

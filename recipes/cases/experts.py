@@ -13,7 +13,7 @@ from recipes.predict.stacks import Stack
 def with_expert_axis(
     case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
 ) -> tuple[Case, tuple[str, ...]]:
-    """The case with `fsdp` and `ep` as other software counts them, and in words what was assumed.
+    """Return the case with `fsdp` and `ep` as other software counts them, and in words what was assumed.
 
     In MaxText experts lie on an axis of their own, over which all other parameters are shared as well
     (configs/base.yml, logical_axis_rules: embed on fsdp and expert). A mixture of experts whose `fsdp` leaves

@@ -8,8 +8,8 @@ from recipes.machine.cluster_records import Cluster, Figure
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
-    """A line for each rate that the time model starts from, for people; those that the run has no use for are
-    left out.
+    """Return a line for each rate that the time model starts from, for people; those that the run has no use
+    for are left out.
     """
     found = []
     peak = cluster.peak_flops_per_s.get(candidate.precision)

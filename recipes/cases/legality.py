@@ -66,14 +66,14 @@ def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twic
 
 
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
-    """Whether as many parts of a pipeline have equally many layers each, embedding and head counted."""
+    """Return whether as many parts of a pipeline have equally many layers each, embedding and head counted."""
     layers = model.layers + model.encoder_layers
     return -layers % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
-    """A word on an interleaved pipeline whose parts have not equally many layers, which takes a layout of
-    one's own.
+    """Return a word on an interleaved pipeline whose parts have not equally many layers, which takes a layout
+    of one's own.
     """
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers

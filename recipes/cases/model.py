@@ -54,7 +54,7 @@ OwnModels = Mapping[str, VisionModel | TransformerModel]
 
 
 def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
-    """Raises CaseError that names what is missing where neither a preset nor the sizes tell, or what
+    """Raise CaseError that names what is missing where neither a preset nor the sizes tell, or what
     contradicts itself.
     """
     own = own_models.get(case.model) if own_models else None
@@ -105,7 +105,7 @@ def model_of_stated(stated: Stated) -> KnownModel:
 
 
 def _require_consistent(stated: Stated) -> None:
-    """Raises CaseError for sizes of a row that no model has together."""
+    """Raise CaseError for sizes of a row that no model has together."""
     if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
         raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
     if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
@@ -145,8 +145,8 @@ def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
-    """Whether the row's number of parameters shows that its name means a family, of which the preset is
-    another member.
+    """Return whether the row's number of parameters shows that its name means a family, of which the preset
+    is another member.
     """
     if stated.params_b is None or stated.n_layers is not None or stated.hidden is not None:
         return False
@@ -158,7 +158,9 @@ _OTHER_SIZE = math.log(1.4)
 
 
 def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
-    """The preset's kind of layers in the sizes that the row states: a proxy has fewer layers or experts."""
+    """Return the preset's kind of layers in the sizes that the row states: a proxy has fewer layers or
+    experts.
+    """
     changes = {
         **_layers(preset, stated.n_layers),
         **_heads_of(preset, stated),
@@ -183,8 +185,9 @@ def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
 
 
 def _heads_of(preset: TransformerModel, stated: Stated) -> dict[str, object]:
-    """Width and heads. Heads that make up the width together go on doing so; groups of queries keep their
-    size.
+    """Width and heads.
+
+    Heads that make up the width together go on doing so; groups of queries keep their size.
     """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
@@ -208,8 +211,9 @@ def _experts(preset: TransformerModel, stated: Stated) -> dict[str, object]:
 
 
 def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
-    """Counts of each kind of layer in their proportions. A few dense layers at the start of a mixture of
-    experts stay.
+    """Counts of each kind of layer in their proportions.
+
+    A few dense layers at the start of a mixture of experts stay.
     """
     if layers is None or layers == preset.layers:
         return {}
@@ -236,7 +240,7 @@ def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
 
 
 def _widths(preset: TransformerModel, stated: Stated) -> dict[str, object]:
-    """The stated width is that of one expert in a mixture of experts."""
+    """Return the stated width is that of one expert in a mixture of experts."""
     width = stated.ffn_hidden
     if width is None:
         scale = (stated.hidden or preset.hidden) / preset.hidden
@@ -260,7 +264,7 @@ def _nearest(
     *,
     clear: float = 3.0,
 ) -> TransformerModel:
-    """The variant whose parameter count is that of the row, where it is nearer than `model` by a clear
+    """Return the variant whose parameter count is that of the row, where it is nearer than `model` by a clear
     factor.
     """
     if params_b is None:
@@ -275,7 +279,7 @@ def _nearest(
 
 
 def _from_sizes(stated: Stated) -> KnownModel:
-    """A model that no preset describes, in the usual make of its kind."""
+    """Return a model that no preset describes, in the usual make of its kind."""
     params_b = stated.params_b or size_in_name(stated.model)
     assumed: list[str] = []
     typical = None
@@ -372,7 +376,7 @@ def patch_in_name(name: str) -> int | None:
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """The same layers over the patches of an image and a class token, which alone meets the head.
+    """Return the same layers over the patches of an image and a class token, which alone meets the head.
 
     Its table of 1000 rows stands for the projection of patches, which has about as many (588 for patches of
     14 pixels).
@@ -392,7 +396,7 @@ def _vision_transformer(model: TransformerModel, image_size: int, patch: int) ->
 
 
 def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
-    """The usual sizes at this number of parameters, with the depth that the row states."""
+    """Return the usual sizes at this number of parameters, with the depth that the row states."""
     if params_b is None or not 1e-3 <= params_b <= 1e5:
         return None
     if stated.family == "encoder":

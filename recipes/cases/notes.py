@@ -18,8 +18,9 @@ _SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """In words, for people; empty where all was understood. Links that the layout has no use for are not
-    looked at.
+    """In words, for people; empty where all was understood.
+
+    Links that the layout has no use for are not looked at.
     """
     found = []
     intra, inter, figure = (

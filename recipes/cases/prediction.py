@@ -95,8 +95,9 @@ class PredictReport(Record, kw_only=True):
 def predict_row(
     row: Mapping[str, str | None], here: Here | None = None, own_models: OwnModels | None = None
 ) -> CasePrediction:
-    """The prediction for a row of column names and cells. A row that cannot be read or predicted is refused
-    with the reason.
+    """Return the prediction for a row of column names and cells.
+
+    A row that cannot be read or predicted is refused with the reason.
 
     `here` is the machine of cases that name no other; `own_models` are the user's by what the column `model`
     calls them.
@@ -111,7 +112,7 @@ def predict_row(
 
 
 def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
-    """The prediction for one case."""
+    """Return the prediction for one case."""
     try:
         return predict_resolved(resolve(case, here=here, own_models=own_models))
     except CaseError as error:
@@ -119,7 +120,7 @@ def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | N
 
 
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
-    """The prediction for a case whose model, machine and layout are known."""
+    """Return the prediction for a case whose model, machine and layout are known."""
     memory = resolved.memory_of_case()
     time = time_for(resolved.job)
     unknown = time.total if isinstance(time, TimeBreakdown) else time

@@ -79,7 +79,7 @@ class ResolvedCase(Record, kw_only=True):
         return self.job.stack
 
     def memory_of_case(self) -> MemoryBreakdown:
-        """Peak memory of the fullest rank."""
+        """Return peak memory of the fullest rank."""
         return self.memory or memory_for(self.job)
 
     @property
@@ -88,8 +88,8 @@ class ResolvedCase(Record, kw_only=True):
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:
-        """Whether a GPU has as much as the candidate needs by `memory`; None where the GPU's memory is not
-        known.
+        """Return whether a GPU has as much as the candidate needs by `memory`; None where the GPU's memory is
+        not known.
         """
         limit = self.cluster.memory_bytes_per_rank
         return None if limit is None else self.fits_recomputed or memory.needed <= limit.value
@@ -152,8 +152,8 @@ def resolve(
 
 
 def _most_usual(open_case: _OpenCase) -> ResolvedCase:
-    """The first option that fits, of several that people try the fastest; where none does the last, or of
-    several the one that needs least. Raises CaseError where every option contradicts the case.
+    """Return the first option that fits, of several that people try the fastest; where none does the last, or
+    of several the one that needs least. Raises CaseError where every option contradicts the case.
 
     People recompute because a run failed, not because a model of memory says that it will: one that needs
     little more than there is by the model stays as it is.
@@ -218,8 +218,8 @@ def _samples_per_s(resolved: ResolvedCase) -> float:
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
-    """The machine at hand where it has the GPUs that the case names: what was measured on it replaces the
-    catalogue.
+    """Return the machine at hand where it has the GPUs that the case names: what was measured on it replaces
+    the catalogue.
     """
     if here is None or not named.gpu:
         return None
@@ -231,7 +231,7 @@ def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Clust
 
 
 def _filled(resolved: ResolvedCase) -> float:
-    """Part of a GPU's memory that the run needs; 0 where nothing says that it would not fit."""
+    """Return part of a GPU's memory that the run needs; 0 where nothing says that it would not fit."""
     limit = resolved.cluster.memory_bytes_per_rank
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 
@@ -316,8 +316,9 @@ class _OpenCase:
 
     @property
     def _is_pure(self) -> bool:
-        """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed
-        precision.
+        """Whether 16 bits are all that weights are kept in.
+
+        Who pre-trains in `bf16` mostly means mixed precision.
         """
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
@@ -339,7 +340,7 @@ class _OpenCase:
         )
 
     def taken_pure(self) -> _OpenCase:
-        """The same job with weights and states in 16 bits."""
+        """Return the same job with weights and states in 16 bits."""
         other = copy.copy(self)
         other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")
         words = f"{self._case.precision[:20]} is taken for 16 bits alone: with fp32 weights it would not fit"
@@ -347,7 +348,7 @@ class _OpenCase:
         return other
 
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
-        """Raises CaseError where the choice contradicts the case."""
+        """Raise CaseError where the choice contradicts the case."""
         case, notes = with_choice(self._case, choice), list(self._notes)
         layout = layout_of(
             case,
@@ -468,7 +469,7 @@ def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
+    """Return whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

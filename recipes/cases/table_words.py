@@ -40,7 +40,7 @@ _EIGHT_BITS = r"int-?8|8-?bit|w8"
 
 @functools.lru_cache(maxsize=1024)
 def numbers_of(words: str) -> Numbers:
-    """The precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
+    """Return the precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
     text = _plain(words)
     base: Literal[4, 8, 16] = 8 if re.search(_EIGHT_BITS, text) else 4 if re.search(_FOUR_BITS, text) else 16
     found = next((precision for pattern, precision in _PRODUCTS if re.search(pattern, text)), None)
@@ -53,7 +53,7 @@ def numbers_of(words: str) -> Numbers:
 
 
 def names_pure(words: str) -> bool:
-    """Whether a precision says of itself that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
+    """Return whether a precision says of itself that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
     return re.search(r"true|pure", _plain(words)) is not None
 
 
@@ -78,7 +78,7 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """The row of optimizers that keeps as many states. Raises CaseError."""
+    """Return the row of optimizers that keeps as many states. Raises CaseError."""
     text = _plain(words)
     found = next((optimizer for pattern, optimizer in _OPTIMIZERS if re.search(pattern, text)), None)
     if found is None:
@@ -219,8 +219,9 @@ def sharing_of(words: str) -> Sharing:
 
 
 def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
-    """DeepSpeed's stages. ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised
-    communication.
+    """DeepSpeed's stages.
+
+    ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised communication.
     """
     if re.search(r"zero-?[123]?\+\+|zero-?pp|zero-?plus-?plus", text):
         lacks = "zero++ is taken for ZeRO-3: neither its copy of the weights in each node nor its quantised communication is modelled"
@@ -235,7 +236,7 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
 
 
 def steps_on_host(words: str) -> bool:
-    """Whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
+    """Return whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
     return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
 
 
@@ -246,17 +247,17 @@ _DENIED = re.compile(
 
 
 def _without_denied(words: str) -> str:
-    """The words less an offload that they say there is not."""
+    """Return the words less an offload that they say there is not."""
     return _DENIED.sub("", words)
 
 
 def offloads(words: str) -> bool:
-    """Whether something is said to live in the host's memory."""
+    """Return whether something is said to live in the host's memory."""
     return "offload" in _without_denied(words).lower()
 
 
 def offloads_weights(words: str) -> bool:
-    """Whether what is offloaded are parameters too, where these are shared: unless the words name the
+    """Return whether what is offloaded are parameters too, where these are shared: unless the words name the
     optimizer alone.
     """
     text = _plain(words)
@@ -264,7 +265,7 @@ def offloads_weights(words: str) -> bool:
 
 
 def names_zero(words: str) -> bool:
-    """Whether sharding is called by DeepSpeed's words."""
+    """Return whether sharding is called by DeepSpeed's words."""
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
@@ -279,7 +280,7 @@ selective_ac_option).
 
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
-    """How much of the forward pass is computed again. Raises CaseError."""
+    """Return how much of the forward pass is computed again. Raises CaseError."""
     text = _plain(words)
     if re.search(r"^none$|^no$|^false$|^off$|^0$|disabled", text):
         return "none"
@@ -359,7 +360,10 @@ _SCHEDULES: tuple[tuple[str, Schedule], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def schedule_of(words: str) -> Schedule:
-    """The schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ... Raises CaseError."""
+    """Return the schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ...
+
+    Raises CaseError.
+    """
     text = _plain(words)
     found = next((schedule for pattern, schedule in _SCHEDULES if re.search(pattern, text)), None)
     if found is None:

@@ -56,12 +56,14 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
 
 
 def half_precision(cluster: Cluster) -> Precision:
-    """The best 16-bit format of the GPU, fp32 where it has none: also what a quantised base is raised to."""
+    """Return the best 16-bit format of the GPU, fp32 where it has none: also what a quantised base is raised
+    to.
+    """
     return _WITHOUT_BF16.get(cluster.architecture, "bf16")
 
 
 def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
-    """Tokens of a sequence by what is trained."""
+    """Return tokens of a sequence by what is trained."""
     if task.from_scratch:
         return model.sequence_length
     usual = _SQUAD_LENGTH if model.kind == "encoder" else stack.tuning_length

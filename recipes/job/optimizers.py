@@ -37,8 +37,8 @@ transformers).
 
 
 def steps_all_at_once(workload: Workload) -> bool:
-    """Whether the optimizer's step goes over all tensors, after the backward pass, instead of one tensor
-    after the other.
+    """Return whether the optimizer's step goes over all tensors, after the backward pass, instead of one
+    tensor after the other.
     """
     return workload.optimizer_step == "after" and workload.optimizer not in _BY_TENSOR
 
@@ -47,7 +47,7 @@ _ADAMW_BYTES = 12.0 + 2.0 * 8.0
 
 
 def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
-    """Bytes that a step reads and writes per parameter, over those of AdamW all in fp32.
+    """Return bytes that a step reads and writes per parameter, over those of AdamW all in fp32.
 
     Weight and gradient are read, the weight is written, and states are read and written; half of it where all
     is 16 bits.

@@ -19,8 +19,9 @@ BiasPlace = Literal["attention-output", "mlp", "router", "head"]
 
 
 class TransformerModel(StrictRecord, kw_only=True):
-    """A transformer. Sizes are per layer; `kv_heads` < `heads` is grouped-query attention, one is multi-query
-    attention.
+    """A transformer.
+
+    Sizes are per layer; `kv_heads` < `heads` is grouped-query attention, one is multi-query attention.
     """
 
     id: str

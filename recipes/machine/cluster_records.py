@@ -79,8 +79,9 @@ class AttentionRate(Record, kw_only=True):
 
 
 class Cluster(Record, kw_only=True):
-    """The machine as the models see it. Rates are per rank; one rank drives one GPU, or a share of the
-    CPU.
+    """The machine as the models see it.
+
+    Rates are per rank; one rank drives one GPU, or a share of the CPU.
     """
 
     title: str

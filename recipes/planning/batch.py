@@ -16,26 +16,26 @@ OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
 
 
 def data_parallel_ranks(degrees: Degrees) -> int:
-    """Ranks that see different data."""
+    """Return ranks that see different data."""
     return degrees.dp * degrees.fsdp
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """All divisors in ascending order."""
+    """Return all divisors in ascending order."""
     small = [candidate for candidate in range(1, int(number**0.5) + 1) if number % candidate == 0]
     return tuple(sorted({*small, *(number // candidate for candidate in small)}))
 
 
 def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
-    """The valid global batches on both sides: multiples of ranks (times a pinned micro-batch), at least one
-    of them.
+    """Return the valid global batches on both sides: multiples of ranks (times a pinned micro-batch), at
+    least one of them.
     """
     below = global_batch // multiple * multiple
     return (below, below + multiple) if below else (multiple,)
 
 
 def round_global_batch(global_batch: int, multiple: int) -> int:
-    """The nearest valid global batch; of two equally near ones the larger."""
+    """Return the nearest valid global batch; of two equally near ones the larger."""
     return min(
         nearest_global_batches(global_batch, multiple), key=lambda valid: (abs(valid - global_batch), -valid)
     )
@@ -59,8 +59,8 @@ def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
 def divisions(
     workload: Workload, cluster: Cluster, pins: Pins, *, strategy: str, degrees: Degrees
 ) -> Iterator[Candidate]:
-    """Candidates of one strategy: each checkpointing mode with every micro-batch that divides the ranks'
-    share, ascending.
+    """Yield candidates of one strategy: each checkpointing mode with every micro-batch that divides the
+    ranks' share, ascending.
     """
     share = workload.global_batch // data_parallel_ranks(degrees)
     micro_batches = (pins.micro_batch,) if pins.micro_batch else divisors(share)

@@ -77,8 +77,9 @@ def _gloo_interface_ambiguous(situation: Situation) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """Name the training ports where others are up too: NCCL would use them all. None where the training ports
-    are unknown.
+    """Name the training ports where others are up too: NCCL would use them all.
+
+    None where the training ports are unknown.
     """
     if situation.cluster.nodes == 1 or situation.cluster.device != "cuda":
         return None
@@ -133,12 +134,14 @@ PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
 
 @functools.lru_cache(maxsize=1)
 def load_rules() -> tuple[Rule, ...]:
-    """The rows of `recipes/data/environment.toml`."""
+    """Return the rows of `recipes/data/environment.toml`."""
     return load_rows("recipes", "rules", Rule, file="environment")
 
 
 def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
-    """The variables of a job on this machine, in the order of the rows, each with its reason and source."""
+    """Return the variables of a job on this machine, in the order of the rows, each with its reason and
+    source.
+    """
     situation = Situation(facts=facts, cluster=cluster, memory=memory)
     variables = []
     for rule in load_rules():

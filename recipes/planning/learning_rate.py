@@ -36,8 +36,8 @@ def critical_batch_tokens(model: TransformerModel) -> float:
 
 
 def learning_rate(workload: Workload) -> Rule:
-    """The published peak, times the square root of the batch ratio (Malladi 2022, arXiv 2205.10287, for
-    Adam).
+    """Return the published peak, times the square root of the batch ratio (Malladi 2022, arXiv 2205.10287,
+    for Adam).
 
     The rate is not raised beyond the larger of the published batch and the critical batch, where the law
     ends.

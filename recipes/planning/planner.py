@@ -37,7 +37,7 @@ def default_workload(
     precision: Precision | None = None,
     steps: int | None = None,
 ) -> Workload:
-    """The job that the model's published recipe suggests, with what the user set.
+    """Return the job that the model's published recipe suggests, with what the user set.
 
     bf16 where the device multiplies it natively, else fp32. The recipe's batch in tokens becomes whole
     sequences, rounded to what the ranks can share; a batch that the user gives is never changed. Raises
@@ -74,7 +74,7 @@ class Fitting(Record, kw_only=True):
 
 
 def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
-    """The best plan with its reasons, alternatives and rejected candidates.
+    """Return the best plan with its reasons, alternatives and rejected candidates.
 
     Raises UsageError where pins contradict the machine or each other, NoFeasiblePlanError where nothing fits.
     """

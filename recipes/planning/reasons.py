@@ -175,8 +175,8 @@ def decisions_of(
 
 
 def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
-    """How far the plan stays below the memory that there is, and why; nothing on a CPU, whose bound has
-    another reason.
+    """Return how far the plan stays below the memory that there is, and why; nothing on a CPU, whose bound
+    has another reason.
     """
     if not memory.margin:
         return ()
@@ -197,7 +197,7 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Whether what a candidate needs fits with the margin for the models' error."""
+    """Return whether what a candidate needs fits with the margin for the models' error."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 

@@ -85,7 +85,7 @@ COMPUTE_TERMS = ("products", "attention", "elementwise", "recomputation", "launc
 
 
 def scaled_terms(time: TimeBreakdown, factor: float) -> dict[str, float]:
-    """The known terms of time and of compute, times a factor."""
+    """Return the known terms of time and of compute, times a factor."""
     found = {name: getattr(time, name) for name in (*TIME_TERMS, *COMPUTE_TERMS)}
     return {name: value * factor for name, value in found.items() if not isinstance(value, Unknown)}
 

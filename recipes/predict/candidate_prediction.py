@@ -71,8 +71,9 @@ def _scaled(time: TimeBreakdown, scale: _Scale) -> TimeBreakdown:
 def predict(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> Predicted:
-    """Memory, time and what follows from them. MFU is against the datasheet peak; both are Unknown where a
-    rate is.
+    """Memory, time and what follows from them.
+
+    MFU is against the datasheet peak; both are Unknown where a rate is.
     """
     job = _job(workload, candidate, cluster, stack)
     memory, time = memory_of(job), _time_of(job)
@@ -103,7 +104,7 @@ class _Scale(Record, kw_only=True):
 
 
 def nearness(workload: Workload, candidate: Candidate, cluster: Cluster) -> Nearness:
-    """Whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
+    """Return whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
     return _anchored(_job(workload, candidate, cluster)).nearness
 
 
@@ -196,8 +197,8 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """The cluster as it was when a step was measured: that many ranks of one node, on a CPU with that many
-    threads each.
+    """Return the cluster as it was when a step was measured: that many ranks of one node, on a CPU with that
+    many threads each.
     """
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
@@ -207,7 +208,7 @@ def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
 
 
 def _with_share(cluster: Cluster, share: float) -> Cluster:
-    """The cluster with `share` of a rank's cores in each rank."""
+    """Return the cluster with `share` of a rank's cores in each rank."""
 
     def scaled(figure: Figure | None) -> Figure | None:
         return None if figure is None else msgspec.structs.replace(figure, value=figure.value * share)

@@ -24,8 +24,8 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
 
 
 def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
-    """The same of convolutions alone: where nobody forbids it, those of fp32 tensors run on tensor cores as
-    TF32.
+    """Return the same of convolutions alone: where nobody forbids it, those of fp32 tensors run on tensor
+    cores as TF32.
     """
     computed = computed_in(precision, cluster)
     return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed

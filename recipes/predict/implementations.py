@@ -96,7 +96,7 @@ class Implementation(StrictRecord, kw_only=True):
     date: str
 
     def kept(self, compute: Compute) -> SavedBytes:
-        """The coefficients of this way to compute; 16 bits throughout where it has none of its own."""
+        """Return the coefficients of this way to compute; 16 bits throughout where it has none of its own."""
         if compute == "raised":
             # attention and the loss's logits are 16-bit under autocast all the same
             wide, narrow = self.saved["fp32"], self.kept("cast")
@@ -115,5 +115,5 @@ class Implementation(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_implementations() -> dict[str, Implementation]:
-    """All rows of `recipes/data/implementations.toml` by id."""
+    """Return all rows of `recipes/data/implementations.toml` by id."""
     return {row.id: row for row in load_rows("recipes", "implementations", Implementation)}

@@ -228,7 +228,7 @@ class Stack(StrictRecord, kw_only=True):
         return self.reduced_bytes or self.gradient_bytes
 
     def writes_scores(self, model: TransformerModel) -> bool:
-        """Whether attention writes its scores out where a case does not say.
+        """Return whether attention writes its scores out where a case does not say.
 
         Hugging Face's encoders did until 2024, its T5 until 2025 (transformers: `_supports_sdpa` of
         modeling_bert.py and others).
@@ -236,8 +236,8 @@ class Stack(StrictRecord, kw_only=True):
         return self.attention == "unfused" or (self.model_kernels == "upcasting" and model.kind != "decoder")
 
     def divides_norms(self, asked: bool | None) -> bool:
-        """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the
-        stack does.
+        """Return whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as
+        the stack does.
         """
         return self.memory.sequence_parallel if asked is None else asked
 
@@ -246,14 +246,15 @@ class Stack(StrictRecord, kw_only=True):
         return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
 
     def nests(self, workload: Workload) -> bool:
-        """Whether optimizer states may be shared inside each node alone, and gradients reduced across nodes
-        between.
+        """Return whether optimizer states may be shared inside each node alone, and gradients reduced across
+        nodes between.
         """
         return self.nests_lamb and workload.optimizer == "lamb"
 
     def defers_reduction(self, candidate: Candidate) -> bool:
-        """Whether gradients stay whole until the last micro-batch. DeepSpeed reduces those of every
-        micro-batch.
+        """Return whether gradients stay whole until the last micro-batch.
+
+        DeepSpeed reduces those of every micro-batch.
         """
         by_modules = self.gathers_modules == "always" or candidate.offload
         whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
@@ -264,14 +265,14 @@ class Stack(StrictRecord, kw_only=True):
         return self.memory.adapter_rank or workload.adapter_rank
 
     def samples_vary(self, workload: Workload) -> bool:
-        """Whether sequences are samples of several lengths, and `sequence_length` is the most that they may
-        have.
+        """Return whether sequences are samples of several lengths, and `sequence_length` is the most that
+        they may have.
         """
         untold = self.samples == "filled" and not workload.length_stated and workload.model.kind != "encoder"
         return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))
 
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
-        """Tokens that one sequence of a micro-batch costs: its stated length, or less.
+        """Return tokens that one sequence of a micro-batch costs: its stated length, or less.
 
         Less where padding is left out, and where samples end before the length at which longer ones are cut;
         then each sample of a micro-batch is padded to the longest of them.
@@ -319,12 +320,12 @@ _QUADRATURE = (
 
 @functools.lru_cache(maxsize=1)
 def load_stacks() -> dict[str, Stack]:
-    """All rows of `recipes/data/stacks.toml` by id."""
+    """Return all rows of `recipes/data/stacks.toml` by id."""
     return {row.id: row for row in load_rows("recipes", "stacks", Stack)}
 
 
 def on_cpu(stack: Stack) -> Stack:
-    """The stack where it trains on a CPU."""
+    """Return the stack where it trains on a CPU."""
     return msgspec.structs.replace(stack, kernels="cpu")
 
 
@@ -341,7 +342,7 @@ UNKNOWN = "torch"
 
 @functools.lru_cache(maxsize=256)
 def stack_named(name: str) -> Stack | None:
-    """The stack of a case by its `stack` column; None where no row knows the name.
+    """Return the stack of a case by its `stack` column; None where no row knows the name.
 
     A value that is no name as a whole may hold one or more (`our code with TRL 0.9`, `deepspeed +
     transformers`): they count by what they are (`Stack.role`), then the longest.
@@ -376,8 +377,8 @@ def _whole_names() -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _names() -> tuple[_Name, ...]:
-    """Each name as a pattern for a part of a value: whole words with separators or without, and perhaps a
-    version after them.
+    """Return each name as a pattern for a part of a value: whole words with separators or without, and
+    perhaps a version after them.
     """
     found = []
     for row in load_stacks().values():

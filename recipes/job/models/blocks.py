@@ -93,8 +93,9 @@ class Block(Record, kw_only=True):
 
 @functools.lru_cache(maxsize=1024)
 def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
-    """All blocks in the order of the forward pass. The head is `head_product`. Kept: thousands of cases share
-    a few models.
+    """Return all blocks in the order of the forward pass.
+
+    The head is `head_product`. Kept: thousands of cases share a few models.
     """
     if model.attention_layers is not None or model.state_space_layers:
         return _hybrid_blocks(model)
@@ -119,7 +120,7 @@ def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def head_product(model: TransformerModel) -> Product:
-    """The product that gives the logits."""
+    """Return the product that gives the logits."""
     return Product(inputs=model.hidden, outputs=model.head_outputs or model.vocab, part="head")
 
 
@@ -367,8 +368,8 @@ def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def _state_space_block(model: TransformerModel, norm: int) -> Block:
-    """A Mamba-2 mixer, or a gated delta net whose values and gate are the inner width and whose keys are the
-    states.
+    """Return a Mamba-2 mixer, or a gated delta net whose values and gate are the inner width and whose keys
+    are the states.
     """
     inner, heads, width = (
         model.state_space_inner,

@@ -39,12 +39,14 @@ class _Answer(Record, kw_only=True):
 
 
 def names_own_module(text: str) -> bool:
-    """Whether a model's name is a file of Python, with or without a function: `path/to/file.py:function`."""
+    """Return whether a model's name is a file of Python, with or without a function:
+    `path/to/file.py:function`.
+    """
     return (text.rpartition(":")[0] or text).endswith(".py")
 
 
 def counted_model(text: bytes | str, target: str) -> VisionModel:
-    """The worker's answer about `target` as a model of counts, of one sample where its function takes
+    """Return the worker's answer about `target` as a model of counts, of one sample where its function takes
     `micro_batch`.
 
     Such a model has no image size: its figures hold for the inputs that the user's function makes. Raises

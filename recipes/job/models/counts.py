@@ -24,14 +24,17 @@ __all__ = [
 
 @functools.lru_cache(maxsize=1)
 def load_models() -> tuple[TransformerModel, ...]:
-    """The presets of `recipes/data/models/`. Where nobody published a learning rate, GPT-3's at the nearest
-    size stands in.
+    """Return the presets of `recipes/data/models/`.
+
+    Where nobody published a learning rate, GPT-3's at the nearest size stands in.
     """
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
 
 def layer_matmul_parameter_count(model: TransformerModel) -> int:
-    """Weights of one layer that take part in a matrix product, all experts; the mean where layers differ."""
+    """Return weights of one layer that take part in a matrix product, all experts; the mean where layers
+    differ.
+    """
     weights = sum(
         block.count * sum(product.parameters for product in block.products) for block in _counted(model)
     )
@@ -39,13 +42,13 @@ def layer_matmul_parameter_count(model: TransformerModel) -> int:
 
 
 def layer_parameter_count(model: TransformerModel) -> int:
-    """All parameters of one layer: matrices, biases, norms; the mean where layers differ."""
+    """Return all parameters of one layer: matrices, biases, norms; the mean where layers differ."""
     return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
 
 
 def root_parameter_count(model: TransformerModel) -> int:
-    """Parameters outside the layers: tables of tokens and positions, outer norms, pooler, and the head unless
-    it is tied.
+    """Return parameters outside the layers: tables of tokens and positions, outer norms, pooler, and the head
+    unless it is tied.
     """
     width = model.embedding_size or model.hidden
     stacks = 2 if model.kind == "encoder-decoder" else 1
@@ -68,7 +71,7 @@ def root_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def parameter_count(model: TransformerModel) -> int:
-    """All trainable parameters, each once; equal to the published counts of the presets.
+    """Return all trainable parameters, each once; equal to the published counts of the presets.
 
     Of an encoder it is the bare model, without the head that pre-training puts on it.
     """
@@ -76,7 +79,7 @@ def parameter_count(model: TransformerModel) -> int:
 
 
 def active_parameter_count(model: TransformerModel) -> int:
-    """Parameters that one token meets: all but those of the experts that it is not sent to."""
+    """Return parameters that one token meets: all but those of the experts that it is not sent to."""
     idle = sum(
         block.count * product.inputs * product.outputs * (product.experts - product.rows)
         for block in _counted(model)
@@ -88,8 +91,8 @@ def active_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def matmul_parameter_count(model: TransformerModel) -> int:
-    """Weights that multiply one token: the layers with the experts that it is sent to and the head, without
-    look-ups.
+    """Return weights that multiply one token: the layers with the experts that it is sent to and the head,
+    without look-ups.
     """
     layers = sum(
         block.count * block.tokens * product.inputs * product.outputs * product.rows
@@ -125,7 +128,7 @@ _SCAN_FLOPS = 7.0
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
+    """Return model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
 
     Recomputation is not counted. The convention is that of Megatron-LM; torchtitan and llm-foundry count full
     attention. A token of an encoder-decoder is one of the encoder, with the tokens of the decoder that go

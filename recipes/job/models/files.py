@@ -42,15 +42,15 @@ powers of two.
 
 
 def names_model_file(text: str) -> bool:
-    """Whether a model's name is a file that holds its sizes: a row as in `data/models/`, or a
+    """Return whether a model's name is a file that holds its sizes: a row as in `data/models/`, or a
     `config.json`.
     """
     return text.endswith((".json", ".toml"))
 
 
 def model_from_file(text: str, name: str) -> TransformerModel:
-    """The model in `text`, a TOML row or a Hugging Face `config.json`; `name` is the path, for messages and
-    the id.
+    """Return the model in `text`, a TOML row or a Hugging Face `config.json`; `name` is the path, for
+    messages and the id.
 
     Raises InputError that names the file and what is wrong with it.
     """
@@ -93,7 +93,7 @@ _AT_LEAST_ONE = (
 
 
 def _require_sound(model: TransformerModel, name: str) -> None:
-    """Raises InputError for sizes that no model has or that contradict each other."""
+    """Raise InputError for sizes that no model has or that contradict each other."""
     for field in msgspec.structs.fields(TransformerModel):
         value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
         if isinstance(value, int) and not least <= value <= _MAX_SIZE:
@@ -138,7 +138,10 @@ def _require_parts(model: TransformerModel, name: str) -> None:
 
 
 def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields of TransformerModel from a `config.json`. Raises InputError for other architectures."""
+    """Return the fields of TransformerModel from a `config.json`.
+
+    Raises InputError for other architectures.
+    """
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else architectures
     if not architecture:

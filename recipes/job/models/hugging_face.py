@@ -19,7 +19,7 @@ def _qwen(config: Config) -> Sizes:
 
 
 def _mistral(config: Config) -> Sizes:
-    """A window, where the file has one, is that of every layer (Mistral v0.1, Phi-3)."""
+    """Return a window, where the file has one, is that of every layer (Mistral v0.1, Phi-3)."""
     sizes = decoder(config)
     return sizes | windows(config, sizes["layers"])
 
@@ -128,7 +128,7 @@ def _gpt_oss(config: Config) -> Sizes:
 
 
 def _llama4(config: Config) -> Sizes:
-    """The text model. Every n-th layer has experts; the others are dense and wider."""
+    """Return the text model. Every n-th layer has experts; the others are dense and wider."""
     text = config.part("text_config")
     sizes, every = decoder(text) | experts_of(text), text.whole("interleave_moe_layer_step") or 1
     width, layers = sizes["ffn_hidden"] or 0, sizes["layers"] or 0
@@ -245,7 +245,7 @@ def _nemotron_h(config: Config) -> Sizes:
 
 
 def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
-    """An adapter whose architecture differs from `adapter`'s by some fixed fields."""
+    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
     return lambda config: adapter(config) | fields
 
 

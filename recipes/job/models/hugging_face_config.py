@@ -25,7 +25,7 @@ class Config:
         self._values = values
 
     def whole(self, *names: str) -> int | None:
-        """The first of these that is a whole number."""
+        """Return the first of these that is a whole number."""
         for name in names:
             value = self._values.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -50,7 +50,7 @@ class Config:
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> Config:
-        """A config inside, of the text model of a multimodal one; this one where there is none."""
+        """Return a config inside, of the text model of a multimodal one; this one where there is none."""
         value = self._values.get(name)
         return Config(value) if isinstance(value, dict) else self
 
@@ -83,7 +83,7 @@ def decoder(config: Config) -> Sizes:
 
 
 def experts_of(config: Config) -> Sizes:
-    """A mixture of experts, where the file states one."""
+    """Return a mixture of experts, where the file states one."""
     experts = config.whole("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts") or 0
     if not experts:
         return {}

@@ -56,7 +56,7 @@ def _text(name: str) -> dict[str, object]:
 
 @functools.lru_cache(maxsize=1)
 def load_vision_models() -> dict[str, VisionModel]:
-    """All counted models by id."""
+    """Return all counted models by id."""
     counted = msgspec.convert(_text("vision_models.toml"), _File)
     extra = {one.model: one for one in load_aliases()}
     found = {}
@@ -116,7 +116,7 @@ def _by_name() -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
-    """The model at this image size, or at its usual one; None where nobody counted it."""
+    """Return the model at this image size, or at its usual one; None where nobody counted it."""
     known = _by_name()
     name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
     # What is in brackets is a remark; what follows a dot may name a set of weights.
@@ -149,7 +149,7 @@ _VIT = re.compile(
 
 
 def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
-    """A vision transformer by its size, however it was trained (DINOv2, CLIP's image tower): heads and
+    """Return a vision transformer by its size, however it was trained (DINOv2, CLIP's image tower): heads and
     weights differ little.
 
     A patch of a size that nobody counted is one that was, on an image of as many patches.
@@ -181,8 +181,8 @@ def _without_prefix(name: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def at_size(model: VisionModel, image_size: int) -> VisionModel:
-    """The model on images of another size: everything but parameters and kernels grows with the samples of an
-    image.
+    """Return the model on images of another size: everything but parameters and kernels grows with the
+    samples of an image.
     """
     if model.fixed_size or image_size == model.image_size:
         return model

@@ -38,7 +38,10 @@ def plain_name(name: str) -> str:
 
 
 def find_model(name: str) -> TransformerModel:
-    """The preset of this id or name, however it is spelled. Raises UsageError that names the nearest ids."""
+    """Return the preset of this id or name, however it is spelled.
+
+    Raises UsageError that names the nearest ids.
+    """
     wanted = name.strip().lower()
     exact = next((model for model in load_models() if model.id == wanted), None)
     found = exact or (_index().get(_joined(name)) if wanted.isprintable() else None)
@@ -51,14 +54,15 @@ def find_model(name: str) -> TransformerModel:
 
 
 def _joined(name: str) -> str:
-    """The words of a name without those of who made the model, as the index has them."""
+    """Return the words of a name without those of who made the model, as the index has them."""
     return "".join(itertools.dropwhile(_LEADING.__contains__, plain_name(name[:200]).split("-")))
 
 
 @functools.lru_cache(maxsize=4096)
 def model_named(name: str) -> TransformerModel | None:
-    """The preset of this name; None where no row knows it. A name may go on with words that tell nothing of
-    the sizes.
+    """Return the preset of this name; None where no row knows it.
+
+    A name may go on with words that tell nothing of the sizes.
     """
     words = plain_name(name[:200]).split("-")
     bare = list(itertools.dropwhile(_LEADING.__contains__, words))
@@ -67,7 +71,7 @@ def model_named(name: str) -> TransformerModel | None:
 
 
 def _beginning(words: list[str]) -> TransformerModel | None:
-    """The preset whose name the words begin with, where no later word makes another model of it."""
+    """Return the preset whose name the words begin with, where no later word makes another model of it."""
     for end in range(len(words), 0, -1):
         found = _index().get("".join(words[:end]))
         if found is not None:
@@ -88,8 +92,8 @@ def size_in_name(name: str) -> float | None:
 
 @functools.lru_cache(maxsize=4096)
 def is_like_gpt(name: str) -> bool:
-    """Whether a name promises GPT's layers (LayerNorm, plain MLP, biases, learned positions, tied head)
-    rather than Llama's.
+    """Return whether a name promises GPT's layers (LayerNorm, plain MLP, biases, learned positions, tied
+    head) rather than Llama's.
     """
     return _GPT_LIKE.match(plain_name(name[:200])) is not None
 

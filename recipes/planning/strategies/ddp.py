@@ -13,5 +13,7 @@ ID = "ddp"
 
 
 def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
-    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing."""
+    """Yield every micro-batch that divides the ranks' share, in ascending order, without and with
+    checkpointing.
+    """
     yield from divisions(workload, cluster, pins, strategy=ID, degrees=Degrees(dp=cluster.world_size))

@@ -15,7 +15,8 @@ ID = "fsdp"
 
 
 def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
-    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing.
+    """Yield every micro-batch that divides the ranks' share, in ascending order, without and with
+    checkpointing.
 
     One rank has nothing to share, so FSDP is offered there only when it is pinned.
     """

@@ -92,8 +92,8 @@ def kept_by(
 
 
 def root_kept(model: TransformerModel, saved: SavedBytes, norm_share: int) -> float:
-    """Bytes per token of the final norm and the head's input, where `norm_share` ranks divide the tokens of
-    norms.
+    """Return bytes per token of the final norm and the head's input, where `norm_share` ranks divide the
+    tokens of norms.
     """
     norm = saved.rmsnorm if model.norm == "rmsnorm" else saved.layernorm
     return model.hidden * (norm / norm_share + saved.input / (1 if saved.gathers_inputs else norm_share))

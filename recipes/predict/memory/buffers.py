@@ -59,8 +59,8 @@ def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
 
 
 def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
-    """A flat copy of 16-bit gradients and its fp32 copy, beside what is left of the gradients, which others
-    update.
+    """Return a flat copy of 16-bit gradients and its fp32 copy, beside what is left of the gradients, which
+    others update.
 
     deepspeed/runtime/zero/stage_1_and_2.py frees what other ranks update, then flattens and raises its own
     part; stage3.py does so for a group of parameters at a time.

@@ -123,7 +123,8 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
 
 
 def fuses_attention(job: TransformerJob) -> bool:
-    """Whether the scores of attention are never written out: as the candidate says, else as the stack does.
+    """Return whether the scores of attention are never written out: as the candidate says, else as the stack
+    does.
 
     GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
     """
@@ -147,7 +148,7 @@ def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> fl
 
 
 def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
-    """The caching allocator keeps freed blocks of sizes that do not come again, until memory is short.
+    """Return the caching allocator keeps freed blocks of sizes that do not come again, until memory is short.
 
     Activations come and go. Beside the optimizer's step part of what they had is kept. The loss's temporaries
     are far larger than those of a layer, which the next layer takes again; of one size, they take each
@@ -170,8 +171,8 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
 
 
 def _on_cpu(peak: _Peak) -> MemoryBreakdown:
-    """The worker reports its resident memory beyond the start of the process, which holds what the C library
-    keeps.
+    """Return the worker reports its resident memory beyond the start of the process, which holds what the C
+    library keeps.
     """
     moment = peak.moment
     dynamic = max(one.total - one.gradients for one in peak.moments)
@@ -281,7 +282,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
 
 
 def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[float, bool]:
-    """Bytes of the loss's temporaries per token, and whether they are all of one size."""
+    """Return bytes of the loss's temporaries per token, and whether they are all of one size."""
     model, stack, saved = job.workload.model, job.stack, row.kept(compute)
     upcasts = autocasts_loss(job)
     kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
@@ -310,8 +311,9 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:
-    """Bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage). Sharded
-    weights get theirs as they are gathered, frozen ones as they are used (NeMo:
+    """Return bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
+
+    Sharded weights get theirs as they are gathered, frozen ones as they are used (NeMo:
     disable_parameter_transpose_cache).
     """
     if job.candidate.sharding_stage == "zero3" or not job.trains_weights:

@@ -45,8 +45,9 @@ class Stage(NamedTuple):
 def stages_of(
     model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, *, unties: bool = False
 ) -> tuple[Stage, ...]:
-    """The stages that may be the fullest: first, second and last. The second holds no embedding but nearly as
-    much in flight.
+    """Return the stages that may be the fullest: first, second and last.
+
+    The second holds no embedding but nearly as much in flight.
 
     `unties`: the code has a head of its own even where the model shares the embedding's weights.
     """
@@ -90,12 +91,13 @@ def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedu
 def _shares(
     model: TransformerModel, stages: int, chunks: int, index: int, ahead: float
 ) -> list[tuple[float, Block]]:
-    """Blocks of one stage. Layers are dealt evenly; where they do not divide, embedding and head count as one
-    layer each.
+    """Blocks of one stage.
 
-    Layers that predict tokens further ahead stand on the last stage beside its share (Megatron-LM, multi_token_prediction.py),
-    and count as layers only where the others do not divide.
-    Every stage but the last takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and
+    Layers are dealt evenly; where they do not divide, embedding and head count as one layer each.
+
+    Layers that predict tokens further ahead stand on the last stage beside its share (Megatron-LM,
+    multi_token_prediction.py), and count as layers only where the others do not divide. Every stage but the
+    last takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and
     1.25 times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
     """
     groups = blocks_of(model)

@@ -56,7 +56,7 @@ def per_parameter(job: TransformerJob) -> PerParameter:
 
 
 def is_pure(job: TransformerJob) -> bool:
-    """Whether what is trained, its gradients and states are all in 16 bits."""
+    """Return whether what is trained, its gradients and states are all in 16 bits."""
     workload, candidate, memory = job.workload, job.candidate, job.stack.memory
     if workload.precision in FULL_PRECISIONS:
         return False
@@ -68,7 +68,7 @@ def is_pure(job: TransformerJob) -> bool:
 
 
 def compute_of(job: TransformerJob) -> Compute:
-    """How the forward pass computes."""
+    """Return how the forward pass computes."""
     if job.workload.precision in FULL_PRECISIONS:
         return "fp32"
     if job.workload.precision in NARROW_PRECISIONS:
@@ -81,16 +81,17 @@ def compute_of(job: TransformerJob) -> Compute:
 
 
 def raises_tables(job: TransformerJob) -> bool:
-    """Whether all that is not quantised is raised to fp32 beside a quantised base. Shards are of one type, so
-    theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration, accelerated-peft: equal peaks with and
-    without under FSDP).
+    """Return whether all that is not quantised is raised to fp32 beside a quantised base.
+
+    Shards are of one type, so theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration,
+    accelerated-peft: equal peaks with and without under FSDP).
     """
     return job.is_quantised and job.stack.memory.raises_tables and job.candidate.sharding_stage != "zero3"
 
 
 def autocasts_loss(job: TransformerJob) -> bool:
-    """Whether the loss is computed in fp32 from 16-bit logits: under mixed precision, not where all is 16
-    bits.
+    """Return whether the loss is computed in fp32 from 16-bit logits: under mixed precision, not where all is
+    16 bits.
 
     Adapters beside quantised weights run in the 16 bits that these are raised to, unless all else stands in
     fp32 and a trainer computes in 16 bits by autocast.
@@ -115,8 +116,9 @@ def frozen_bytes(job: TransformerJob) -> float:
 
 
 def states_of(job: TransformerJob, stage: Stage) -> States:
-    """What the rank holds between steps. Expert weights are shared by fewer data-parallel ranks than the
-    rest.
+    """What the rank holds between steps.
+
+    Expert weights are shared by fewer data-parallel ranks than the rest.
 
     A step within the backward pass leaves one tensor's gradient at a time. Paged states are the driver's, not
     the allocator's. Offloaded states live in the host's memory, gradients too where they are sharded, and

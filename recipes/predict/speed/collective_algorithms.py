@@ -27,8 +27,9 @@ _RANKS_PER_SOCKET = 4
 
 
 class Group(Record, kw_only=True):
-    """The ranks of one collective. With fewer than all ranks of a node, a group has only its share of the
-    node's network.
+    """The ranks of one collective.
+
+    With fewer than all ranks of a node, a group has only its share of the node's network.
     """
 
     ranks: int
@@ -109,8 +110,9 @@ class _Shape(NamedTuple):
 def algorithms_of(
     collective: Collective, ranks: int, nodes: int, links: Links
 ) -> tuple[Algorithm, ...] | Unknown:
-    """The algorithms for one collective of more than one rank. Unknown where a link that it needs has no
-    bandwidth or latency.
+    """Return the algorithms for one collective of more than one rank.
+
+    Unknown where a link that it needs has no bandwidth or latency.
     """
     per_node = -(-ranks // nodes)
     if per_node > 1 and (links.intra_bandwidth is None or links.hop_s is None):
@@ -173,8 +175,9 @@ def _shape(ranks: int, per_node: int, nodes: int, domains: int, links: Links) ->
 
 
 def _ring_bandwidth(members: int, links: Links) -> float:
-    """Bus bandwidth of a ring over `members` ranks of a domain. What was measured on the whole node may be
-    NVLS.
+    """Bus bandwidth of a ring over `members` ranks of a domain.
+
+    What was measured on the whole node may be NVLS.
     """
     if links.intra_bandwidth is None:
         return math.inf
@@ -211,7 +214,7 @@ def _algorithm(
 
 
 def _ring_wire(shape: _Shape) -> float:
-    """Seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
+    """Return seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
     limit = shape.ring if shape.domains == 1 else min(shape.ring, shape.network)
     return (shape.ranks - 1) / shape.ranks / limit
 
@@ -261,8 +264,8 @@ def _gather(shape: _Shape) -> tuple[Algorithm, ...]:
 
 
 def _all_to_all(shape: _Shape, links: Links) -> Algorithm:
-    """Every rank sends S/n to every other, inside the domain over its links and beyond over its share of the
-    network.
+    """Return every rank sends S/n to every other, inside the domain over its links and beyond over its share
+    of the network.
     """
     inside = 0.0
     if shape.members > 1:

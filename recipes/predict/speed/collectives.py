@@ -14,13 +14,13 @@ COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 
 def world_group(cluster: Cluster) -> Group:
-    """All ranks of the job."""
+    """Return all ranks of the job."""
     return Group(ranks=cluster.world_size, nodes=cluster.nodes)
 
 
 def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
-    """Bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md), where bus bandwidth is these
-    bytes over time.
+    """Return bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md), where bus bandwidth
+    is these bytes over time.
 
     2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather, reduce-scatter and all-to-all, S the larger of a
     rank's two buffers; S for broadcast and for a message between two ranks.
@@ -32,7 +32,10 @@ def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
 
 
 def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[Algorithm, ...] | Unknown:
-    """The algorithms that the library may choose from, each with its cost. Unknown where a link's rate is."""
+    """Return the algorithms that the library may choose from, each with its cost.
+
+    Unknown where a link's rate is.
+    """
     intra, inter = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     hop, network_hop = cluster.intra_latency_s, cluster.inter_latency_s
     return algorithms_of(

@@ -30,20 +30,24 @@ def expert_group(candidate: Candidate, cluster: Cluster) -> Group:
 
 
 def data_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that reduce the same gradients: data and context parallel, beside the tensor-parallel ones."""
+    """Return ranks that reduce the same gradients: data and context parallel, beside the tensor-parallel
+    ones.
+    """
     degrees = candidate.degrees
     return _group(degrees.dp * degrees.fsdp * degrees.cp, degrees.tp, cluster)
 
 
 def expert_data_group(candidate: Candidate, cluster: Cluster, expert_tensor: int) -> Group:
-    """Ranks that hold the same experts, or the same parts of them where `expert_tensor` ranks share each."""
+    """Return ranks that hold the same experts, or the same parts of them where `expert_tensor` ranks share
+    each.
+    """
     degrees = candidate.degrees
     ranks = max(1, degrees.dp * degrees.fsdp * degrees.cp * degrees.tp // (degrees.ep * expert_tensor))
     return _group(ranks, degrees.ep * expert_tensor, cluster)
 
 
 def shard_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that share one copy of fully sharded parameters."""
+    """Return ranks that share one copy of fully sharded parameters."""
     degrees = candidate.degrees
     return _group(degrees.fsdp * degrees.cp, degrees.tp, cluster)
 
@@ -58,7 +62,7 @@ def expert_shard_group(candidate: Candidate, cluster: Cluster, expert_tensor: in
 
 
 def replica_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that hold the same shard, one per copy of the model."""
+    """Return ranks that hold the same shard, one per copy of the model."""
     degrees = candidate.degrees
     return _group(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)
 
@@ -119,8 +123,8 @@ def dispatched_width(block: Block) -> float:
 
 
 def _sent_copies(block: Block, group: Group) -> float:
-    """Part of a token's copies that travels between nodes: experts on one node share one copy (DeepSeek-V3,
-    section 3.2.2).
+    """Return part of a token's copies that travels between nodes: experts on one node share one copy
+    (DeepSeek-V3, section 3.2.2).
 
     Of `nodes` nodes, a token with k experts meets nodes (1 - (1 - 1 / nodes)^k) on average.
     """
@@ -150,7 +154,7 @@ def beside(communication_s: float, computation_s: float, exposed: float) -> floa
 
 
 def exposed_share(cluster: Cluster, name: str) -> float:
-    """Part of data-parallel communication that is always visible: as measured on this machine, else as
+    """Return part of data-parallel communication that is always visible: as measured on this machine, else as
     fitted.
     """
     measured = cluster.hidden_communication
@@ -218,7 +222,7 @@ def _nested_s(
 
 
 def _steps(collective: Collective, size: float, group: Group, job: TransformerJob) -> float | Unknown:
-    """The whole of `size` in buckets, each of which waits for all hops."""
+    """Return the whole of `size` in buckets, each of which waits for all hops."""
     element = 2.0 if collective == "all_gather" else job.stack.travelling_bytes
     bucket = max(parameter("time.bucket_bytes"), element * job.stack.bucket_elements(group.ranks))
     parts = max(1.0, size / bucket)

@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
-    """The share of one rank of these blocks, which are the whole model's, and of what is outside them."""
+    """Return the share of one rank of these blocks, which are the whole model's, and of what is outside them."""
     workload, degrees = job.workload, job.candidate.degrees
     dense = root = root_parameter_count(workload.model) / degrees.tp
     expert, adapters, cut = 0.0, 0.0, 1

@@ -61,7 +61,7 @@ class BlockTime(NamedTuple):
 
 
 def rates_of(job: TransformerJob) -> Rates | Unknown:
-    """Rates of the cluster's devices for this workload; Unknown where the cluster does not know them."""
+    """Return rates of the cluster's devices for this workload; Unknown where the cluster does not know them."""
     workload, cluster, stack = job.workload, job.cluster, job.stack
     precision = workload.precision
     wide = "bf16" if precision in NARROW_PRECISIONS else precision
@@ -262,8 +262,8 @@ def _fresh_memory_s(logits_bytes: float) -> float:
 
 
 def _at_least(work: float, floor: float) -> float:
-    """The larger of the two, rounded off where they are near: kernels vary in length, so both limits bite
-    there.
+    """Return the larger of the two, rounded off where they are near: kernels vary in length, so both limits
+    bite there.
     """
     if work <= 0.0:
         return floor
@@ -276,8 +276,8 @@ def _width(precision: str) -> str:
 
 
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
-    """Bytes that norms, residuals, rotary positions, activation and routing move in a forward pass, 2 per
-    element.
+    """Return bytes that norms, residuals, rotary positions, activation and routing move in a forward pass, 2
+    per element.
 
     A norm reads and writes (2 h), a residual reads two and writes one (3 h), attention reads and writes its
     operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts

@@ -18,8 +18,8 @@ from recipes.predict.training_job import TransformerJob
 
 
 def loading_s(job: TransformerJob) -> float | Unknown:
-    """Seconds to load one step's sequences, by what is slower of storage and loaders; Unknown where neither
-    was measured.
+    """Return seconds to load one step's sequences, by what is slower of storage and loaders; Unknown where
+    neither was measured.
 
     Sequences are read at random places of files of tokens, in requests of the size that was measured. What
     loaders deliver was measured with images, which are larger than sequences: it is the least that they do.
@@ -38,7 +38,7 @@ def loading_s(job: TransformerJob) -> float | Unknown:
 
 
 def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
-    """The step with what it waits for data; as it is where that, or the step, is not known."""
+    """Return the step with what it waits for data; as it is where that, or the step, is not known."""
     needed = loading_s(job)
     if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
         return time
@@ -48,7 +48,7 @@ def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
 
 
 def without_loading(time: TimeBreakdown) -> TimeBreakdown:
-    """The step of a program whose data are made on the spot."""
+    """Return the step of a program whose data are made on the spot."""
     if isinstance(time.data, Unknown) or isinstance(time.total, Unknown):
         return time
     ends = {name: cast("float", getattr(time, name)) - time.data for name in ("total", "low", "high")}

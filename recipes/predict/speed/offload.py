@@ -46,8 +46,8 @@ def offloaded_s(
 
 
 def _link_bytes_per_s(cluster: Cluster) -> float:
-    """Each way, with all GPUs of the node at it: what a GPU of the fourth generation of PCIe gets, by the
-    width of its link.
+    """Return each way, with all GPUs of the node at it: what a GPU of the fourth generation of PCIe gets, by
+    the width of its link.
     """
     usual = parameter("time.host_link_bytes_per_s")
     row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None

@@ -117,7 +117,7 @@ def _row(gpu: str) -> GpuModel | None:
 
 
 def _chip(gpu: str, architecture: str) -> str:
-    """The chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
+    """Return the chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
     row = _row(gpu)
     if row is None:
         return architecture
@@ -126,7 +126,7 @@ def _chip(gpu: str, architecture: str) -> str:
 
 
 def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
-    """Rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
+    """Return rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
 
     Unknown where no peak or memory bandwidth of the machine is known.
     """
@@ -183,8 +183,8 @@ def _product_rates(machine: _Machine, precision: str) -> ProductRates:
 
 
 def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
-    """Share of the datasheet's peak that long products hold, by chip, precision and the power the GPU may
-    draw per peak FLOP.
+    """Return share of the datasheet's peak that long products hold, by chip, precision and the power the GPU
+    may draw per peak FLOP.
     """
     chip = _chip(gpu, architecture)
     largest = parameter("gemm.max_fraction", f"{chip}.{precision}", "fp32" if precision == "fp32" else chip)
@@ -222,7 +222,7 @@ def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_
 
 
 def alignment_share(rates: ProductRates, *widths: float) -> float:
-    """Part of the rate that is left by widths of a weight whose rows, in 16 bits, begin at any byte.
+    """Return part of the rate that is left by widths of a weight whose rows, in 16 bits, begin at any byte.
 
     A step of its own, as a unit more or less may cost a third. Of narrower types frameworks pad the rows, or
     refuse them; and a width that ranks do not share evenly is padded too.
@@ -234,14 +234,14 @@ def alignment_share(rates: ProductRates, *widths: float) -> float:
 
 
 def product_flops_per_s(rates: ProductRates, m: float, n: float, k: float) -> float:
-    """The rate that a product of this shape reaches."""
+    """Return the rate that a product of this shape reaches."""
     return 2.0 * m * n * k / product_time_s(rates, m, n, k)
 
 
 def training_time_s(
     rates: ProductRates, tokens: float, inputs: float, outputs: float, *, gradient_bytes: float = 2.0
 ) -> tuple[float, float, float]:
-    """Seconds of a linear layer's forward pass, of its input's gradient and of its weight's gradient.
+    """Return seconds of a linear layer's forward pass, of its input's gradient and of its weight's gradient.
 
     `gradient_bytes`: traffic per element of the weight's gradient, 2 where it is written in bf16, 8 where it
     is added to fp32.
@@ -262,8 +262,8 @@ def grouped_training_time_s(
     *,
     gradient_bytes: float = 2.0,
 ) -> tuple[float, float, float]:
-    """The same for `experts` weights of one shape that share `tokens` (copies of) tokens, as one grouped
-    kernel.
+    """Return the same for `experts` weights of one shape that share `tokens` (copies of) tokens, as one
+    grouped kernel.
     """
     rows = tokens + experts * rates.grouped_idle_rows
     rate = rates.flops_per_s * rates.grouped_share
@@ -293,8 +293,8 @@ def grouped_training_time_s(
 
 
 def prefers_cudnn(cluster: Cluster) -> bool:
-    """Whether software that leaves the choice of an attention kernel to torch gets cuDNN's, written for the
-    chip: where the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+    """Return whether software that leaves the choice of an attention kernel to torch gets cuDNN's, written
+    for the chip: where the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
     check_prefer_cudnn_attention).
     """
     return _chip(cluster.gpu, cluster.architecture) in _CUDNN_FIRST
@@ -303,8 +303,9 @@ def prefers_cudnn(cluster: Cluster) -> bool:
 def attention_rates(
     cluster: Cluster, precision: str, kernel: AttentionKernel, *, share: float = 1.0, sequence: float = 0.0
 ) -> AttentionRates | Unknown:
-    """Rates of attention on one rank; scores are computed in 16 bits where products use less. Unknown as in
-    `product_rates`.
+    """Return rates of attention on one rank; scores are computed in 16 bits where products use less.
+
+    Unknown as in `product_rates`.
 
     Where fused attention was measured on this machine, the measured length nearest to `sequence` counts.
     """
@@ -321,8 +322,8 @@ def attention_rates(
 def _as_measured(
     rates: AttentionRates, cluster: Cluster, precision: str, *, share: float, sequence: float
 ) -> AttentionRates:
-    """Rates that give the measured times at the nearest length, the exponentials apart, as they do not grow
-    with the head.
+    """Return rates that give the measured times at the nearest length, the exponentials apart, as they do not
+    grow with the head.
 
     On a CPU the exponentials take most of the time, so one precision tells of the others.
     """
@@ -399,7 +400,7 @@ def attention_time_s(
     causal: bool,
     window: int = 0,
 ) -> tuple[float, float]:
-    """Seconds of the forward and of the backward pass of one layer's attention over `sequences`.
+    """Return seconds of the forward and of the backward pass of one layer's attention over `sequences`.
 
     Fused kernels skip the scores that a causal mask or a window hides; unfused ones compute and store all of
     them.

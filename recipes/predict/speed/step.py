@@ -114,7 +114,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Time of the forward pass that the backward pass repeats."""
+    """Return time of the forward pass that the backward pass repeats."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
     if candidate.activation_checkpointing == "selective":
@@ -125,8 +125,9 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
 ) -> tuple[float, float] | Unknown:
-    """Visible data-parallel communication: of each micro-batch, and once per step. A stage has `layers`
-    blocks.
+    """Visible data-parallel communication: of each micro-batch, and once per step.
+
+    A stage has `layers` blocks.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees = candidate.degrees
@@ -166,7 +167,7 @@ def _stepped(
 
 
 def _shards(candidate: Candidate) -> int:
-    """Ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all
+    """Return ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all
     data-parallel ranks.
     """
     degrees = candidate.degrees
@@ -175,19 +176,19 @@ def _shards(candidate: Candidate) -> int:
 
 
 def _updated(held: Held, candidate: Candidate, shards: int) -> float:
-    """Parameters of one rank's share."""
+    """Return parameters of one rank's share."""
     return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
-    """Ranks that share the states of one expert."""
+    """Return ranks that share the states of one expert."""
     degrees = candidate.degrees
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
 
 def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
-    """The optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm of the
-    gradients.
+    """Return the optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm
+    of the gradients.
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
