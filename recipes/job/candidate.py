@@ -8,9 +8,13 @@ from probes.base.record import Record
 
 ActivationCheckpointing = Literal["none", "selective", "full"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
-"""What data-parallel ranks share: nothing, optimizer states, also gradients, also parameters (FSDP)."""
+"""Training state that data-parallel ranks share: none, optimizer states, also gradients, also parameters
+(FSDP).
+"""
 Schedule = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "layers"]
-"""Of a pipeline: interleaved is 1F1B with several parts of a stage, zero-bubble puts the weights' gradients
+"""Order of work in a pipeline.
+
+`interleaved` is 1F1B with several parts of a stage on each rank. `zero-bubble` puts the weights' gradients
 into the gaps (ZB-H1, arXiv 2401.10241). `layers` has no pipeline: one stage works while the others wait.
 """
 
@@ -39,10 +43,10 @@ class Candidate(Record, kw_only=True):
     activation_checkpointing: ActivationCheckpointing
     precision: str
     sharding: Sharding | None = None
-    """None: as the strategy implies, `none` for ddp and `zero3` for fsdp."""
+    """Sharding; None: as the strategy implies, `none` for ddp and `zero3` for fsdp."""
     recomputed_share: float = 1.0
-    """Of the layers, where activation_checkpointing is full: the part that is recomputed, above 0 and at most
-    1. Megatron's recompute_num_layers, torchtitan's every n-th layer.
+    """Part of the layers that full checkpointing recomputes, above 0 and at most 1: Megatron's
+    recompute_num_layers, torchtitan's every n-th layer.
     """
     recomputed_together: int = 1
     """Consecutive layers that are recomputed at once, so that only the input of the first is kept (Megatron's
@@ -51,15 +55,15 @@ class Candidate(Record, kw_only=True):
     offload: bool = False
     """Optimizer states live in the host's memory."""
     offload_weights: bool = False
-    """Fully sharded parameters do too, and are copied to the GPU as they are gathered."""
+    """Fully sharded parameters live in the host's memory too, and are copied to the GPU as they are gathered.
+    """
     offload_checkpoints: bool = False
-    """What full checkpointing keeps of a layer does too."""
+    """Activations that full checkpointing keeps live in the host's memory too."""
     compiled: bool | None = None
-    """torch.compile; None: as the stack does."""
+    """Whether torch.compile is used; None: the stack's default."""
     flash_attention: bool | None = None
     sequence_parallel: bool | None = None
     schedule: Schedule = "1f1b"
-    """Of the pipeline."""
 
     @property
     def sharding_stage(self) -> Sharding:
