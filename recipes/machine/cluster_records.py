@@ -14,13 +14,11 @@ the `user`.
 """
 
 Fabric = Literal["nvswitch", "nvlink", "pcie", "xgmi", "host", "unknown"]
-"""What joins the ranks of a node: a switch of NVLinks, single NVLinks, PCIe, AMD's links, or the memory of a
-CPU.
+"""Link between the ranks of a node: a switch of NVLinks, single NVLinks, PCIe, AMD's links, or a CPU's
+memory.
 """
 Transport = Literal["infiniband", "roce", "efa", "tcpxo", "ethernet", "unknown"]
-"""How ranks speak to other nodes: RDMA over InfiniBand or Ethernet, AWS's and Google's own ways, or TCP
-sockets.
-"""
+"""Transport between nodes: RDMA over InfiniBand or Ethernet, the transports of AWS and Google, or TCP."""
 
 
 class Figure(Record, kw_only=True):
@@ -32,8 +30,9 @@ class Figure(Record, kw_only=True):
 
 
 class StepAnchor(Record, kw_only=True):
-    """A training step measured on this machine; predictions of other steps are scaled by its ratio to the
-    model.
+    """A training step measured on this machine.
+
+    Predictions of other steps are scaled by its ratio to the model.
     """
 
     model: str
@@ -46,7 +45,7 @@ class StepAnchor(Record, kw_only=True):
     world_size: int
     activation_checkpointing: ActivationCheckpointing
     threads: int = 0
-    """Of each rank's CPU work; 0 where that was not told."""
+    """Threads of each rank's CPU work; 0 if unknown."""
     step_time_s: float
     low_s: float
     high_s: float
@@ -67,8 +66,9 @@ class ImageAnchor(Record, kw_only=True):
 
 
 class AttentionRate(Record, kw_only=True):
-    """Rate of fused causal attention measured on this machine, as benchmark attention counts its
-    operations.
+    """Rate of fused causal attention measured on this machine.
+
+    FLOPs are those that the benchmark `attention` counts.
     """
 
     precision: str
@@ -90,7 +90,7 @@ class Cluster(Record, kw_only=True):
     gpu: str = ""
     """Id of the catalogue row, where there is one."""
     architecture: str = ""
-    """`hopper`, as the catalogue row says."""
+    """Architecture from the catalogue row, such as `hopper`."""
     fabric: Fabric = "unknown"
     domain_ranks: int | None = None
     """Ranks that one NVLink domain joins where it spans nodes (72); None where it ends with the node."""
@@ -106,16 +106,17 @@ class Cluster(Record, kw_only=True):
     memory_bandwidth_bytes_per_s: Figure | None = None
     attention_rates: tuple[AttentionRate, ...] = ()
     hidden_communication: Figure | None = None
-    """Part of the gradients' reduction that was measured to pass beside the backward pass; negative where
-    both slow down.
+    """Part of the gradients' reduction that was measured to run beside the backward pass.
+
+    Negative if both slow down.
     """
     intra_bus_bandwidth_bytes_per_s: Figure | None = None
     """All-reduce bus bandwidth within a node, for large messages."""
     intra_latency_s: Figure | None = None
     collective_fits: dict[str, Fit] = {}
-    """What each collective over all ranks of a node costs by its size, where that was measured here."""
+    """Duration of each collective over all ranks of a node by its size, as measured here."""
     inter_bus_bandwidth_bytes_per_s: Figure | None = None
-    """The same across nodes, per node, when every rank of the node takes part."""
+    """All-reduce bus bandwidth across nodes, per node, if every rank of the node takes part."""
     inter_latency_s: Figure | None = None
     noise_scale_sequences: Figure | None = None
     """Measured gradient noise scale of the user's own training step."""
@@ -124,14 +125,16 @@ class Cluster(Record, kw_only=True):
     reads_per_s: Figure | None = None
     """Requests of 128 KiB at random places that the data's storage answers to one node."""
     loaded_samples_per_s: Figure | None = None
-    """What the DataLoader workers of one rank were measured to deliver, with as many ranks per node."""
+    """Samples per second that one rank's DataLoader workers were measured to deliver, with as many ranks per
+    node.
+    """
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
     """The device multiplies bf16 natively (compute capability 8.0 or newer); False where that is unknown."""
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the description of the machine leaves out or averages away."""
+    """Facts that the description of the machine leaves out or averages away."""
 
     @property
     def world_size(self) -> int:

@@ -25,23 +25,23 @@ class MemoryBreakdown(Record, kw_only=True):
     overhead: float
     """CUDA context, NCCL, allocator."""
     allocated: float
-    """What the framework's allocator holds for tensors at its peak: `total` without overhead."""
+    """Bytes that the framework's allocator has given to tensors at its peak: `total` without overhead."""
     reserved: float
-    """What the framework's allocator holds of the device: with freed blocks that it keeps."""
+    """Bytes that the framework's allocator has reserved on the device, with freed blocks that it keeps."""
     upper: float
     """The bound that a plan must stay below: on a GPU with `margin`."""
     margin: float = 0.0
-    """Of `upper` on a GPU: by how much 1 of 10 published peaks exceeded what was predicted of them
+    """Part of `upper` on a GPU: the excess of 1 of 10 published peaks over their prediction
     (`recipes/predict/intervals.py`).
     """
     needed: float
-    """Without what the allocator gives back when memory is short: a run that needs more than there is
+    """Bytes without those that the allocator returns when memory is short; a run that needs more than exists
     fails.
     """
     logged: float = 1.0
-    """Part of these figures that the stack's log shows, where it logs another pipeline stage."""
+    """Part of these figures in the stack's log, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
-    """`allocated`, `reserved` or `device`: what the stack's users print."""
+    """Figure that the stack's users print: `allocated`, `reserved` or `device`."""
 
 
 UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader was measured")
@@ -57,42 +57,41 @@ class TimeBreakdown(Record, kw_only=True):
     bubble: float | Unknown = 0.0
     """Idle time of pipeline stages."""
     data: float | Unknown = UNKNOWN_LOADING
-    """Waiting for the next batch, beside which all else passes; the total holds none of it where it is
-    unknown.
-    """
+    """Time of waiting for the next batch, beside which all else runs; not in the total if unknown."""
     overhead: float | Unknown = 0.0
-    """What a step costs the stack whatever its size, and waiting for the slowest of the ranks."""
+    """Time of a step that does not depend on its size, and of waiting for the slowest rank."""
     low: float | Unknown
     high: float | Unknown
     products: float = 0.0
-    """Of `compute`: matrix products of the layers."""
+    """Part of `compute` in matrix products of the layers."""
     attention: float = 0.0
-    """Of `compute`: scores and values."""
+    """Part of `compute` in scores and values."""
     elementwise: float = 0.0
-    """Of `compute`: norms, residuals, activations, routing."""
+    """Part of `compute` in norms, residuals, activations and routing."""
     recomputation: float = 0.0
-    """Of `compute`: what the backward pass repeats of the forward pass."""
+    """Part of `compute` in which the backward pass repeats the forward pass."""
     launches: float = 0.0
-    """Of `compute`: waiting for the host to launch kernels."""
+    """Part of `compute` in which the device waits for kernel launches."""
     head: float = 0.0
-    """Of `compute`: logits and loss."""
+    """Part of `compute` in logits and loss."""
 
 
 TIME_TERMS = ("compute", "exposed_communication", "bubble", "data", "optimizer", "overhead")
-"""Fields of `TimeBreakdown` that sum to its total, those that are known."""
+"""Fields of `TimeBreakdown` whose known values sum to its total."""
 COMPUTE_TERMS = ("products", "attention", "elementwise", "recomputation", "launches", "head")
-"""Fields of `TimeBreakdown` that sum to its `compute` where the model tells them."""
+"""Fields of `TimeBreakdown` that sum to its `compute` if the model reports them."""
 
 
 def scaled_terms(time: TimeBreakdown, factor: float) -> dict[str, float]:
     """Return the known terms of time and of compute, times a factor."""
-    found = {name: getattr(time, name) for name in (*TIME_TERMS, *COMPUTE_TERMS)}
-    return {name: value * factor for name, value in found.items() if not isinstance(value, Unknown)}
+    terms = {name: getattr(time, name) for name in (*TIME_TERMS, *COMPUTE_TERMS)}
+    return {name: value * factor for name, value in terms.items() if not isinstance(value, Unknown)}
 
 
 def terms_of(time: TimeBreakdown) -> Iterator[tuple[str, float, bool]]:
-    """Name, seconds and whether it is a part of `compute`, which stands before its parts, of all that takes
-    any time.
+    """Yield name, seconds and whether it is a part of `compute`, for all terms above 0.
+
+    `compute` precedes its parts.
     """
     for name in TIME_TERMS:
         parts = COMPUTE_TERMS if name == "compute" else ()
@@ -103,7 +102,7 @@ def terms_of(time: TimeBreakdown) -> Iterator[tuple[str, float, bool]]:
 
 
 class Predicted(Record, kw_only=True):
-    """What the models say of one candidate."""
+    """Predictions of the models for one candidate."""
 
     memory_bytes_per_gpu: MemoryBreakdown
     step_time_s: TimeBreakdown

@@ -1,7 +1,7 @@
-"""What the models say of one candidate: memory, step time with its interval, throughput, MFU.
+"""Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
-Where a training step was measured on this machine, the modelled time is scaled by measured over modelled of
-the nearest such step: the model then only has to carry the difference between the two.
+If a training step was measured on this machine, the modelled time is scaled by measured over modelled of the
+nearest such step: the model then only has to carry the difference between the two.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def predict_memory(
 def predict_time(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> TimeBreakdown:
-    """Return one optimizer step with an interval: that of its samples if this very step was measured."""
+    """Return one optimizer step with an interval: that of its samples if this step itself was measured."""
     return _time_of(_job(workload, candidate, cluster, stack))
 
 
@@ -51,12 +51,12 @@ def _time_of(job: TransformerJob) -> TimeBreakdown:
         return TimeBreakdown(
             total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
         )
-    # What was measured trained on data made on the spot.
+    # Measured steps trained on generated data, so loading comes on top.
     return with_loading(_scaled(terms, _anchored(job)), job)
 
 
 def corrected(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
-    """Return `step_time`'s answer scaled by what was measured on this machine, if anything was."""
+    """Return the time scaled by measurements of this machine, if there are any."""
     scale = _anchored(job) if job.cluster.anchors and not isinstance(time.total, Unknown) else None
     return time if scale is None or scale.nearness == "none" else _scaled(time, scale)
 
@@ -71,9 +71,9 @@ def _scaled(time: TimeBreakdown, scale: _Scale) -> TimeBreakdown:
 def predict(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> Predicted:
-    """Memory, time and what follows from them.
+    """Return memory, time, throughput and MFU.
 
-    MFU is against the datasheet peak; both are Unknown where a rate is.
+    MFU is relative to the datasheet peak. Throughput and MFU are Unknown if a rate is.
     """
     job = _job(workload, candidate, cluster, stack)
     memory, time = memory_of(job), _time_of(job)
@@ -111,7 +111,7 @@ def nearness(workload: Workload, candidate: Candidate, cluster: Cluster) -> Near
 def _anchored(job: TransformerJob) -> _Scale:
     workload, cluster = job.workload, job.cluster
     usable = [anchor for anchor in cluster.anchors if anchor.precision == workload.precision]
-    for anchor in sorted(usable, key=lambda one: _distance(one, job)):
+    for anchor in sorted(usable, key=lambda step: _distance(step, job)):
         modelled = _model_anchor(anchor, cluster)
         if isinstance(modelled, Unknown):
             continue
@@ -134,16 +134,16 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Threads of one of the cluster's ranks; where that does not matter or is not known, as many as were
-    measured with.
-    """
+    """Return the threads of one of the cluster's ranks; those of the measurement if irrelevant or unknown."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
 
 
 def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
-    """For ordering: as much of the machine at work first, then model, strategy with checkpointing, tokens per
+    """Return a sort key: like steps first.
+
+    The order of its parts: ranks and threads at work, model, strategy with checkpointing, tokens per
     micro-batch, accumulation.
     """
     workload, candidate, cluster = job.workload, job.candidate, job.cluster
@@ -197,9 +197,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """Return the cluster as it was when a step was measured: that many ranks of one node, on a CPU with that
-    many threads each.
-    """
+    """Return the cluster of a measured step: `ranks` ranks of one node, each with `threads` on a CPU."""
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
         return cluster
@@ -214,7 +212,8 @@ def _with_share(cluster: Cluster, share: float) -> Cluster:
         return None if figure is None else msgspec.structs.replace(figure, value=figure.value * share)
 
     rates = (
-        msgspec.structs.replace(one, flops_per_s=one.flops_per_s * share) for one in cluster.attention_rates
+        msgspec.structs.replace(rate, flops_per_s=rate.flops_per_s * share)
+        for rate in cluster.attention_rates
     )
     return msgspec.structs.replace(
         cluster,

@@ -1,4 +1,4 @@
-"""What the models say of a training step on images on a machine that was measured.
+"""Prediction of a training step on images on a machine that was measured.
 
 As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
 network.
@@ -27,11 +27,13 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
     time = vision_time(job)
     precision = job.workload.precision
     usable = [
-        one for one in job.cluster.image_anchors if one.precision == precision and one.model in NETWORKS
+        anchor
+        for anchor in job.cluster.image_anchors
+        if anchor.precision == precision and anchor.model in NETWORKS
     ]
     if isinstance(time, Unknown) or not usable:
         return time
-    nearest = min(usable, key=lambda one: _distance(one, job))
+    nearest = min(usable, key=lambda anchor: _distance(anchor, job))
     modelled = _modelled(nearest, job.cluster)
     if isinstance(modelled, Unknown):
         return time
@@ -41,7 +43,7 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
 
 
 def _distance(anchor: ImageAnchor, job: ImageJob) -> tuple[bool, bool, float]:
-    """For ordering: as many ranks first, then the model, then the pixels of a micro-batch."""
+    """Return a sort key: as many ranks first, then the model, then the pixels of a micro-batch."""
     work = job.workload
     pixels, measured = (
         job.candidate.micro_batch * work.image_size**2,

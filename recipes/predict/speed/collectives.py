@@ -19,11 +19,11 @@ def world_group(cluster: Cluster) -> Group:
 
 
 def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
-    """Return bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md), where bus bandwidth
-    is these bytes over time.
+    """Return the bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md).
 
-    2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather, reduce-scatter and all-to-all, S the larger of a
-    rank's two buffers; S for broadcast and for a message between two ranks.
+    Bus bandwidth is these bytes over time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
+    reduce-scatter and all-to-all, S the larger of a rank's two buffers; S for broadcast and for a message
+    between two ranks.
     """
     if collective in ("broadcast", "sendrecv"):
         return size_bytes
@@ -63,11 +63,10 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 def collective_time_s(
     collective: Collective, size_bytes: float, group: Group, cluster: Cluster
 ) -> float | Unknown:
-    """Duration of one collective on a tensor of `size_bytes`, the larger of a rank's buffers (that of
-    nccl-tests).
+    """Return the duration of one collective, seconds.
 
-    Where this very collective was measured over the same ranks, its fit counts; else the fastest algorithm
-    does.
+    `size_bytes` is the larger of a rank's buffers, the size of nccl-tests. If the same collective was
+    measured over the same ranks, its fit counts; else the fastest algorithm does.
     """
     if group.ranks == 1 or size_bytes <= 0:
         return 0.0
@@ -75,9 +74,9 @@ def collective_time_s(
         fit = cluster.collective_fits.get(collective)
         if fit is not None and group.nodes == 1 and group.ranks == cluster.ranks_per_node:
             return fit.time_s(size_bytes)
-    found = algorithms(collective, group, cluster)
-    if isinstance(found, Unknown):
-        return found
-    if len(found) == 1:
-        return found[0].time_s(size_bytes)
-    return min([one.time_s(size_bytes) for one in found])
+    candidates = algorithms(collective, group, cluster)
+    if isinstance(candidates, Unknown):
+        return candidates
+    if len(candidates) == 1:
+        return candidates[0].time_s(size_bytes)
+    return min([algorithm.time_s(size_bytes) for algorithm in candidates])

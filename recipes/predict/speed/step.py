@@ -1,5 +1,6 @@
-"""Duration of one optimizer step by what it is spent on: computation, visible communication, pipeline bubble,
-optimizer, rest.
+"""Duration of one optimizer step by term.
+
+Terms are computation, visible communication, pipeline bubble, optimizer and the rest.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     boundary, filling = passing
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
-    one = computing + exposed + each
+    micro_batch_s = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
     # it (ZB-H1).
     filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (stages - 1) * waits * max(0.0, one - filled)
+    bubble = (stages - 1) * waits * max(0.0, micro_batch_s - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
@@ -125,7 +126,7 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
 ) -> tuple[float, float] | Unknown:
-    """Visible data-parallel communication: of each micro-batch, and once per step.
+    """Return the visible data-parallel communication: of each micro-batch, and once per step.
 
     A stage has `layers` blocks.
     """
@@ -157,7 +158,7 @@ def _sharding(
 def _stepped(
     job: TransformerJob, held: Held, rates: Rates, *, forward: float, backward: float
 ) -> tuple[float, float]:
-    """What the host's memory costs each micro-batch, and the optimizer's step, on the host or on the GPU."""
+    """Return the host memory's cost per micro-batch, and the optimizer's step on host or GPU."""
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
     stored = _updated(held, job.candidate, _shards(job.candidate))
@@ -167,8 +168,9 @@ def _stepped(
 
 
 def _shards(candidate: Candidate) -> int:
-    """Return ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all
-    data-parallel ranks.
+    """Return the ranks that share optimizer states.
+
+    They are all data-parallel ranks, but with HSDP those of one fully sharded replica.
     """
     degrees = candidate.degrees
     replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
@@ -187,8 +189,9 @@ def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
 
 
 def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
-    """Return the optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm
-    of the gradients.
+    """Return the optimizer's traffic over memory bandwidth, and the norm of the gradients.
+
+    Ranks share states by the sharding.
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
@@ -208,11 +211,11 @@ def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
 
 
 def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) -> float:
-    """Muon's Newton-Schulz iterations on every matrix of a layer: X X^T, its square, and the product with X,
-    in 16 bits.
+    """Return the time of Muon's Newton-Schulz iterations on every matrix of a layer.
 
-    Of an m x n matrix, m the shorter side, an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon,
-    muon.py). Ranks that share optimizer states share the matrices.
+    They are X X^T, its square, and the product with X, in 16 bits. For an m x n matrix, m the shorter side,
+    an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon, muon.py). Ranks that share optimizer states
+    share the matrices.
     """
     candidate = job.candidate
     degrees = candidate.degrees
