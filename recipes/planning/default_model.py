@@ -1,4 +1,4 @@
-"""What is trained when the user names no model."""
+"""The model to train when the user names none."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _STATE_BYTES_PER_PARAMETER = 16
 
 
 def default_model_id(facts: MachineFacts) -> str:
-    """Return the largest well-known model that fits the machine's GPUs; the shipped one where there is none,
-    or no usable GPU.
+    """Return the largest well-known model that fits the machine's GPUs.
+
+    If none fits, or there is no usable GPU, it is the model that rigtune ships.
     """
     memory_bytes = sum(gpu.memory_bytes for gpu in training_gpus(facts) if known(gpu.memory_bytes))
     return first_that_fits(_GPU_MODELS, memory_bytes) or CPU_MODEL

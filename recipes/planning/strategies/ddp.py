@@ -1,4 +1,4 @@
-"""Distributed data parallel: every rank holds the whole model and reduces the gradients once per step."""
+"""Distributed data parallel: every rank has the whole model and reduces gradients once per step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,5 @@ ID = "ddp"
 
 
 def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
-    """Yield every micro-batch that divides the ranks' share, in ascending order, without and with
-    checkpointing.
-    """
+    """Yield every micro-batch that divides the ranks' share, ascending, without and with checkpointing."""
     yield from divisions(workload, cluster, pins, strategy=ID, degrees=Degrees(dp=cluster.world_size))

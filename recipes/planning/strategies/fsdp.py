@@ -1,6 +1,4 @@
-"""Fully sharded data parallel (FSDP2): parameters, gradients and optimizer states are split over all
-ranks.
-"""
+"""Fully sharded data parallel (FSDP2): all ranks share parameters, gradients and optimizer states."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ ID = "fsdp"
 
 
 def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
-    """Yield every micro-batch that divides the ranks' share, in ascending order, without and with
-    checkpointing.
+    """Yield every micro-batch that divides the ranks' share, ascending, without and with checkpointing.
 
     One rank has nothing to share, so FSDP is offered there only when it is pinned.
     """
