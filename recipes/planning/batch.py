@@ -41,7 +41,7 @@ def round_global_batch(global_batch: int, multiple: int) -> int:
 
 
 def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
-    """Raise UsageError with the two nearest valid global batches if the ranks cannot share the given batch."""
+    """Raise UsageError with the two nearest valid global batches if the ranks cannot share this one."""
     multiple = cluster.world_size * (pins.micro_batch or 1)
     if workload.global_batch % multiple == 0:
         return

@@ -110,7 +110,7 @@ def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
 
 
 def _memory_tight(situation: Situation) -> Words | None:
-    """Return the memory's share for a current torch, which the plan requires and which an unknown version is."""
+    """Return the memory's share for a current torch; the plan requires one if the version is unknown."""
     version = _torch_version(situation.facts)
     return _memory_share(situation) if version is None or version >= _ALLOC_CONF_SINCE else None
 

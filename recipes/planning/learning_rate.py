@@ -55,16 +55,17 @@ def learning_rate(workload: Workload) -> Rule:
             value=value,
             because=f"{because}, capped at a batch of {count(ceiling)} tokens",
             warning=f"{count(tokens)} tokens per step is beyond the critical batch of about {count(ceiling)} "
-            "(arXiv 2410.21676, known within a factor of 2 to 4): more samples per step will teach little more",
+            "(arXiv 2410.21676, known within a factor of 2 to 4): "
+            "more samples per step will teach little more",
         )
     return Rule(value=value, because=because)
 
 
 def warmup_steps(workload: Workload) -> Rule:
-    """2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200, kept in tokens when the batch
-    shrinks.
+    """Return the warm-up of 2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200.
 
-    Never more than a tenth of the run, and at least one step.
+    It is kept in tokens when the batch shrinks, and is never more than a tenth of the run or less than one
+    step.
     """
     least = max(_FEWEST_WARMUP_STEPS, math.ceil(2 / (1 - BETA2)))
     in_tokens = math.ceil(

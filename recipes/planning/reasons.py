@@ -32,8 +32,7 @@ def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
-    """Return the memory that a plan needs on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB
-    ...)`.
+    """Return a plan's memory on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
 
     The needed part is less than the total by the memory that the allocator returns when memory is short.
     """
