@@ -28,11 +28,9 @@ ROW = {
 
 
 def exposed_s(optimizer: str = "adamw", stack: Stack | None = None, **changes: object) -> float:
-    found = resolve(case_of_row({**ROW, "optimizer": optimizer}))
+    case = resolve(case_of_row({**ROW, "optimizer": optimizer}))
     time = step_time(
-        transformer_job(
-            found.workload, found.candidate, found.cluster, replace(stack or found.stack, **changes)
-        )
+        transformer_job(case.workload, case.candidate, case.cluster, replace(stack or case.stack, **changes))
     )
     assert isinstance(time, TimeBreakdown)
     assert isinstance(time.exposed_communication, float)

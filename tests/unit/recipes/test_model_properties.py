@@ -306,10 +306,10 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
 
 def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
     """Figures of the cluster by name, each times its factor; those that it does not have stay so."""
-    found = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
+    by_name = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
     return {
         name: times({"": one}, factor)[""] if one is not None else None
-        for name, (one, factor) in found.items()
+        for name, (one, factor) in by_name.items()
     }
 
 

@@ -121,8 +121,8 @@ def test_attention_takes_the_measured_length_nearest_to_its_own():
 
 def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
     plain = [
-        msgspec.structs.replace(one, parameters={**one.parameters, "kernel": "math"})
-        for one in attentions(1e12, 1e12)
+        msgspec.structs.replace(attention, parameters={**attention.parameters, "kernel": "math"})
+        for attention in attentions(1e12, 1e12)
     ]
     assert seconds(h100(*plain)) == seconds(h100())
 
@@ -176,10 +176,12 @@ def test_an_unknown_gpu_is_predicted_once_it_is_measured():
 
 def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
     """Two ranks side by side."""
-    told = {"threads": threads}
-    found = [
+    conditions = {"threads": threads}
+    collected = [
         *(
-            measured("gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=told, dtype="fp32", m=1024)
+            measured(
+                "gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=conditions, dtype="fp32", m=1024
+            )
             for n in (0, 1)
         ),
         *(
@@ -188,13 +190,13 @@ def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
                 "memory_bandwidth_bytes_per_s",
                 f"CPU rank {n}",
                 2e10,
-                conditions=told,
+                conditions=conditions,
                 operation="copy",
             )
             for n in (0, 1)
         ),
     ]
-    return tuple(found)
+    return tuple(collected)
 
 
 def cpu(ranks: int, *more: Measurement) -> Cluster:

@@ -23,7 +23,7 @@ def job(row: dict[str, str], **changes: str) -> Job:
 
 
 def test_transformers_and_image_models_pass_the_same_doors() -> None:
-    kinds = {type(one): one for one in (job(LLAMA, micro_batch="1"), job(IMAGES))}
+    kinds = {type(item): item for item in (job(LLAMA, micro_batch="1"), job(IMAGES))}
     assert kinds.keys() == {TransformerJob, ImageJob}
     for one in kinds.values():
         assert isinstance(memory_for(one), MemoryBreakdown)
