@@ -21,10 +21,10 @@ class Constant(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_constants() -> dict[str, Constant]:
-    """All rows of `recipes/data/constants.toml` by id."""
+    """Return all rows of `recipes/data/constants.toml` by id."""
     return {row.id: row for row in load_rows("recipes", "constants", Constant)}
 
 
 def constant(constant_id: str) -> float:
-    """The value of one row, in the row's unit."""
+    """Return the value of one row, in the row's unit."""
     return load_constants()[constant_id].value

@@ -13,7 +13,7 @@ from probes.base.record import known, to_json
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 
 Format = Literal["csv", "json", "text"]
 FORMATS: tuple[Format, ...] = get_args(Format)

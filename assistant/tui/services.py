@@ -33,8 +33,8 @@ from probes.facts.measurements import Measurement, MeasurementSet
 from probes.judging.policies.policy import Policy
 from probes.sources.base import Source
 from recipes.job.models.counts import load_models
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command, Recipe
-from recipes.launch.registry import LAUNCHERS
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
 

@@ -28,9 +28,9 @@ from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Evidence
 from probes.judging.verdict import Verdict
 from probes.sources.base import Source
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
-from recipes.launch.registry import LAUNCHERS
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
 

@@ -16,10 +16,10 @@ from assistant.usecases.events import Event, StageFinished, StageStarted, Writte
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
 from probes.base.table_rows import Row
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
 from recipes.launch.recipe_file import load_recipe
-from recipes.launch.registry import LAUNCHERS
 
 MANIFEST = ".rigtune-export.json"
 

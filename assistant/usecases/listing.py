@@ -11,7 +11,7 @@ from probes.catalogue.kinds import KINDS as PASTES
 from probes.checks.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
-from recipes.launch.registry import LAUNCHERS
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.predict.stacks import load_stacks
 
 KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds")

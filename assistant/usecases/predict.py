@@ -19,9 +19,9 @@ from recipes.cases.collective import CollectivePrediction, predict_collective_ro
 from recipes.cases.model import OwnModels
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction, predict_row
 from recipes.cases.resolved import Here
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.ranks import default_ranks
-from recipes.planning.plan import Cluster
 
 OTHER = "other"
 """The key under which refusals are counted whose reason begins with no column."""

@@ -1,5 +1,6 @@
-"""A row of a table of training runs: the columns that describe the run, as typed values. Measured columns are
-never read.
+"""A row of a table of training runs: the columns that describe the run, as typed values.
+
+Measured columns are never read.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import msgspec
 from probes.base.record import Record
 
 MISSING = frozenset({"", "-", "n/a", "na", "none stated", "null", "?"})
-"""Cells that say nothing."""
+"""Cells without a value."""
 
 
 class Case(Record, kw_only=True):
-    """One run to be predicted. None where the row does not say."""
+    """One run to be predicted. None for values that the row does not state."""
 
     case_id: str
     stack: str = ""
@@ -64,11 +65,9 @@ class Case(Record, kw_only=True):
     flash_attention: bool | None = None
     memory_figure: str = ""
     gpu_peak_tflops: float | None = None
-    """Dense matrix rate of one GPU in the precision of the run, for a GPU that the catalogue does not
-    know.
-    """
+    """Dense matrix rate of one GPU in the precision of the run, for a GPU outside the catalogue."""
     gpu_memory_bandwidth_gb_per_s: float | None = None
-    """Of such a GPU, 1e9 bytes per second."""
+    """Memory bandwidth of such a GPU, 1e9 bytes per second."""
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
@@ -86,8 +85,9 @@ _MEASURED_COLLECTIVES = ("time_us", "algbw_gbps", "busbw_gbps")
 NOT_INPUTS = frozenset(
     (*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes")
 )
-"""Columns that tables of runs have beside these, for what was measured, as those whose names begin with
-`source_` or `raw_` tell where it stands: nobody expects that they are read.
+"""Further columns of tables of runs, which hold measurements and are not read.
+
+Columns whose names begin with `source_` or `raw_` name the source of a value, and are not read either.
 """
 _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type == float | None)
 _OFF_AT_ZERO = frozenset(
@@ -118,7 +118,7 @@ class CaseError(Exception):
 
 
 def case_of_row(row: Mapping[str, str | None]) -> Case:
-    """The case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
+    """Return the case in a row of column names and cells. Unknown columns are ignored. Raises CaseError."""
     values: dict[str, object] = {}
     for column in COLUMNS:
         cell = row.get(column)
@@ -143,7 +143,10 @@ _FLAG_WORDS = {
 
 
 def _flag(column: str, cell: str) -> bool:
-    """Words beside yes and no name what is used: the kernel of flash attention, the mode of compilation."""
+    """Return a flag; words other than yes and no name what is used.
+
+    Such words are the kernel of flash attention and the mode of compilation.
+    """
     known = _FLAG_WORDS.get(cell.lower())
     if known is None:
         if cell[0].isalpha() and column != "sequence_parallel":

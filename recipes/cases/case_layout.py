@@ -1,5 +1,6 @@
-"""How a case lays its model over its GPUs, with what the row leaves blank worked out from the rest and from a
-choice.
+"""The layout of a case's model over its GPUs.
+
+Blank cells follow from the other cells and from a choice.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from recipes.cases.table_words import (
     sharing_of,
     steps_on_host,
 )
-from recipes.planning.plan import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
-"""Data-parallel ranks of a case that says that they share states, but not how many they are."""
+"""Data-parallel ranks of a case that shares states over an unstated number of ranks."""
 _MICRO_BATCHES_PER_STAGE = 4
-"""With which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
+"""Micro-batches per stage with which a pipeline hardly waits (GPipe, arXiv 1811.06965, section 2.3)."""
 _PARTS = 2
-"""Of a pipeline stage whose schedule is interleaved, where nothing says how many (torchtitan's default)."""
+"""Parts of a stage of an interleaved schedule by default (torchtitan)."""
 _SELECTED = 0.5
-"""Part of the layers that a selection of whole layers recomputes where nothing says it (torchtitan:
-selective_ac_option 2).
+"""Part of the layers that a selection of whole layers recomputes by default (torchtitan: selective_ac_option
+2).
 """
 _STAGES: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
 
@@ -42,12 +43,13 @@ class Layout(Record, kw_only=True):
 
     candidate: Candidate
     notes: tuple[str, ...] = ()
-    """What was assumed."""
+    """Assumptions, in words."""
 
 
 def gpus_of(case: Case) -> int:
-    """The GPUs of the job: stated, or the product of what is. Experts are spread over tensor-parallel ranks
-    too.
+    """Return the GPUs of the job: stated, or the product of what is.
+
+    Experts are spread over tensor-parallel ranks too.
     """
     if case.n_gpus:
         return case.n_gpus
@@ -62,7 +64,7 @@ def gpus_of(case: Case) -> int:
 
 
 def recompute_words(candidate: Candidate) -> str:
-    """`none`, `full`, `full of 25 % of the layers`."""
+    """Return recomputation in words: `none`, `full`, `full of 25 % of the layers`."""
     part = (
         f" of {candidate.recomputed_share:.0%} of the layers".replace("%", " %")
         if candidate.recomputed_share < 1.0
@@ -85,9 +87,10 @@ def layout_of(
     micro_batch: int,
     choice: Choice,
 ) -> Layout:
-    """`micro_batch` is assumed where nothing says it, `per_node` is the machine's, `layers` the model's.
+    """Return the layout of a case.
 
-    Raises CaseError where the degrees contradict the number of GPUs or each other.
+    `micro_batch` is assumed if none is stated, `per_node` is the machine's, `layers` the model's. Raises
+    CaseError if the degrees contradict the number of GPUs or each other.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
@@ -109,7 +112,8 @@ def layout_of(
     )
     if fully and sharing.hybrid and case.fsdp is None and case.gpus_per_node is None and replicas > 1:
         notes.append(
-            f"fsdp {shards}, the data-parallel GPUs of a node: fsdp or gpus_per_node says how many share one copy"
+            f"fsdp {shards}, the data-parallel GPUs of a node: "
+            "fsdp or gpus_per_node says how many share one copy"
         )
     offload = sharing.offload or steps_on_host(case.optimizer)
     if (
@@ -183,22 +187,24 @@ def layout_of(
 def _recomputation(
     case: Case, stack: Stack, choice: Choice, notes: list[str]
 ) -> tuple[ActivationCheckpointing, Recomputed]:
-    """How much is recomputed, as stated; `notes` grow by what a stack's selection is taken for."""
+    """Return the stated recomputation; `notes` grow by assumptions about a stack's selection."""
     words = case.activation_checkpointing
     if not words:
         return choice.checkpointing or stack.checkpointing, Recomputed(choice.recomputed)
     mode = checkpointing_of(words)
     if mode == "selective" and stack.memory.selective == "blocks":
         notes.append(
-            "activation_checkpointing selective is taken for every second layer: `selective 1/3` states another part"
+            "activation_checkpointing selective is taken for every second layer: "
+            "`selective 1/3` states another part"
         )
         return "full", Recomputed(_SELECTED)
     return mode, recomputed_of(words)
 
 
 def _schedule(case: Case) -> Schedule:
-    """As stated; 1F1B is interleaved where stages have several parts. A schedule says nothing where there is
-    no pipeline.
+    """Return the stated schedule; 1F1B is interleaved if stages have several parts.
+
+    Without a pipeline a stated schedule has no effect.
     """
     stated = schedule_of(case.pp_schedule) if case.pp_schedule else "1f1b"
     if (case.pp or 1) == 1 and stated == "interleaved":
@@ -207,15 +213,16 @@ def _schedule(case: Case) -> Schedule:
 
 
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
-    """Data-parallel GPUs that share one copy of the parameters; a node has the part `node` of all GPUs.
+    """Return the data-parallel GPUs that share one copy of the parameters.
 
-    Frameworks count the GPUs of context parallelism among those that share, or not (torchtitan: dp_shard_cp,
-    dp_shard).
+    A node has the part `node` of all GPUs. Some frameworks count the GPUs of context parallelism among those
+    that share (torchtitan: dp_shard_cp), others do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
             raise CaseError(
-                f"fsdp is {case.fsdp}, but the layout leaves fewer GPUs for it: give at most {replicas * context}"
+                f"fsdp is {case.fsdp}, but the layout leaves fewer GPUs for it: "
+                f"give at most {replicas * context}"
             )
         return min(case.fsdp, replicas)
     return math.gcd(replicas, max(1, int(replicas * node))) if sharing.hybrid else replicas
@@ -227,7 +234,8 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Shar
         shared = sharing.sharding not in (None, "none")
         if shared and stage != sharing.sharding and (stage == "none" or names_zero(case.sharding)):
             raise CaseError(
-                f"zero_stage is {case.zero_stage}, but sharding is {case.sharding[:40]!r}: leave one of them blank"
+                f"zero_stage is {case.zero_stage}, but sharding is {case.sharding[:40]!r}: "
+                "leave one of them blank"
             )
         return stage
     if case.fsdp is not None and case.fsdp > 1 and sharing.sharding not in ("zero1", "zero2"):
@@ -240,7 +248,7 @@ def _sharding(case: Case, stack: Stack, sharing: Sharing, replicas: int) -> Shar
 
 
 def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int, int, int]:
-    """Micro-batch, accumulation and global batch. The stated global batch is kept as it is."""
+    """Return micro-batch, accumulation and global batch. A stated global batch is kept."""
     micro, batch = case.micro_batch or assumed, case.global_batch
     if batch is None:
         accumulation = case.grad_accum or _accumulated(case, choice, micro)
@@ -251,8 +259,10 @@ def _batch(case: Case, choice: Choice, replicas: int, assumed: int) -> tuple[int
 
 
 def _accumulated(case: Case, choice: Choice, micro: int) -> int:
-    """Micro-batches of a step where nothing tells its batch: enough for the pipeline, and as many sequences
-    as there are GPUs where the layout is a choice, so that all that are tried take the same batch.
+    """Return the micro-batches of a step whose batch is not stated.
+
+    They are enough for the pipeline, and as many sequences as there are GPUs if the layout is a choice, so
+    that all choices that are tried take the same batch.
     """
     stages = 1 if choice.splits_layers else case.pp or 1
     enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1

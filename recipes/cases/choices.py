@@ -1,5 +1,6 @@
-"""What a case leaves open of its layout, in the order in which people choose it; `recipes/cases/resolved.py`
-takes the first that fits, or of several that people try the fastest.
+"""Choices that a case leaves open in its layout, in the order in which people choose.
+
+`recipes/cases/resolved.py` takes the first that fits, or the fastest of several that people try.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from probes.base.record import Record
 from recipes.cases.case import Case
 from recipes.cases.legality import deals_evenly
 from recipes.cases.table_words import sharing_of
+from recipes.job.candidate import ActivationCheckpointing, Sharding
 from recipes.job.workload import TransformerModel
-from recipes.planning.plan import ActivationCheckpointing, Sharding
 from recipes.predict.stacks import Stack
 
 _LONG_SEQUENCE = 8192
-"""From here on people split the tokens of a sequence before they split its matrices further."""
+"""Tokens of a sequence from which people split it before they split its matrices further."""
 _SPREAD_SEQUENCE = 32768
-"""From here on people spread a sequence over GPUs that could each have one (Llama 3, arXiv 2407.21783,
-section 3.3.2).
+"""Tokens of a sequence from which people spread it over GPUs that could each have one (Llama 3, arXiv
+2407.21783, section 3.3.2).
 """
 _WIDEST_CONTEXT = 16
 _WIDEST_TENSOR = 8
@@ -62,13 +63,11 @@ class Choice(Record, kw_only=True):
 def choices_of(
     case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    """What the row leaves open, most usual first; one empty choice where it leaves nothing open.
+    """Return the open choices of the row, most usual first; one empty choice if nothing is open.
 
     `model` is None for image models, which nobody recomputes and of which only the batch is divided. `domain`
-    is how many GPUs fast links join.
-
-    Where it does not say that layers are recomputed, they are where the run would not fit otherwise, just as
-    many as must be where the stack lets people choose.
+    is the number of GPUs that fast links join. If the row does not state recomputation, layers are recomputed
+    if the run would not fit otherwise, and only as many as necessary if the stack lets people choose.
     """
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
@@ -107,24 +106,22 @@ def _layouts(
         return tuple(_growing(case, stack, gpus, model, domain))
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
-    if (
-        not stated and case.tp is None and case.pp is None
-    ):  # tokens that are shared say nothing of how weights are
+    # Ranks that share tokens may still share weights in any way.
+    if not stated and case.tp is None and case.pp is None:
         return (Choice(), Choice(sharding="zero3"))
     return (Choice(),)
 
 
 def _is_open(case: Case) -> bool:
-    """Whether the row says nothing about how the GPUs share the model, but for its experts perhaps."""
+    """Return whether the row leaves open how the GPUs share the model, except perhaps its experts."""
     degrees = (case.tp, case.pp, case.cp, case.dp, case.fsdp, case.zero_stage)
     return not case.sharding and case.ep != 1 and all(degree is None for degree in degrees)
 
 
 def _spare_ranks(case: Case, gpus: int) -> int:
-    """Factor by which GPUs outnumber the sequences that a micro-batch needs of them: so many must share one
-    model.
+    """Return the factor by which GPUs outnumber the sequences of a micro-batch: so many share one model.
 
-    Where a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch
+    If a row names its sharding, its accumulation may be wrong rather than its layout, and only the batch
     counts.
     """
     is_open = case.dp is None and case.fsdp is None and None in (case.tp, case.cp, case.pp)
@@ -137,7 +134,7 @@ def _spare_ranks(case: Case, gpus: int) -> int:
 
 
 def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
-    """Ways in which `ranks` GPUs share one sequence."""
+    """Yield the ways in which `ranks` GPUs share one sequence."""
     if stack.spare_ranks == "sequence" and case.cp is None:
         yield Choice(cp=ranks)
         return
@@ -160,7 +157,7 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
 def _growing(
     case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
 ) -> Iterator[Choice]:
-    """Data parallelism, then more sharing, as people do until a model fits."""
+    """Yield data parallelism, then more sharing, as people do until a model fits."""
     if stack.shards_optimizer and stack.spare_ranks == "tensor":
         yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
         return
@@ -181,9 +178,10 @@ def _growing(
 
 
 def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Iterator[Choice]:
-    """Data parallelism, which is enough for a dense model that it fits; then tensor parallelism within the
-    domain of fast links, context parallelism of long sequences, pipelines, and experts that stand whole on
-    their ranks.
+    """Yield data parallelism, which suffices for a dense model that fits, then layouts that divide it.
+
+    They are tensor parallelism within the domain of fast links, context parallelism of long sequences,
+    pipelines, and experts that are whole on their ranks.
     """
     yield Choice(is_tried=model.is_moe)
     depths = range(1, min(gpus, _DEEPEST_PIPELINE, model.layers) + 1)
@@ -199,7 +197,7 @@ def _divided(case: Case, gpus: int, model: TransformerModel, domain: int) -> Ite
 
 
 def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
-    """Over how many GPUs people spread the tokens of one sequence, which they do where it is long."""
+    """Return the number of GPUs over which people spread the tokens of one long sequence."""
     length = case.seq_len or 0
     most = 1 if length < _SPREAD_SEQUENCE else _WIDEST_CONTEXT
     return tuple(
@@ -210,8 +208,9 @@ def _context_ranks(case: Case, gpus: int) -> tuple[int, ...]:
 
 
 def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int, ...]:
-    """Over how many of `ranks` GPUs experts may be spread: as stated, as many as people take, else the
-    largest part of few.
+    """Return over how many of `ranks` GPUs experts may be spread.
+
+    The number is the stated one, the usual one, or the largest part of few.
     """
     if not model.is_moe or case.ep is not None:
         return (case.ep or 1,)
@@ -220,11 +219,11 @@ def _expert_ranks(case: Case, model: TransformerModel, ranks: int) -> tuple[int,
 
 
 def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[int, ...]:
-    """Micro-batches to try, in order, for a case that does not state one; more than `enough` do not speed it
-    up.
+    """Return the micro-batches to try, in order, for a case that does not state one.
 
-    The framework's default; one for a pipeline, which needs many; else the largest power of two that fits, or
-    the largest divisor of a GPU's share of the batch where no power of two comes near it.
+    More than `enough` do not speed it up. The framework's default is first; one for a pipeline, which needs
+    many; else the largest power of two that fits, or the largest divisor of a GPU's share of the batch if no
+    power of two comes near it.
     """
     replicas = max(1, gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1)))
     share = None if case.global_batch is None else max(1, case.global_batch // replicas)
@@ -245,7 +244,7 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
 
 
 def with_choice(case: Case, choice: Choice) -> Case:
-    """The case with the choice filled in."""
+    """Return the case with the choice filled in."""
     return msgspec.structs.replace(
         case,
         tp=choice.tp or case.tp,

@@ -1,6 +1,4 @@
-"""Predicts the rows of a table of measured collectives: how long each takes, from what the row says of the
-machine.
-"""
+"""Predictions for the rows of a table of measured collectives: duration and bus bandwidth."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError
 from recipes.cases.machine_columns import cluster_of_case
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.usual_machines import gpu_named
-from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
 
@@ -31,7 +29,7 @@ _NAMES: dict[str, Collective] = {
     "p2p": "sendrecv",
 }
 _GPU_WORDS = (
-    # what a platform's name tells of its GPUs, the cloud's name of a machine included
+    # GPUs by the name of a platform or of a cloud's machine
     (re.compile(r"\bGB300\b", re.IGNORECASE), "GB300"),
     (re.compile(r"\bGB200\b|\bp6e-gb200", re.IGNORECASE), "GB200"),
     (re.compile(r"\bB300\b|\bp6-b300", re.IGNORECASE), "B300-SXM"),
@@ -64,10 +62,10 @@ class CollectivePrediction(Record, kw_only=True):
 
 
 def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePrediction:
-    """The prediction for the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes.
-    Others are not read.
+    """Return the prediction for one row.
 
-    Never raises: a row that cannot be read or predicted is refused with the reason.
+    It reads the columns platform, gpu, n_gpus, n_nodes, intra, inter, collective and bytes. Never raises: a
+    row that cannot be read or predicted is refused with the reason.
     """
     case_id = _cell(row, "case_id")
     try:
@@ -82,12 +80,12 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
         cluster = _cluster(
             gpu, gpus, _whole(row, "n_nodes", _MOST_GPUS), _cell(row, "intra"), _cell(row, "inter")
         )
-        found = algorithms(collective, Group(ranks=gpus, nodes=cluster.nodes), cluster)
-        if isinstance(found, Unknown):
-            raise CaseError(f"{found.detail or found.reason.value} is not known")
+        candidates = algorithms(collective, Group(ranks=gpus, nodes=cluster.nodes), cluster)
+        if isinstance(candidates, Unknown):
+            raise CaseError(f"{candidates.detail or candidates.reason.value} is not known")
     except CaseError as error:
         return CollectivePrediction(case_id=case_id, status="refused", reason=str(error))
-    best = min(found, key=lambda one: one.time_s(size))
+    best = min(candidates, key=lambda algorithm: algorithm.time_s(size))
     time_s = best.time_s(size)
     return CollectivePrediction(
         case_id=case_id,
@@ -103,7 +101,7 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
 
 @functools.lru_cache(maxsize=256)
 def _gpu(gpu: str, platform: str) -> tuple[str, str]:
-    """The GPU's name, and what was assumed of it. Raises CaseError where neither column tells."""
+    """Return the GPU's name, and assumptions about it. Raises CaseError if neither column names a GPU."""
     if gpu:
         return gpu, ""
     named = next((name for pattern, name in _GPU_WORDS if pattern.search(platform)), "")
@@ -114,7 +112,7 @@ def _gpu(gpu: str, platform: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> Cluster:
-    """The machine. Raises CaseError."""
+    """Return the machine. Raises CaseError."""
     if nodes is not None and nodes > gpus:
         raise CaseError(f"n_nodes is {nodes}, with {gpus} GPUs: give at most as many nodes as GPUs")
     case = Case(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from probes.base.record import Unknown
-from recipes.job.training_job import ImageJob, Job, TransformerJob
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.memory import memory_of, vision_memory
 from recipes.predict.speed.loading import with_loading
 from recipes.predict.speed.step import step_time
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 
 def memory_for(job: Job) -> MemoryBreakdown:

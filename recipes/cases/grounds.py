@@ -1,24 +1,23 @@
-"""What the figures of a case rest on: the rates of its GPU and links, each with where it is from."""
+"""Rates of GPU and links that the figures of a case rest on, each with its source."""
 
 from __future__ import annotations
 
 from probes.base.units import gb_per_s
-from recipes.planning.plan import Candidate, Cluster, Figure
+from recipes.job.candidate import Candidate
+from recipes.machine.cluster_records import Cluster, Figure
 
 
 def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
-    """A line for each rate that the time model starts from, for people; those that the run has no use for are
-    left out.
-    """
-    found = []
+    """Return a line in words for each rate that the time model starts from and the run uses."""
+    lines = []
     peak = cluster.peak_flops_per_s.get(candidate.precision)
     measured = cluster.flops_per_s.get(candidate.precision)
     if measured is not None and measured.basis == "measured":
-        found.append(_line(f"{measured.value / 1e12:.4g} TFLOP/s in {candidate.precision}", measured))
+        lines.append(_line(f"{measured.value / 1e12:.4g} TFLOP/s in {candidate.precision}", measured))
     elif peak is not None:
-        found.append(_line(f"{peak.value / 1e12:.4g} TFLOP/s at most in {candidate.precision}", peak))
+        lines.append(_line(f"{peak.value / 1e12:.4g} TFLOP/s at most in {candidate.precision}", peak))
     if cluster.memory_bandwidth_bytes_per_s is not None:
-        found.append(
+        lines.append(
             _line(
                 f"{gb_per_s(cluster.memory_bandwidth_bytes_per_s.value)} of memory",
                 cluster.memory_bandwidth_bytes_per_s,
@@ -26,10 +25,10 @@ def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
         )
     ring, network = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     if ring is not None and cluster.ranks_per_node > 1:
-        found.append(_line(f"{gb_per_s(ring.value)} around the GPUs of a node", ring))
+        lines.append(_line(f"{gb_per_s(ring.value)} around the GPUs of a node", ring))
     if network is not None and cluster.nodes > 1:
-        found.append(_line(f"{gb_per_s(network.value)} from node to node", network))
-    return tuple(found)
+        lines.append(_line(f"{gb_per_s(network.value)} from node to node", network))
+    return tuple(lines)
 
 
 def _line(words: str, figure: Figure) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from recipes.cases.case import CaseError
+from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
-from recipes.planning.plan import Candidate
 
 _BESIDE = 2
-"""Embedding and head, which stand for a layer each where layers do not divide (Megatron-LM:
---account-for-embedding-in-pipeline-split)."""
+"""Embedding and head, which count as a layer each if layers do not divide (Megatron-LM:
+--account-for-embedding-in-pipeline-split).
+"""
 
 
 def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
@@ -26,8 +27,8 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     most = (layers + model.prediction_layers + _BESIDE) // degrees.pp
     if degrees.vp > most:
         raise CaseError(
-            f"vp is {degrees.vp}, but each of {degrees.pp} pipeline stages has {layers / degrees.pp:g} layers: "
-            f"give at most {most}"
+            f"vp is {degrees.vp}, but each of {degrees.pp} pipeline stages has {layers / degrees.pp:g} "
+            f"layers: give at most {most}"
         )
     if model.heads % degrees.tp:
         raise CaseError(f"tp is {degrees.tp}, which does not divide {model.heads} attention heads")
@@ -43,37 +44,39 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
     if ranks % degrees.ep:
         stage = f" of a pipeline stage (n_gpus over pp {degrees.pp})" if degrees.pp > 1 else ""
         raise CaseError(
-            f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: give a divisor of that or more GPUs"
+            f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: "
+            "give a divisor of that or more GPUs"
         )
     if model.experts_per_token > model.experts:
         raise CaseError(f"moe_topk is {model.experts_per_token}, but there are {model.experts} experts")
 
 
 def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twice: bool) -> None:
-    """Raise CaseError where context parallelism does not cut a sequence into equal parts, two for each rank
-    with `cuts_twice`.
+    """Raise CaseError if context parallelism does not cut a sequence into equal parts.
 
-    Megatron-LM (training/utils.py, get_batch_on_this_cp_rank) and torch's context_parallel cut it so.
+    With `cuts_twice` there are two parts for each rank (Megatron-LM, training/utils.py,
+    get_batch_on_this_cp_rank; torch's context_parallel).
     """
     context = candidate.degrees.cp
     parts = context * (2 if cuts_twice else 1)
     if context > 1 and sequence_length % parts:
         near = max(parts, parts * round(sequence_length / parts))
         raise CaseError(
-            f"cp is {context}, which cuts a sequence into {parts} equal parts, but seq_len is {sequence_length}: "
-            f"give {near}, or another cp"
+            f"cp is {context}, which cuts a sequence into {parts} equal parts, "
+            f"but seq_len is {sequence_length}: give {near}, or another cp"
         )
 
 
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
-    """Whether as many parts of a pipeline have equally many layers each, embedding and head counted."""
+    """Return whether `parts` of a pipeline have equally many layers, embedding and head counted."""
     layers = model.layers + model.encoder_layers
     return -layers % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
-    """A word on an interleaved pipeline whose parts have not equally many layers, which takes a layout of
-    one's own.
+    """Return a note on an interleaved pipeline whose parts differ in layers.
+
+    Such a run needs a layout of its own.
     """
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers
@@ -85,12 +88,11 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError where a model that is known by its counts alone is to be divided: only its batch can
-    be.
-    """
+    """Raise CaseError if a model known only by its counts is to be divided: only its batch can be."""
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)
         if size > 1:
             raise CaseError(
-                f"{name} is {size}, but only the batch of {model.title or model.id} can be divided: leave it blank"
+                f"{name} is {size}, but only the batch of {model.title or model.id} can be divided: "
+                "leave it blank"
             )

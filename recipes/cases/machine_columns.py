@@ -5,8 +5,8 @@ from __future__ import annotations
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue
 from recipes.cases.case import Case, CaseError
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import MachineWords, cluster_from_words
-from recipes.planning.plan import Cluster
 
 
 def cluster_of_case(case: Case, gpus: int, catalogue: Catalogue) -> Cluster:

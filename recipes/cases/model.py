@@ -1,6 +1,4 @@
-"""The model of a case: a preset by its name, with the sizes that the row states; or what sizes and parameter
-count tell.
-"""
+"""The model of a case: a preset by its name, or a model by stated or usual sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from recipes.job.workload import TransformerModel, VisionModel
 
 
 class Stated(NamedTuple):
-    """What a case says about its model."""
+    """Statements of a case about its model."""
 
     model: str
     family: str
@@ -46,15 +44,17 @@ class KnownModel(NamedTuple):
 
     model: TransformerModel | VisionModel
     assumed: tuple[str, ...]
-    """What was taken from a default, in words."""
+    """Defaults that were assumed, in words."""
 
 
 OwnModels = Mapping[str, VisionModel | TransformerModel]
-"""The user's own modules, counted, and models that were read from his files, by what cases call them."""
+"""The user's own modules, counted, and models from the user's files, by their names in cases."""
 
 
 def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
-    """Raises CaseError that names what is missing where neither a preset nor the sizes tell, or what
+    """Return the model of a case.
+
+    Raises CaseError that names what is missing if neither a preset nor the sizes describe a model, or what
     contradicts itself.
     """
     own = own_models.get(case.model) if own_models else None
@@ -63,11 +63,13 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         count = f"{parameter_count(own) / 1e9:.4g} billion parameters"
         return known._replace(assumed=(f"model {case.model[-60:]} is read: {count}", *known.assumed))
     if own is not None:
-        size = f"{own.parameters / 1e6:.4g} million parameters, {own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
+        size = f"{own.parameters / 1e6:.4g} million parameters"
+        size += f", {own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
-            f"model {case.model[-60:]!r} is code, which no table runs by itself: count it with --own-module, as FILE.py:FUNCTION"
+            f"model {case.model[-60:]!r} is code, which no table runs by itself: "
+            "count it with --own-module, as FILE.py:FUNCTION"
         )
     if names_model_file(case.model):
         raise CaseError(
@@ -82,7 +84,7 @@ def _stated(case: Case) -> Stated:
 
 @functools.lru_cache(maxsize=4096)
 def model_of_stated(stated: Stated) -> KnownModel:
-    """`model_of`, kept, because thousands of cases share a few models."""
+    """Return the model of the statements. Results are kept: thousands of cases share a few models."""
     _require_consistent(stated)
     preset = None if stated.family == "cnn" else model_named(stated.model)
     if preset is not None and not _is_of_another_size(preset, stated):
@@ -105,7 +107,7 @@ def model_of_stated(stated: Stated) -> KnownModel:
 
 
 def _require_consistent(stated: Stated) -> None:
-    """Raises CaseError for sizes of a row that no model has together."""
+    """Raise CaseError for sizes of a row that no model has together."""
     if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
         raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
     if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
@@ -113,14 +115,15 @@ def _require_consistent(stated: Stated) -> None:
 
 
 def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
-    """`model` in the sizes of the row. Raises CaseError where those contradict the rest of it."""
+    """Return `model` in the sizes of the row. Raises CaseError if those contradict the rest of it."""
     if (
         stated.n_kv_heads
         and not model.key_value_latent
         and (stated.n_heads or model.heads) % stated.n_kv_heads
     ):
         raise CaseError(
-            f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of {model.title}"
+            f"n_kv_heads is {stated.n_kv_heads}, which does not divide the {model.heads} heads of "
+            f"{model.title}"
         )
     if stated.moe_topk and model.is_moe and stated.moe_topk > (stated.n_experts or model.experts):
         raise CaseError(
@@ -131,9 +134,7 @@ def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
 
 
 def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
-    """That the row's number of parameters is not that of its sizes, which count, where it is neither all nor
-    the active ones.
-    """
+    """Return a note if the row's number of parameters is neither all nor the active ones of its sizes."""
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
     counts = (parameter_count(model), active_parameter_count(model))
@@ -145,8 +146,9 @@ def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
 
 
 def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
-    """Whether the row's number of parameters shows that its name means a family, of which the preset is
-    another member.
+    """Return whether the row's number of parameters shows that its name means a family.
+
+    The preset is then another member of the family.
     """
     if stated.params_b is None or stated.n_layers is not None or stated.hidden is not None:
         return False
@@ -158,7 +160,7 @@ _OTHER_SIZE = math.log(1.4)
 
 
 def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
-    """The preset's kind of layers in the sizes that the row states: a proxy has fewer layers or experts."""
+    """Return the preset's kind of layers in the sizes of the row: a proxy has fewer layers or experts."""
     changes = {
         **_layers(preset, stated.n_layers),
         **_heads_of(preset, stated),
@@ -171,9 +173,8 @@ def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
         changes["learned_positions"] = stated.seq_len  # frameworks make the table as long as the sequences
     changed = {name: value for name, value in changes.items() if getattr(preset, name) != value}
     model = msgspec.structs.replace(preset, **changed) if changed else preset
-    if stated.params_b is None or stated.params_b == round(
-        stated.params_b
-    ):  # a whole number is a name rather than a count
+    # A whole number of billions is a name rather than a count.
+    if stated.params_b is None or stated.params_b == round(stated.params_b):
         return model
     return _nearest(
         model,
@@ -183,8 +184,9 @@ def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
 
 
 def _heads_of(preset: TransformerModel, stated: Stated) -> dict[str, object]:
-    """Width and heads. Heads that make up the width together go on doing so; groups of queries keep their
-    size.
+    """Return width and heads in the sizes of the row.
+
+    Heads that make up the width together continue to do so; groups of queries keep their size.
     """
     hidden, heads = stated.hidden or preset.hidden, stated.n_heads or preset.heads
     changes: dict[str, object] = {"hidden": hidden, "heads": heads}
@@ -208,8 +210,9 @@ def _experts(preset: TransformerModel, stated: Stated) -> dict[str, object]:
 
 
 def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
-    """Counts of each kind of layer in their proportions. A few dense layers at the start of a mixture of
-    experts stay.
+    """Return the counts of each kind of layer in their proportions.
+
+    A few dense layers at the start of a mixture of experts stay.
     """
     if layers is None or layers == preset.layers:
         return {}
@@ -236,7 +239,7 @@ def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
 
 
 def _widths(preset: TransformerModel, stated: Stated) -> dict[str, object]:
-    """The stated width is that of one expert in a mixture of experts."""
+    """Return the widths of the row; in a mixture of experts the stated width is that of one expert."""
     width = stated.ffn_hidden
     if width is None:
         scale = (stated.hidden or preset.hidden) / preset.hidden
@@ -260,14 +263,12 @@ def _nearest(
     *,
     clear: float = 3.0,
 ) -> TransformerModel:
-    """The variant whose parameter count is that of the row, where it is nearer than `model` by a clear
-    factor.
-    """
+    """Return the variant with the row's parameter count if it is `clear` times nearer than `model`."""
     if params_b is None:
         return model
 
-    def miss(one: TransformerModel) -> float:
-        return abs(math.log(parameter_count(one) / (params_b * 1e9)))
+    def miss(variant: TransformerModel) -> float:
+        return abs(math.log(parameter_count(variant) / (params_b * 1e9)))
 
     best = min(variants, key=miss)
     own = miss(model)
@@ -275,7 +276,7 @@ def _nearest(
 
 
 def _from_sizes(stated: Stated) -> KnownModel:
-    """A model that no preset describes, in the usual make of its kind."""
+    """Return a model that no preset describes, in the usual make of its kind."""
     params_b = stated.params_b or size_in_name(stated.model)
     assumed: list[str] = []
     typical = None
@@ -288,7 +289,8 @@ def _from_sizes(stated: Stated) -> KnownModel:
                 "give them, or params_b for the usual sizes of such a model"
             )
         assumed.append(
-            f"a usual model of {params_b:g} billion parameters: {typical.layers} layers of width {typical.hidden}"
+            f"a usual model of {params_b:g} billion parameters: "
+            f"{typical.layers} layers of width {typical.hidden}"
         )
     layers = stated.n_layers or (typical.layers if typical else 1)
     hidden = stated.hidden or (typical.hidden if typical else 1)
@@ -299,17 +301,20 @@ def _from_sizes(stated: Stated) -> KnownModel:
     heads = stated.n_heads or _heads(hidden)
     if hidden % heads:
         raise CaseError(f"hidden is {hidden}, which n_heads {heads} does not divide")
-    sees = encoder and stated.image_size is not None and stated.vocab is None
-    vocab = stated.vocab or (_CLASSES if sees else 30522 if encoder else 51200 if is_gpt else 32000)
-    ffn = stated.ffn_hidden or (
-        typical.ffn_hidden if typical else 4 * hidden if plain else _gated_width(hidden)
-    )
+    has_images = encoder and stated.image_size is not None and stated.vocab is None
+    vocab = stated.vocab or _usual_vocabulary(has_images=has_images, encoder=encoder, is_gpt=is_gpt)
+    usual_ffn = 4 * hidden if plain else _gated_width(hidden)
+    ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else usual_ffn)
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
     gated = not plain and (is_moe or ffn != 4 * hidden)
     kv_heads = stated.n_kv_heads if stated.n_kv_heads and heads % stated.n_kv_heads == 0 else heads
-    experts = (stated.n_experts or (typical.experts if typical else 0)) if is_moe else 0
+    experts = per_token = 0
+    if is_moe:
+        experts = stated.n_experts or (typical.experts if typical else 0)
+        per_token = min(stated.moe_topk or (typical.experts_per_token if typical else 2), experts)
+    positions = 512 if encoder else stated.seq_len or 2048
     model = TransformerModel(
         id=stated.model[:100] or "model",
         title=stated.model[:100],
@@ -322,7 +327,7 @@ def _from_sizes(stated: Stated) -> KnownModel:
         vocab=vocab,
         gated_mlp=gated,
         tied_embeddings=plain,
-        learned_positions=(512 if encoder else stated.seq_len or 2048) if plain else 0,
+        learned_positions=positions if plain else 0,
         norm="layernorm" if plain else "rmsnorm",
         bias=plain,
         kind="encoder" if encoder else "decoder",
@@ -332,11 +337,7 @@ def _from_sizes(stated: Stated) -> KnownModel:
         pooler=encoder,
         head_fraction=0.15 if encoder else 1.0,
         experts=experts,
-        experts_per_token=min(
-            stated.moe_topk or (2 if typical is None else typical.experts_per_token), experts
-        )
-        if is_moe
-        else 0,
+        experts_per_token=per_token,
         expert_ffn_hidden=ffn if is_moe else 0,
         sequence_length=stated.seq_len or (512 if encoder else 2048),
         source="the sizes of the case",
@@ -349,10 +350,10 @@ def _from_sizes(stated: Stated) -> KnownModel:
             for tie in (True, False)
         )
         model = _nearest(model, stated.params_b, variants, clear=1.5)
-    if sees:
+    if has_images:
         patch = patch_in_name(stated.model)
         assumed = [
-            *(one for one in assumed if not one.startswith("vocab")),
+            *(words for words in assumed if not words.startswith("vocab")),
             f"an image is cut into patches of {patch or _PATCH} pixels",
         ]
         model = _vision_transformer(model, stated.image_size or 0, patch or _PATCH)
@@ -360,22 +361,33 @@ def _from_sizes(stated: Stated) -> KnownModel:
 
 
 _CLASSES = 1000
-"""Of ImageNet."""
+"""Classes of ImageNet."""
+
+
+def _usual_vocabulary(*, has_images: bool, encoder: bool, is_gpt: bool) -> int:
+    """Return the classes of ImageNet, or the rows of the vocabulary of BERT, GPT-2 (padded) or Llama."""
+    if has_images:
+        return _CLASSES
+    if encoder:
+        return 30522
+    return 51200 if is_gpt else 32000
+
+
 _PATCH = 16
 """Side of a patch in most vision transformers (arXiv 2010.11929)."""
 
 
 def patch_in_name(name: str) -> int | None:
-    """Side of a patch in pixels: 14 of `ViT g/14`, `vit_h_14` and `vit_huge_patch14_224`."""
-    found = re.search(r"patch[-_ ]?(8|14|16|32)|[-_/ ](8|14|16|32)(?=$|[^0-9a-z])", name.lower())
-    return int(found[1] or found[2]) if found else None
+    """Return the side of a patch, pixels: 14 of `ViT g/14`, `vit_h_14` and `vit_huge_patch14_224`."""
+    match = re.search(r"patch[-_ ]?(8|14|16|32)|[-_/ ](8|14|16|32)(?=$|[^0-9a-z])", name.lower())
+    return int(match[1] or match[2]) if match else None
 
 
 def _vision_transformer(model: TransformerModel, image_size: int, patch: int) -> TransformerModel:
-    """The same layers over the patches of an image and a class token, which alone meets the head.
+    """Return the same layers over the patches of an image and a class token, which alone meets the head.
 
-    Its table of 1000 rows stands for the projection of patches, which has about as many (588 for patches of
-    14 pixels).
+    Its table of 1000 rows replaces the projection of patches, which has about as many (588 for patches of 14
+    pixels).
     """
     tokens = (image_size // patch) ** 2 + 1
     return msgspec.structs.replace(
@@ -392,7 +404,7 @@ def _vision_transformer(model: TransformerModel, image_size: int, patch: int) ->
 
 
 def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
-    """The usual sizes at this number of parameters, with the depth that the row states."""
+    """Return the usual sizes at this number of parameters, with the depth that the row states."""
     if params_b is None or not 1e-3 <= params_b <= 1e5:
         return None
     if stated.family == "encoder":
@@ -417,11 +429,11 @@ def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
 
 
 def _heads(hidden: int) -> int:
-    """Heads of 128, or of 64 in a narrow model."""
+    """Return the number of heads of 128, or of 64 in a narrow model."""
     size = 128 if hidden >= 2048 and hidden % 128 == 0 else 64
     return hidden // size if hidden % size == 0 else 1
 
 
 def _gated_width(hidden: int) -> int:
-    """8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
+    """Return 8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
     return 256 * math.ceil(8 * hidden / 3 / 256)

@@ -14,78 +14,81 @@ from recipes.cases.grounds import grounds_of
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
 from recipes.cases.resolved import Here, ResolvedCase, resolve
+from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
-from recipes.job.training_job import ImageJob, Job, TransformerJob
 from recipes.job.workload import VisionWorkload, Workload
-from recipes.planning.plan import Candidate, MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.memory import figure_bytes
 from recipes.predict.memory.peak import fuses_attention
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """How a run fits that needs more than there is as it stands."""
+    """Recomputation with which a run fits that otherwise needs more than there is."""
 
     layout: str
-    """What differs from the layout of the case: `checkpointing full of 25 % of the layers`."""
+    """Difference from the layout of the case: `checkpointing full of 25 % of the layers`."""
     total_gib: float
-    """Memory of the fullest GPU then, the device's."""
+    """Memory of the fullest GPU with it, the device's."""
 
 
 class CasePrediction(Record, kw_only=True):
-    """What `rigtune predict` writes of one case. None where a figure is not known."""
+    """Answer of `rigtune predict` to one case. None for unknown figures."""
 
     case_id: str
     status: str
     """`predicted` or `refused`."""
     reason: str = ""
-    """Why it was refused."""
+    """Reason of a refusal."""
     fits: bool | None = None
-    """None where the memory of the GPU or of the run is unknown."""
+    """Whether the run fits; None if the memory of the GPU or of the run is unknown."""
     fits_by_recomputing: Recomputing | None = None
-    """Given where `fits` is true only so: `memory` and all other figures are those without recomputation."""
+    """Recomputation if `fits` is true only with it; `memory` and all other figures are without it."""
     step_time_s: float | None = None
-    """Of one optimizer step; None where nothing says how many sequences it takes."""
+    """Duration of one optimizer step; None if the number of its sequences is unknown."""
     tokens_per_s_per_gpu: float | None = None
     samples_per_s: float | None = None
     """Sequences or images of the whole job."""
     peak_mem_gib: float | None = None
-    """The figure that the case asks for: allocated, reserved or device."""
+    """Peak memory in the figure that the case asks for: allocated, reserved or device."""
     mfu: float | None = None
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak of the
-    precision.
+    """Model FLOPs (6 per matmul parameter and token, causal attention) over the precision's datasheet peak.
     """
     step_time_low_s: float | None = None
-    """8 of 10 published runs lie between the low and the high end (`recipes/predict/intervals.py`)."""
+    """Low end of the step time; 8 of 10 published runs are between low and high
+    (`recipes/predict/intervals.py`).
+    """
     step_time_high_s: float | None = None
     samples_per_s_low: float | None = None
     samples_per_s_high: float | None = None
     peak_mem_low_gib: float | None = None
     peak_mem_high_gib: float | None = None
     memory_figure: str = ""
-    """Which figure `peak_mem_gib` is."""
+    """Figure that `peak_mem_gib` is."""
     logged_stage: bool = False
-    """`peak_mem_gib` is of the pipeline stage whose memory the stack logs, which is not the fullest."""
+    """Whether `peak_mem_gib` is of the pipeline stage whose memory the stack logs, which is not the fullest.
+    """
     memory_limit_gib: float | None = None
-    """What one GPU has for the run."""
+    """Memory of one GPU for the run."""
     global_batch: int | None = None
     """Sequences or images of one step, as they were used."""
     title: str = ""
     """The run in words."""
     layout: str = ""
-    """How the model lies on the GPUs, in words."""
+    """Layout of the model on the GPUs, in words."""
     memory: MemoryBreakdown | None = None
     time: TimeBreakdown | None = None
     rests_on: tuple[str, ...] = ()
-    """Rates of the machine that the figures start from, each with where it is from."""
+    """Rates of the machine that the figures start from, each with its source."""
     assumed: tuple[str, ...] = ()
-    """What the case did not say and was taken from a default."""
+    """Defaults that were assumed for what the case does not state."""
 
 
 class PredictReport(Record, kw_only=True):
-    """What `rigtune predict --format json` prints."""
+    """Output of `rigtune predict --format json`."""
 
     schema_version: int = SCHEMA_VERSION
     cases: tuple[CasePrediction, ...] = ()
@@ -94,11 +97,10 @@ class PredictReport(Record, kw_only=True):
 def predict_row(
     row: Mapping[str, str | None], here: Here | None = None, own_models: OwnModels | None = None
 ) -> CasePrediction:
-    """The prediction for a row of column names and cells. A row that cannot be read or predicted is refused
-    with the reason.
+    """Return the prediction for a row of column names and cells.
 
-    `here` is the machine of cases that name no other; `own_models` are the user's by what the column `model`
-    calls them.
+    A row that cannot be read or predicted is refused with the reason. `here` is the machine of cases that
+    name no other; `own_models` are the user's by their names in the column `model`.
     """
     try:
         return predict_case(case_of_row(row), here, own_models)
@@ -110,7 +112,7 @@ def predict_row(
 
 
 def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
-    """The prediction for one case."""
+    """Return the prediction for one case."""
     try:
         return predict_resolved(resolve(case, here=here, own_models=own_models))
     except CaseError as error:
@@ -118,13 +120,13 @@ def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | N
 
 
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
-    """The prediction for a case whose model, machine and layout are known."""
+    """Return the prediction for a case whose model, machine and layout are known."""
     memory = resolved.memory_of_case()
     time = time_for(resolved.job)
     unknown = time.total if isinstance(time, TimeBreakdown) else time
     assumed = resolved.assumed
     if isinstance(unknown, Unknown):
-        assumed = (*assumed, f"no speed is told: {unknown.words}")
+        assumed = (*assumed, f"no speed is predicted: {unknown.words}")
     return CasePrediction(
         case_id=resolved.case.case_id,
         status="predicted",
@@ -172,28 +174,28 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
     seconds = time.total
     samples_per_s = resolved.candidate.global_batch / seconds
     ends = time_interval(kind_of(resolved.workload.model), _basis(resolved))
-    found: dict[str, Any] = {
+    speeds: dict[str, Any] = {
         "time": time,
         "samples_per_s": samples_per_s,
         "samples_per_s_low": samples_per_s / ends.high,
         "samples_per_s_high": samples_per_s / ends.low,
     }
     if resolved.batch_stated:
-        found |= {
+        speeds |= {
             "step_time_s": seconds,
             "step_time_low_s": seconds * ends.low,
             "step_time_high_s": seconds * ends.high,
         }
     if isinstance(resolved.job, TransformerJob):
-        found["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved.job) / resolved.gpus
+        speeds["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved.job) / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
-        found["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved.job) / peak.value
-    return found
+        speeds["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved.job) / peak.value
+    return speeds
 
 
 def _counted_tokens(job: TransformerJob) -> float:
-    """Return the tokens of one sequence: its own where samples are shorter than the length of the case."""
+    """Return the tokens of one sequence: its own if samples are shorter than the length of the case."""
     return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 
@@ -215,26 +217,37 @@ def _basis(resolved: ResolvedCase) -> Rates:
     return "measured" if rate is not None and rate.basis == "measured" else "catalogue"
 
 
-def _layout_parts(one: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
+def _layout_parts(candidate: Candidate, resolved: ResolvedCase) -> tuple[str, ...]:
     degrees = [
-        f"{name} {size}" for name in one.degrees.__struct_fields__ if (size := getattr(one.degrees, name)) > 1
+        f"{name} {size}"
+        for name in candidate.degrees.__struct_fields__
+        if (size := getattr(candidate.degrees, name)) > 1
     ]
-    sharing = one.sharding_stage if one.sharding_stage != "none" else ""
-    recompute = f"checkpointing {recompute_words(one)}" if one.activation_checkpointing != "none" else ""
-    if one.activation_checkpointing == "selective":
-        recompute += f" ({_selected(one, resolved)})"
-    batch = (f"micro-batch {one.micro_batch} x {one.grad_accum}", f"global batch {one.global_batch}")
-    schedule = one.schedule if one.degrees.pp > 1 and one.schedule in ("gpipe", "zero-bubble") else ""
+    sharing = candidate.sharding_stage if candidate.sharding_stage != "none" else ""
+    recompute = (
+        f"checkpointing {recompute_words(candidate)}" if candidate.activation_checkpointing != "none" else ""
+    )
+    if candidate.activation_checkpointing == "selective":
+        recompute += f" ({_selected(candidate, resolved)})"
+    batch = (
+        f"micro-batch {candidate.micro_batch} x {candidate.grad_accum}",
+        f"global batch {candidate.global_batch}",
+    )
+    schedule = (
+        candidate.schedule
+        if candidate.degrees.pp > 1 and candidate.schedule in ("gpipe", "zero-bubble")
+        else ""
+    )
     return tuple(words for words in (" ".join(degrees), schedule, sharing, *batch, recompute) if words)
 
 
-def _selected(one: Candidate, resolved: ResolvedCase) -> str:
-    """What a stack's selective mode recomputes."""
+def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:
+    """Return the words for what a stack's selective mode recomputes."""
     if resolved.stack.memory.selective == "products":
         return "every second matrix product's output is kept, the rest recomputed"
     scores = "recomputes attention scores alone"
     job = resolved.job
-    fused = isinstance(job, TransformerJob) and fuses_attention(job._replace(candidate=one))
+    fused = isinstance(job, TransformerJob) and fuses_attention(job._replace(candidate=candidate))
     return f"{scores}, which fused attention never keeps: no memory is saved" if fused else scores
 
 

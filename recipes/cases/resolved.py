@@ -32,33 +32,37 @@ from recipes.cases.table_words import (
 )
 from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
-from recipes.job.training_job import ImageJob, Job, TransformerJob, job_of
+from recipes.job.candidate import Candidate
 from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
-from recipes.planning.plan import Candidate, Cluster, MemoryBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.stacks import Stack
+from recipes.predict.training_job import ImageJob, Job, TransformerJob, job_of
 
 
 class ResolvedCase(Record, kw_only=True):
-    """What the models are asked."""
+    """A case as input of the models."""
 
     case: Case
     job: Job
-    """What is trained, laid out on which machine with which software."""
+    """Model and task, layout, machine and software."""
     gpus: int
     batch_stated: bool
-    """False where neither global batch, accumulation nor micro-batch is given: then nobody knows what a step
-    is.
+    """False if neither global batch, accumulation nor micro-batch is given: the size of a step is then
+    unknown.
     """
     recomputed: Candidate | None = None
-    """What would fit by recomputing layers, where the candidate recomputes nothing and needs more than there
-    is, within the model's error.
+    """Candidate that fits by recomputing layers; None if the case needs no recomputation or does not fit with
+    it.
+
+    It exists if the candidate recomputes nothing and needs more than there is, within the model's error.
     """
     recomputed_memory: MemoryBreakdown | None = None
-    """Of `recomputed`."""
+    """Memory of `recomputed`."""
     assumed: tuple[str, ...] = ()
-    """What the row did not say and was taken from a default, in words."""
+    """Defaults that were assumed for what the row does not state, in words."""
     memory: MemoryBreakdown | None = None
-    """Of the candidate, where it was worked out to choose it; `memory_of_case` gives it in any case."""
+    """Memory of the candidate, if it was computed to choose it; `memory_of_case` returns it in any case."""
 
     @property
     def workload(self) -> Workload | VisionWorkload:
@@ -77,32 +81,31 @@ class ResolvedCase(Record, kw_only=True):
         return self.job.stack
 
     def memory_of_case(self) -> MemoryBreakdown:
-        """Peak memory of the fullest rank."""
+        """Return peak memory of the fullest rank."""
         return self.memory or memory_for(self.job)
 
     @property
     def fits_recomputed(self) -> bool:
-        """Whether it is recomputing that makes the run fit."""
+        """Whether the run fits only by recomputing."""
         return self.recomputed is not None
 
     def fits(self, memory: MemoryBreakdown) -> bool | None:
-        """Whether a GPU has as much as the candidate needs by `memory`; None where the GPU's memory is not
-        known.
-        """
+        """Return whether a GPU has the memory that the candidate needs; None if the GPU's is unknown."""
         limit = self.cluster.memory_bytes_per_rank
         return None if limit is None else self.fits_recomputed or memory.needed <= limit.value
 
 
 Here = Callable[[int | None, int | None], Cluster]
-"""The machine at hand by the case's numbers of GPUs and of GPUs per node. Raises CaseError where it cannot
-have them.
+"""Function that returns the machine at hand by the case's numbers of GPUs and of GPUs per node.
+
+It raises CaseError if the machine cannot have them.
 """
 
 _HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
 
 _ENOUGH_IMAGES = 256
 _WIDE = 4096
-"""Hidden size at which the constant `saturation_tokens_cuda` was taken."""
+"""Hidden size at which the constant `saturation_tokens_cuda` was measured."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -117,9 +120,10 @@ def resolve(
     here: Here | None = None,
     own_models: OwnModels | None = None,
 ) -> ResolvedCase:
-    """`here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's by name.
+    """Return the case with its model, machine and layout.
 
-    Raises CaseError where the case cannot be predicted.
+    `here` is the machine of a case whose GPU is blank or `here`; `own_models` are the user's by name. Raises
+    CaseError if the case cannot be predicted.
     """
     stack, notes = software_of(case)
     known = model_of(case, own_models)
@@ -142,56 +146,59 @@ def resolve(
         assumed.append(f"n_gpus is {gpus}")
     case, beside = with_expert_axis(case, stack, known.model, gpus)
     open_case = _OpenCase(case, stack, known.model, cluster=cluster, gpus=gpus, notes=[*assumed, *beside])
-    found = _most_usual(open_case)
-    if open_case.may_be_pure and _filled(found) > 1.0 and not found.fits_recomputed:
+    usual = _most_usual(open_case)
+    if open_case.may_be_pure and _filled(usual) > 1.0 and not usual.fits_recomputed:
         pure = _most_usual(open_case.taken_pure())
-        return pure if _filled(pure) <= 1.0 or pure.fits_recomputed else found
-    return found
+        return pure if _filled(pure) <= 1.0 or pure.fits_recomputed else usual
+    return usual
 
 
 def _most_usual(open_case: _OpenCase) -> ResolvedCase:
-    """The first option that fits, of several that people try the fastest; where none does the last, or of
-    several the one that needs least. Raises CaseError where every option contradicts the case.
+    """Return the first option that fits, or the fastest of several that people try.
 
-    People recompute because a run failed, not because a model of memory says that it will: one that needs
-    little more than there is by the model stays as it is.
+    If none fits, it is the last, or the one of several that needs least. Raises CaseError if every option
+    contradicts the case. People recompute because a run failed, not because a model of memory predicts it: an
+    option that needs little more than there is by the model stays unchanged.
     """
     options = open_case.options()
-    found: ResolvedCase | None = None
+    laid_out: ResolvedCase | None = None
     near: ResolvedCase | None = None
     least: ResolvedCase | None = None
     problem = CaseError("")
     for index, (choice, micro_batch) in enumerate(options):
         try:
-            found = open_case.laid_out(choice, micro_batch)
+            laid_out = open_case.laid_out(choice, micro_batch)
         except CaseError as error:
             problem = error
             continue
         if len(options) == 1:
-            return found
-        found = msgspec.structs.replace(found, memory=found.memory_of_case())
-        filled = _filled(found)
+            return laid_out
+        laid_out = msgspec.structs.replace(laid_out, memory=laid_out.memory_of_case())
+        filled = _filled(laid_out)
         if (
             choice.checkpointing is None
             and not choice.is_tried
             and near is None
             and 1.0 < filled <= constant("recompute_margin")
         ):
-            near = found
+            near = laid_out
         if filled <= 1.0:
             if near is None or choice.checkpointing is None:
-                return _fastest(open_case, options[index + 1 :], found) if choice.is_tried else found
-            return msgspec.structs.replace(near, recomputed=found.candidate, recomputed_memory=found.memory)
+                return _fastest(open_case, options[index + 1 :], laid_out) if choice.is_tried else laid_out
+            return msgspec.structs.replace(
+                near, recomputed=laid_out.candidate, recomputed_memory=laid_out.memory
+            )
         if choice.is_tried and (least is None or filled < _filled(least)):
-            least = found
-    if found is None:
+            least = laid_out
+    if laid_out is None:
         raise problem
-    return least or found
+    return least or laid_out
 
 
 def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Of `fits` and the options after it that are tried, the one of those that fit which does most per
-    second: recomputing may pay by larger micro-batches.
+    """Return the option that does most per second, of `fits` and the later ones that are tried and fit.
+
+    Recomputing may pay by larger micro-batches.
     """
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
@@ -208,7 +215,7 @@ def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: Reso
 
 
 def _samples_per_s(resolved: ResolvedCase) -> float:
-    """0 where a rate is not known."""
+    """Return the samples per second; 0 if a rate is unknown."""
     time = time_for(resolved.job)
     if isinstance(time, Unknown) or isinstance(time.total, Unknown):
         return 0.0
@@ -216,9 +223,7 @@ def _samples_per_s(resolved: ResolvedCase) -> float:
 
 
 def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Cluster | None:
-    """The machine at hand where it has the GPUs that the case names: what was measured on it replaces the
-    catalogue.
-    """
+    """Return the machine at hand if it has the GPUs of the case; its measurements replace the catalogue."""
     if here is None or not named.gpu:
         return None
     try:
@@ -229,13 +234,13 @@ def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Clust
 
 
 def _filled(resolved: ResolvedCase) -> float:
-    """Part of a GPU's memory that the run needs; 0 where nothing says that it would not fit."""
+    """Return the part of a GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
     limit = resolved.cluster.memory_bytes_per_rank
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 
 
 class _OpenCase:
-    """What does not depend on the choices that a case leaves open."""
+    """Parts of a case that do not depend on its open choices."""
 
     def __init__(
         self,
@@ -279,8 +284,9 @@ class _OpenCase:
 
     @property
     def _cuts_twice(self) -> bool:
-        """Whether each context-parallel rank takes an early and a late part of a sequence, so that causal
-        work is even.
+        """Whether each context-parallel rank takes an early and a late part of a sequence.
+
+        Causal work is then even.
         """
         return (
             isinstance(self._model, TransformerModel)
@@ -289,8 +295,8 @@ class _OpenCase:
         )
 
     def options(self) -> list[tuple[Choice, int]]:
-        """Choices that the case leaves open with their micro-batches, most usual first."""
-        found = []
+        """Return the open choices of the case with their micro-batches, most usual first."""
+        options = []
         model = self._model if isinstance(self._model, TransformerModel) else None
         domain = self._cluster.domain_ranks or self._cluster.ranks_per_node
         for choice in choices_of(self._case, self._stack, self._gpus, model=model, domain=domain):
@@ -300,12 +306,13 @@ class _OpenCase:
                 if case.micro_batch
                 else micro_batches_of(case, self._stack, self._gpus, self._enough())
             )
-            found += [(choice, size) for size in sizes]
-        return found
+            options += [(choice, size) for size in sizes]
+        return options
 
     def _enough(self) -> int:
-        """Sequences or images of a micro-batch beyond which matrix products gain nothing; narrow models need
-        more tokens.
+        """Return the sequences of a micro-batch beyond which matrix products gain nothing.
+
+        Narrow models need more tokens. For image models they are images.
         """
         if isinstance(self._model, VisionModel):
             return _ENOUGH_IMAGES
@@ -314,8 +321,9 @@ class _OpenCase:
 
     @property
     def _is_pure(self) -> bool:
-        """Whether 16 bits are all that weights are kept in. Who pre-trains in `bf16` mostly means mixed
-        precision.
+        """Whether weights are kept in 16 bits only.
+
+        Most people who pre-train in `bf16` mean mixed precision.
         """
         if self._precision not in ("bf16", "fp16") or self._numbers.mixed:
             return False
@@ -325,7 +333,7 @@ class _OpenCase:
 
     @property
     def may_be_pure(self) -> bool:
-        """Whether the case's word for 16 bits is also what people say who keep nothing in fp32."""
+        """Whether the case's word for 16 bits is also used by people who keep nothing in fp32."""
         stated = (
             bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
         )
@@ -337,7 +345,7 @@ class _OpenCase:
         )
 
     def taken_pure(self) -> _OpenCase:
-        """The same job with weights and states in 16 bits."""
+        """Return the same job with weights and states in 16 bits."""
         other = copy.copy(self)
         other._case = msgspec.structs.replace(self._case, precision=f"pure {self._precision}")
         words = f"{self._case.precision[:20]} is taken for 16 bits alone: with fp32 weights it would not fit"
@@ -345,7 +353,7 @@ class _OpenCase:
         return other
 
     def laid_out(self, choice: Choice, micro_batch: int) -> ResolvedCase:
-        """Raises CaseError where the choice contradicts the case."""
+        """Return the case with one choice. Raises CaseError if the choice contradicts the case."""
         case, notes = with_choice(self._case, choice), list(self._notes)
         layout = layout_of(
             case,
@@ -394,7 +402,7 @@ class _OpenCase:
         )
 
     def _transformer_notes(self, case: Case, job: TransformerJob) -> list[str]:
-        """Return what is assumed about recomputation, attention, adapters and lengths of samples."""
+        """Return the assumptions about recomputation, attention, adapters and lengths of samples."""
         workload, stack, notes = job.workload, self._stack, []
         if not case.activation_checkpointing:
             notes.append(f"activation_checkpointing {recompute_words(job.candidate)}")
@@ -459,14 +467,14 @@ class _OpenCase:
 
 
 def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: what the precision states, or QLoRA's 4."""
+    """Return the bits of a frozen weight: the stated ones, or QLoRA's 4."""
     if tuning != "qlora":
         return 16
     return 4 if bits == 16 else bits
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:
-    """Whether an optimizer is that of a framework's own recipe, which then steps as the recipe has it."""
+    """Return whether an optimizer is that of a framework's recipe, whose step it then has."""
     return (
         bool(recipe)
         and optimizer_of(optimizer) == optimizer_of(recipe)

@@ -17,8 +17,9 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """The stack, and in words what was assumed of it. Raises CaseError where words of the case are not
-    known.
+    """Return the stack, and in words what was assumed of it.
+
+    Raises CaseError where words of the case are not known.
     """
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
 
 
 def _with_adapters(stack: Stack, case: Case) -> Stack:
-    """The stack with LoRA's rank and layers as the case has them."""
+    """Return the stack with LoRA's rank and layers as the case has them."""
     rank = case.lora_rank or stack.memory.adapter_rank
     targets = adapter_targets_of(case.lora_targets) if case.lora_targets else stack.memory.adapter_targets
     if (rank, targets) == (stack.memory.adapter_rank, stack.memory.adapter_targets):
@@ -64,24 +65,26 @@ def _with_adapters(stack: Stack, case: Case) -> Stack:
 
 
 def _with_loss(stack: Stack, words: str) -> Stack:
-    """The stack with the kernels that its name adds: Liger's of a layer and of the loss, or a loss alone that
-    keeps no logits.
+    """Return the stack with the kernels that its name adds.
+
+    They are Liger's of a layer and of the loss, or a loss alone that keeps no logits.
     """
     if "liger" in words and stack.kernels in ("eager", "upcasting"):
         memory = msgspec.structs.replace(stack.memory, loss="fused")
         return msgspec.structs.replace(
             stack, implementation="hf-liger", kernels="fused", library=stack.kernels, memory=memory
         )
-    found = re.search(r"(fused|chunked|cut).?(linear.?)?(ce\b|cross.?entropy|loss)", words)
-    if found is None:
+    loss = re.search(r"(fused|chunked|cut).?(linear.?)?(ce\b|cross.?entropy|loss)", words)
+    if loss is None:
         return stack
-    kind = "chunked" if found[1] == "chunked" else "fused"
+    kind = "chunked" if loss[1] == "chunked" else "fused"
     return msgspec.structs.replace(stack, memory=msgspec.structs.replace(stack.memory, loss=kind))
 
 
 def _like(case: Case) -> str:
-    """What else has the layout of the case: plain torch replicates or shards fully, keeps fp32 weights, and
-    divides no layer.
+    """Return the id of the stack with the layout of the case.
+
+    Plain torch replicates or shards fully, keeps fp32 weights, and divides no layer.
     """
     words, sharing = case.sharding.lower(), sharing_of(case.sharding)
     if "torch" in case.stack.lower() or sharing.hybrid or "fsdp" in words or "shard" in words:
@@ -92,8 +95,9 @@ def _like(case: Case) -> str:
 
 
 def _over_deepspeed(stack: Stack) -> Stack:
-    """The stack where DeepSpeed holds its states: its engine casts weights to 16 bits and keeps masters
-    (runtime/engine.py).
+    """Return the stack with DeepSpeed's states.
+
+    Its engine casts weights to 16 bits and keeps masters (runtime/engine.py).
     """
     zero = load_stacks()[_ZERO]
     memory = msgspec.structs.replace(

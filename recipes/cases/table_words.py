@@ -1,6 +1,4 @@
-"""What the words of a case mean, however they are spelled: precision, optimizer, task, sharding,
-checkpointing.
-"""
+"""Meanings of a case's words in any spelling: precision, optimizer, task, sharding, checkpointing."""
 
 from __future__ import annotations
 
@@ -9,17 +7,17 @@ import re
 from typing import Literal, NamedTuple
 
 from recipes.cases.case import CaseError
+from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
-from recipes.planning.plan import ActivationCheckpointing, Schedule, Sharding
 
 
 class Numbers(NamedTuple):
-    """What a run computes in and keeps its weights in."""
+    """Precision of a run's computation and of its weights."""
 
     precision: Precision | None
-    """None where only the base of adapters is named."""
+    """Precision of products; None if only the base of adapters is named."""
     mixed: bool
-    """Weights are kept in fp32 too."""
+    """Whether weights are kept in fp32 too."""
     base_bits: Literal[4, 8, 16]
 
 
@@ -33,27 +31,29 @@ _PRODUCTS: tuple[tuple[str, Precision], ...] = (
     (r"fp-?32|float32|f32|full|single|32-true|^32$", "fp32"),
     (r"amp|mixed|autocast|apex|o1|o2", "fp16"),
 )
-"""The first that is found counts: the smallest format of a mix is that of its products."""
+"""Precisions by pattern; the first match counts, as the smallest format of a mix is that of its products."""
 _FOUR_BITS = r"nf4|int-?4|4-?bit|gptq|awq|hqq|aqlm|w4|fp4-?bnb|bnb-?fp4"
 _EIGHT_BITS = r"int-?8|8-?bit|w8"
 
 
 @functools.lru_cache(maxsize=1024)
 def numbers_of(words: str) -> Numbers:
-    """The precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
+    """Return the precision of `bf16-mixed`, `fp8 hybrid`, `amp`, `nf4` ... Raises CaseError."""
     text = _plain(words)
-    base: Literal[4, 8, 16] = 8 if re.search(_EIGHT_BITS, text) else 4 if re.search(_FOUR_BITS, text) else 16
-    found = next((precision for pattern, precision in _PRODUCTS if re.search(pattern, text)), None)
-    if found is None and base == 16:
+    base: Literal[4, 8, 16] = 4 if re.search(_FOUR_BITS, text) else 16
+    if re.search(_EIGHT_BITS, text):
+        base = 8
+    precision = next((name for pattern, name in _PRODUCTS if re.search(pattern, text)), None)
+    if precision is None and base == 16:
         raise CaseError(
             f"precision is {words[:40]!r}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
         )
     is_mixed = re.search(r"mixed|amp|autocast|master|o1|o2", text) is not None
-    return Numbers(found, is_mixed or found not in ("bf16", "fp16"), base)
+    return Numbers(precision, is_mixed or precision not in ("bf16", "fp16"), base)
 
 
 def names_pure(words: str) -> bool:
-    """Whether a precision says of itself that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
+    """Return whether a precision states that nothing is kept in more bits: `bf16-true`, `pure bf16`."""
     return re.search(r"true|pure", _plain(words)) is not None
 
 
@@ -78,26 +78,26 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
-    """The row of optimizers that keeps as many states. Raises CaseError."""
+    """Return the row of optimizers that keeps as many states. Raises CaseError."""
     text = _plain(words)
-    found = next((optimizer for pattern, optimizer in _OPTIMIZERS if re.search(pattern, text)), None)
-    if found is None:
+    optimizer = next((name for pattern, name in _OPTIMIZERS if re.search(pattern, text)), None)
+    if optimizer is None:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
         raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
-    return found
+    return optimizer
 
 
 class Step(NamedTuple):
-    """How an optimizer goes about its step."""
+    """Kind of an optimizer's step."""
 
     kind: OptimizerStep
     pages: bool
-    """Its states lie in memory that the driver moves between GPU and host."""
+    """Whether its states are in memory that the driver moves between GPU and host."""
 
 
 @functools.lru_cache(maxsize=1024)
 def step_of(words: str) -> Step:
-    """`AdamW (fused)`, `paged_adamw_8bit, optimizer in backward`, `galore_adamw_layerwise` ..."""
+    """Return the step of `AdamW (fused)`, `paged_adamw_8bit, optimizer in backward` and the like."""
     text = _plain(words)
     if re.search(r"in-?-?(the-)?(backward|bwd)|layer-?wise|per-?layer|lomo", text):
         return Step("in-backward", "paged" in text)
@@ -105,7 +105,7 @@ def step_of(words: str) -> Step:
 
 
 class Task(NamedTuple):
-    """What is trained."""
+    """Parameters that are trained, and from which start."""
 
     tuning: Tuning
     from_scratch: bool
@@ -114,7 +114,7 @@ class Task(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def task_of(words: str) -> Task:
-    """Pre-training, fine-tuning, or adapters over a frozen model."""
+    """Return pre-training, fine-tuning, or adapters over a frozen model."""
     text = _plain(words)
     if re.search(r"qlora|q-lora", text):
         return Task("qlora", from_scratch=False)
@@ -135,8 +135,7 @@ _QUERY_OR_VALUE = r"query|value|\bw?[qv]\b|\bqv\b"
 
 @functools.lru_cache(maxsize=1024)
 def adapter_targets_of(words: str) -> AdapterTargets:
-    """Linear layers that LoRA's adapters stand beside: `all-linear`, `q_proj,k_proj,v_proj,o_proj`,
-    `attention`, `qv` ...
+    """Return the linear layers with LoRA's adapters: `all-linear`, `q_proj,v_proj`, `attention`, `qv` ...
 
     Each name counts for its part of a layer; `dense` is attention's output beside `query_key_value` and any
     layer elsewhere. Raises CaseError.
@@ -148,9 +147,9 @@ def adapter_targets_of(words: str) -> AdapterTargets:
     parts = {_adapted_part(name) for name in names}
     if "dense" in names and not any("qkv" in name or "query-key-value" in name for name in names):
         parts.add("all")
-    for found in ("all", "attention", "query-value"):
-        if found in parts:
-            return found
+    for part in ("all", "attention", "query-value"):
+        if part in parts:
+            return part
     if re.search(r"all|linear", text):
         return "all"
     raise CaseError(
@@ -167,25 +166,27 @@ def _adapted_part(name: str) -> AdapterTargets | None:
 
 
 class Sharing(NamedTuple):
-    """What data-parallel ranks share."""
+    """Sharing of states between data-parallel ranks."""
 
     sharding: Sharding | None
-    """None where the words leave it to the stack."""
+    """Sharding; None if the words leave it to the stack."""
     hybrid: bool = False
-    """Shared within a node and copied across nodes."""
+    """Whether states are shared within a node and copied across nodes."""
     offload: bool = False
     splits_layers: bool = False
-    """No data parallelism: the GPUs hold consecutive layers of one model and wait for each other."""
+    """Whether the GPUs have consecutive layers of one model and wait for each other, without data
+    parallelism.
+    """
     is_alone: bool = False
     """One GPU, or one replica, is all that there is."""
     is_known: bool = True
     note: str = ""
-    """What the words say that no model here has."""
+    """Note on a part of the words that the models lack."""
 
 
 @functools.lru_cache(maxsize=1024)
 def sharing_of(words: str) -> Sharing:
-    """`ddp`, `zero-3 offload`, `FSDP (SHARD_GRAD_OP)`, `hsdp`, `distributed optimizer`, `device_map` ..."""
+    """Return the sharing of `ddp`, `zero-3 offload`, `FSDP (SHARD_GRAD_OP)`, `hsdp`, `device_map` ..."""
     text = _plain(_without_denied(words))
     offload = re.search(r"offload|infinity|nvme|(?:zero|fsdp|stage).*\bcpu\b", text) is not None
     note = (
@@ -219,11 +220,15 @@ def sharing_of(words: str) -> Sharing:
 
 
 def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
-    """DeepSpeed's stages. ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised
-    communication.
+    """Return the sharing of DeepSpeed's stages; None if the words name none.
+
+    ZeRO++ (arXiv 2306.10209) is ZeRO-3 with more copies of the weights and quantised communication.
     """
     if re.search(r"zero-?[123]?\+\+|zero-?pp|zero-?plus-?plus", text):
-        lacks = "zero++ is taken for ZeRO-3: neither its copy of the weights in each node nor its quantised communication is modelled"
+        lacks = (
+            "zero++ is taken for ZeRO-3: neither its copy of the weights in each node "
+            "nor its quantised communication is modelled"
+        )
         return Sharing("zero3", offload=offload, note=lacks)
     if re.search(r"^zero-?offload$", text):  # arXiv 2101.06840
         return Sharing("zero2", offload=offload)
@@ -231,40 +236,40 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
     if stage is None:
         return None
     level = stage.group(1)
-    return Sharing("none" if level == "0" else f"zero{level}", offload=offload, note=note)  # type: ignore[arg-type]
+    sharding: dict[str, Sharding] = {"0": "none", "1": "zero1", "2": "zero2", "3": "zero3"}
+    return Sharing(sharding[level], offload=offload, note=note)
 
 
 def steps_on_host(words: str) -> bool:
-    """Whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
+    """Return whether an optimizer is one for the host's processors (`DeepSpeedCPUAdam`)."""
     return re.search(r"cpu-?(adam|lion|adagrad|offload)|offload", _plain(words)) is not None
 
 
 _DENIED = re.compile(
-    r"\b(?:no|without|w/o)[\s_-]+(?:(?:cpu|param\w*|optimizer)[\s_-]+)*offload\w*|offload\w*\s*[:=]\s*(?:false|no(?:ne)?|0|off)\b",
+    r"\b(?:no|without|w/o)[\s_-]+(?:(?:cpu|param\w*|optimizer)[\s_-]+)*offload\w*"
+    r"|offload\w*\s*[:=]\s*(?:false|no(?:ne)?|0|off)\b",
     re.IGNORECASE,
 )
 
 
 def _without_denied(words: str) -> str:
-    """The words less an offload that they say there is not."""
+    """Return the words without an offload that they deny."""
     return _DENIED.sub("", words)
 
 
 def offloads(words: str) -> bool:
-    """Whether something is said to live in the host's memory."""
+    """Return whether the words name an offload to the host's memory."""
     return "offload" in _without_denied(words).lower()
 
 
 def offloads_weights(words: str) -> bool:
-    """Whether what is offloaded are parameters too, where these are shared: unless the words name the
-    optimizer alone.
-    """
+    """Return whether offloaded states include shared parameters: unless only the optimizer is named."""
     text = _plain(words)
     return "optim" not in text or "param" in text
 
 
 def names_zero(words: str) -> bool:
-    """Whether sharding is called by DeepSpeed's words."""
+    """Return whether the words for sharding are DeepSpeed's."""
     return re.search(r"zero|deepspeed|\bz-?[0-3]\b", _plain(words)) is not None
 
 
@@ -279,7 +284,7 @@ selective_ac_option).
 
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
-    """How much of the forward pass is computed again. Raises CaseError."""
+    """Return how much of the forward pass is computed again. Raises CaseError."""
     text = _plain(words)
     if re.search(r"^none$|^no$|^false$|^off$|^0$|disabled", text):
         return "none"
@@ -295,29 +300,29 @@ def checkpointing_of(words: str) -> ActivationCheckpointing:
 
 
 class Recomputed(NamedTuple):
-    """Which layers are recomputed, where checkpointing is full."""
+    """Layers that full checkpointing recomputes."""
 
     share: float = 1.0
     layers: int | None = None
-    """Of each stage of a pipeline, or each part of an interleaved one; None: `share` of all."""
+    """Layers of each stage of a pipeline, or each part of an interleaved one; None: `share` of all."""
     together: int = 1
     """Consecutive layers of which only the first one's input is kept."""
 
 
 @functools.lru_cache(maxsize=1024)
 def recomputed_of(words: str) -> Recomputed:
-    """Half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of each
-    stage for `block 10` or `10 layers`, all of them in pairs for `uniform 2`, else all (Megatron-LM:
-    --recompute-method, --recompute-num-layers).
+    """Return the layers that full checkpointing recomputes. Raises CaseError.
 
-    Raises CaseError.
+    They are half of the layers for `every 2nd layer`, a quarter for `full 25 %` and `selective 1/4`, 10 of
+    each stage for `block 10` or `10 layers`, all of them in pairs for `uniform 2`, else all (Megatron-LM:
+    --recompute-method, --recompute-num-layers).
     """
     text = _plain(words)
     together = re.search(r"uniform\W*(\d{1,4})\b", text, re.ASCII)
     some = re.search(r"(?:block|num-layers)\W*(\d{1,4})\b|(?<![\d-])(\d{1,4})-?layers?\b", text, re.ASCII)
     if "every" in text or (together is None and some is None):
         return Recomputed(_share_of(words))
-    number = int(next(found for found in (together or some).groups() if found))  # type: ignore[union-attr]
+    number = int(next(digits for digits in (together or some).groups() if digits))  # type: ignore[union-attr]
     if number < 1:
         raise CaseError(f"activation_checkpointing is {words[:40]!r}: give at least 1 layer, or none")
     return Recomputed(layers=number) if together is None else Recomputed(together=number)
@@ -331,13 +336,12 @@ def _share_of(words: str) -> float:
         share = _over(1.0, float(every[1]) if every[1].isdigit() else 2.0)
     elif part is not None:
         percent, over, under, apart = part.groups()
-        share = (
-            float(percent) / 100.0
-            if percent
-            else _over(float(over), float(under))
-            if over
-            else _over(1.0, float(apart))
-        )
+        if percent:
+            share = float(percent) / 100.0
+        elif over:
+            share = _over(float(over), float(under))
+        else:
+            share = _over(1.0, float(apart))
     if not 0.0 < share <= 1.0:
         raise CaseError(
             f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %"
@@ -359,14 +363,17 @@ _SCHEDULES: tuple[tuple[str, Schedule], ...] = (
 
 @functools.lru_cache(maxsize=1024)
 def schedule_of(words: str) -> Schedule:
-    """The schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ... Raises CaseError."""
+    """Return the schedule of a pipeline: `1F1B`, `Interleaved1F1B`, `GPipe`, `zero-bubble` ...
+
+    Raises CaseError.
+    """
     text = _plain(words)
-    found = next((schedule for pattern, schedule in _SCHEDULES if re.search(pattern, text)), None)
-    if found is None:
+    schedule = next((name for pattern, name in _SCHEDULES if re.search(pattern, text)), None)
+    if schedule is None:
         raise CaseError(
             f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
         )
-    return found
+    return schedule
 
 
 def _plain(words: str) -> str:

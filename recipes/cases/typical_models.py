@@ -40,15 +40,17 @@ _WIDE = 3.5
 """Width of an expert over that of the model (Mixtral, arXiv 2401.04088)."""
 _EXPERT_MATRICES = 3 * _WIDE
 _MANY_EXPERTS = 64
-"""Of a model whose active parameters are far below all (DeepSeek-MoE, arXiv 2401.06066)."""
+"""Experts of a model whose active parameters are far below all (DeepSeek-MoE, arXiv 2401.06066)."""
 _GROUPED_ATTENTION = 2.5
 _EMBEDDINGS = 2 * 32000
 _STEPS = ((4096, 512), (2048, 256), (0, 128))
-"""From which width on widths are multiples of what: whole heads, which tensor parallelism can split."""
+"""Least width, and the number whose multiples wider models have: whole heads, which tensor parallelism can
+split.
+"""
 
 
 def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
-    """Of a dense decoder with `params_b` billion parameters, in Llama's or GPT's proportions."""
+    """Return the sizes of a dense decoder with `params_b` billion parameters, like Llama or GPT."""
     layers = _layers(params_b)
     hidden = hidden_for(params_b, layers)
     return TypicalSizes(layers, hidden, 256 * math.ceil(8 * hidden / 3 / 256) if gated else 4 * hidden)
@@ -57,10 +59,10 @@ def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
 def expert_sizes(
     params_b: float, active_b: float | None, experts: int | None, per_token: int | None
 ) -> TypicalSizes:
-    """Of a mixture of experts: Mixtral's proportions where nothing else is known, else what makes up both
-    numbers of parameters.
+    """Return the sizes of a mixture of experts.
 
-    A token meets attention and tables, and of the experts as many as the active parameters leave room for.
+    They have Mixtral's proportions if nothing else is known, else those that give both numbers of parameters.
+    A token meets attention and tables, and as many experts as the active parameters allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8
@@ -77,13 +79,13 @@ def expert_sizes(
 
 
 def encoder_sizes(params_b: float) -> TypicalSizes:
-    """Of an encoder: BERT's of the nearest size."""
+    """Return the sizes of an encoder: BERT's of the nearest size."""
     _, layers, hidden = min(_ENCODERS, key=lambda row: abs(math.log(row[0] / params_b)))
     return TypicalSizes(layers, hidden, 4 * hidden)
 
 
 def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
-    """Width at which `layers` layers and two tables of 32000 tokens have `params_b` billion parameters."""
+    """Return the width at which layers and two tables of 32000 tokens have `params_b` billion parameters."""
     matrices = layers * (_GROUPED_ATTENTION + experts * _EXPERT_MATRICES if experts > 1 else _DENSE_MATRICES)
     # matrices h^2 + tables h = parameters
     hidden = (math.sqrt(_EMBEDDINGS**2 + 4 * matrices * params_b * 1e9) - _EMBEDDINGS) / (2 * matrices)
@@ -92,7 +94,7 @@ def hidden_for(params_b: float, layers: int, *, experts: int = 0) -> int:
 
 
 def _layers(params_b: float) -> int:
-    """Between two rows in proportion to the logarithm of the parameters; beyond them as the nearest."""
+    """Return the layers between two rows by the logarithm of the parameters; at the ends the nearest."""
     if params_b <= _DECODERS[0][0]:
         return _DECODERS[0][1]
     for (low, fewer), (high, more) in itertools.pairwise(_DECODERS):

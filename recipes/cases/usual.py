@@ -1,15 +1,15 @@
-"""What is taken for the precision, the length and the optimizer of a case that does not say."""
+"""Default precision, length and optimizer of a case that does not state them."""
 
 from __future__ import annotations
 
 from recipes.cases.case import Case
 from recipes.cases.table_words import Numbers, Task
 from recipes.job.workload import Optimizer, Precision, TransformerModel, VisionModel
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import Stack
 
 _SQUAD_LENGTH = 384
-"""Of BERT's fine-tuning on SQuAD (google-research/bert, run_squad.py --max_seq_length)."""
+"""Sequence length of BERT's fine-tuning on SQuAD (google-research/bert, run_squad.py --max_seq_length)."""
 _WITHOUT_BF16: dict[str, Precision] = {
     "volta": "fp16",
     "turing": "fp16",
@@ -22,9 +22,7 @@ _WITHOUT_BF16: dict[str, Precision] = {
 def precision_of(
     case: Case, numbers: Numbers, stack: Stack, cluster: Cluster, task: Task, *, is_vision: bool
 ) -> tuple[Precision, list[str]]:
-    """What the run computes in, with words for people about what was not stated or is taken for something
-    else.
-    """
+    """Return the precision of the computation, with notes for people on assumptions."""
     precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=is_vision)
     if (
         precision == "fp32"
@@ -35,7 +33,8 @@ def precision_of(
     notes = [] if case.precision else [f"precision {precision}"]
     if case.precision and numbers.base_bits < 16 and task.tuning == "full":
         notes.append(
-            f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} (task says lora or qlora)"
+            f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} "
+            "(task says lora or qlora)"
         )
     if precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
         return "tf32", [*notes, f"{stack.title} multiplies fp32 as TF32"]
@@ -43,9 +42,7 @@ def precision_of(
 
 
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
-    """What the stack's runs compute in on such a GPU; else the best 16-bit format of the GPU, for images as
-    torch does.
-    """
+    """Return the precision of the stack's runs on such a GPU; else the GPU's best 16-bit format."""
     architecture, family = cluster.architecture, "cnn" if is_vision else case.family
     for key in (f"{architecture}-{family}", family, architecture, ""):
         if key in stack.precision:
@@ -56,12 +53,12 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
 
 
 def half_precision(cluster: Cluster) -> Precision:
-    """The best 16-bit format of the GPU, fp32 where it has none: also what a quantised base is raised to."""
+    """Return the best 16-bit format of the GPU, fp32 if it has none; a quantised base is cast to it."""
     return _WITHOUT_BF16.get(cluster.architecture, "bf16")
 
 
 def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
-    """Tokens of a sequence by what is trained."""
+    """Return the tokens of a sequence by what is trained."""
     if task.from_scratch:
         return model.sequence_length
     usual = _SQUAD_LENGTH if model.kind == "encoder" else stack.tuning_length
@@ -69,7 +66,7 @@ def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
 
 
 def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimizer:
-    """By the model: SGD for images, LAMB for encoders from scratch, AdamW for all else."""
+    """Return the optimizer by the model: SGD for images, LAMB for encoders from scratch, else AdamW."""
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"

@@ -1,4 +1,4 @@
-"""What optimizers keep, move and need for a while."""
+"""The memory and memory traffic of optimizers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ STATE_BYTES: dict[Optimizer, float] = {
     "galore-8bit": 0.9,
     "lomo": 0.0,
 }
-"""Bytes per parameter with fp32 states: two moments of Adam and LAMB, one of momentum, Lion and Muon (whose tables and norms
-have two), rows and columns of Adafactor (arXiv 1804.04235), two quantised moments of 8-bit Adam (arXiv 2110.02861) and of 4-bit
-Adam with a scale for each 128 (arXiv 2309.01507), one moment and a number per block of Adam-mini (arXiv 2406.16793), projections
-and two moments of a quarter of the rank (GaLore, arXiv 2403.03507, table 2: a third of Adam's), none of LOMO (arXiv
-2306.09782).
+"""Bytes of fp32 states per parameter.
+
+Adam and LAMB have two moments; momentum, Lion and Muon have one (Muon's tables and norms have two). Adafactor
+has rows and columns (arXiv 1804.04235), 8-bit Adam two quantised moments (arXiv 2110.02861), 4-bit Adam also
+a scale for each 128 (arXiv 2309.01507), Adam-mini one moment and a number per block (arXiv 2406.16793).
+GaLore has projections and two moments of a quarter of the rank, a third of Adam's (arXiv 2403.03507, table
+2). LOMO has none (arXiv 2306.09782).
 """
 
 QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))
-"""Their states are as large beside 16-bit weights."""
+"""Optimizers whose states have the same size beside 16-bit weights."""
 
 _BY_TENSOR: frozenset[Optimizer] = QUANTISED | {"adafactor", "adam-mini", "galore", "lomo"}
-"""Each tensor is stepped by itself, so that no temporaries are as large as the model (bitsandbytes, torchao,
-transformers).
+"""Optimizers that step each tensor by itself (bitsandbytes, torchao, transformers).
+
+Their temporaries are smaller than the model.
 """
 
 
 def steps_all_at_once(workload: Workload) -> bool:
-    """Whether the optimizer's step goes over all tensors, after the backward pass, instead of one tensor
-    after the other.
-    """
+    """Return whether the optimizer steps all tensors together, after the backward pass."""
     return workload.optimizer_step == "after" and workload.optimizer not in _BY_TENSOR
 
 
@@ -47,10 +48,10 @@ _ADAMW_BYTES = 12.0 + 2.0 * 8.0
 
 
 def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
-    """Bytes that a step reads and writes per parameter, over those of AdamW all in fp32.
+    """Return the bytes that a step reads and writes per parameter, over those of AdamW all in fp32.
 
-    Weight and gradient are read, the weight is written, and states are read and written; half of it where all
-    is 16 bits.
+    Weight and gradient are read, the weight is written, and states are read and written; half of it if all is
+    16 bits.
     """
     states, weights = STATE_BYTES[optimizer], 12.0
     if pure:
@@ -60,6 +61,7 @@ def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
 
 
 WITHOUT_MASTERS: frozenset[Optimizer] = frozenset({"lomo"})
-"""Those that update 16-bit weights themselves: nothing but weights and one layer's gradient is held (arXiv
-2306.09782, 3.1).
+"""Optimizers that update 16-bit weights themselves.
+
+They need no memory but weights and one layer's gradient (arXiv 2306.09782, section 3.1).
 """

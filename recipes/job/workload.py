@@ -1,4 +1,4 @@
-"""What the user wants to train, and what he insists on."""
+"""The training job of the user, and the settings that the user fixed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from typing import Literal
 from probes.base.record import StrictRecord
 
 Precision = Literal["bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"]
-"""What matrix products compute in. The 16-bit and smaller ones are mixed precision, with fp32 master weights,
-unless the workload says that its weights are pure.
+"""Number format of matrix products.
+
+Formats of 16 bits and fewer are mixed precision, with fp32 master weights, unless the workload has pure
+weights.
 """
 
 PLANNED_PRECISIONS = ("bf16", "fp32")
-"""What the planner offers and the reference workload can run."""
+"""Precisions that the planner offers and the reference workload can run."""
 
 ModelKind = Literal["decoder", "encoder", "encoder-decoder"]
 BiasPlace = Literal["attention-output", "mlp", "router", "head"]
 
 
 class TransformerModel(StrictRecord, kw_only=True):
-    """A transformer. Sizes are per layer; `kv_heads` < `heads` is grouped-query attention, one is multi-query
-    attention.
+    """A transformer.
+
+    Sizes are per layer. Fewer `kv_heads` than `heads` are grouped-query attention, a single one is
+    multi-query attention.
     """
 
     id: str
@@ -43,9 +47,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     qkv_bias: bool = False
     """Biases in the query, key and value projections alone (Qwen2)."""
     other_biases: tuple[BiasPlace, ...] = ()
-    """Where else there are biases, for models that have them in some linear layers only (GPT-J, GPT-OSS,
-    Phi).
-    """
+    """Further places of biases in models with biases in some linear layers only (GPT-J, GPT-OSS, Phi)."""
     norm_bias: bool | None = None
     """Whether norms have a bias; None: a LayerNorm has one where the linear layers do."""
     layer_norms: int = 2
@@ -73,13 +75,12 @@ class TransformerModel(StrictRecord, kw_only=True):
     """Rows of a table of relative positions, one column per head, one table per stack of layers (T5)."""
     kind: ModelKind = "decoder"
     encoder_layers: int = 0
-    """Of an encoder-decoder, whose `layers` are the decoder's: each with attention over itself and over the
-    encoder.
+    """Encoder layers of an encoder-decoder, whose `layers` are the decoder's.
+
+    Each decoder layer has attention over itself and over the encoder.
     """
     decoder_tokens: float = 1.0
-    """Of an encoder-decoder: tokens of the decoder per token of the encoder, whose length `sequence_length`
-    is.
-    """
+    """Tokens of the decoder per token of the encoder, whose length `sequence_length` is."""
     head_outputs: int = 0
     """Logits of one token where an adaptive softmax leaves most out; 0: one for each row of the
     vocabulary.
@@ -89,9 +90,9 @@ class TransformerModel(StrictRecord, kw_only=True):
     language model.
     """
     dropout: bool = False
-    """Of a decoder, in its published configuration (GPT-2)."""
+    """Whether a decoder has dropout in its published configuration (GPT-2)."""
     raises_logits: bool = True
-    """Its code in Hugging Face's format computes the loss from fp32 logits, in 16-bit runs too."""
+    """Whether its Hugging Face code computes the loss from fp32 logits in 16-bit runs too."""
     token_types: int = 0
     """Rows of a token type table (BERT)."""
     sliding_window: int = 0
@@ -167,8 +168,9 @@ class TransformerModel(StrictRecord, kw_only=True):
 
     @property
     def has_dropout(self) -> bool:
-        """Whether training drops part of the residual stream and of attention's probabilities, as models with
-        an encoder do.
+        """Whether training has dropout on the residual stream and attention's probabilities.
+
+        Models with an encoder have.
         """
         return self.dropout or self.kind != "decoder"
 
@@ -184,36 +186,37 @@ class VisionModel(StrictRecord, kw_only=True):
     image.
     """
     block_parameters: int = 0
-    """Of the largest of the blocks that FSDP gathers one by one; 0 where the whole model is one unit."""
+    """Parameters of the largest block that FSDP gathers; 0 if the whole model is one unit."""
     root_parameters: int = 0
-    """Outside of such blocks."""
+    """Parameters outside of such blocks."""
     dimensions: int = 2
     fixed_size: bool = False
-    """The name stands for one input size (SSD300)."""
+    """Whether the name means one input size (SSD300)."""
     forward_flops: float
-    """Two per multiply-add."""
+    """FLOPs of a forward pass, two per multiply-add."""
     dense_flops: float
-    """Of a step: convolutions over all channels and matrix products, which tensor cores run well."""
+    """FLOPs of a step in convolutions over all channels and matrix products, which tensor cores run well."""
     grouped_flops: float
-    """Of a step: convolutions in groups of several channels."""
+    """FLOPs of a step in convolutions in groups of several channels."""
     product_flops: float = 0.0
-    """Of the dense ones: matrix products."""
+    """Part of the dense FLOPs in matrix products."""
     spatial_flops: float = 0.0
-    """Of the dense ones: 3x3 convolutions of many channels without stride or dilation, which Winograd's
-    algorithm hastens.
+    """Part of the dense FLOPs in 3x3 convolutions of many channels without stride or dilation.
+
+    Winograd's algorithm accelerates them.
     """
     depthwise_flops: float = 0.0
-    """Of a step: depthwise convolutions, which are no part of the dense or grouped ones."""
+    """FLOPs of a step in depthwise convolutions, which are no part of the dense or grouped ones."""
     convolution_elements: float
-    """Read and written in a step by dense and grouped convolutions."""
+    """Elements that dense and grouped convolutions read and write in a step."""
     matrix_elements: float
-    """The same of matrix products."""
+    """Elements that matrix products read and write in a step."""
     depthwise_elements: float
-    """The same of depthwise convolutions."""
+    """Elements that depthwise convolutions read and write in a step."""
     pointwise_elements: float
-    """The same of all else: normalisation, activation, addition, pooling, copies."""
+    """Elements that all else reads and writes: normalisation, activation, addition, pooling, copies."""
     saved_elements: float
-    """Kept for the backward pass."""
+    """Elements that are kept for the backward pass."""
     operators: int
     """Kernels of an eager step, whatever the batch."""
     image_operators: int = 0
@@ -223,7 +226,7 @@ class VisionModel(StrictRecord, kw_only=True):
 
     @property
     def gathered_parameters(self) -> int:
-        """What fully sharded ranks hold whole at a time: the root, the present block and the next."""
+        """Parameters that fully sharded ranks gather at a time: the root, this block and the next."""
         if not self.block_parameters:
             return self.parameters
         return min(self.parameters, self.root_parameters + 2 * self.block_parameters)
@@ -246,12 +249,14 @@ Optimizer = Literal[
     "lomo",
 ]
 OptimizerStep = Literal["after", "fused", "in-backward"]
-"""All tensors operation by operation where the stack does that, each tensor in one kernel, or each as soon as
-its gradient is there, which is freed then.
+"""Time of the optimizer's step.
+
+`after` the backward pass, operation by operation over all tensors if the stack does that; `fused`, each
+tensor in one kernel; `in-backward`, each tensor as soon as its gradient exists, which is then freed.
 """
 Tuning = Literal["full", "lora", "qlora"]
 AdapterTargets = Literal["query-value", "attention", "all"]
-"""Linear layers that LoRA's adapters stand beside."""
+"""Linear layers that LoRA adapts."""
 
 
 FULL_PRECISIONS = ("fp32", "tf32")
@@ -276,14 +281,13 @@ class Workload(StrictRecord, kw_only=True):
     tuning: Tuning = "full"
     """`lora` trains adapters over frozen 16-bit weights, `qlora` over quantised ones."""
     base_bits: Literal[4, 8, 16] = 16
-    """Of the frozen weights under adapters."""
+    """Bits per frozen weight under adapters."""
     fine_tuning: bool = False
-    """Samples of instructions or questions, which may be shorter than `sequence_length`, instead of packed
+    """Whether samples are instructions or questions, which may be shorter than `sequence_length`, not packed
     text.
     """
     length_stated: bool = True
-    """False where nobody said how long the sequences are: then `sequence_length` is only where longer samples
-    end.
+    """False if the length of sequences is unknown: `sequence_length` is then only the end of longer samples.
     """
     optimizer_step: OptimizerStep = "after"
     pages_states: bool = False
@@ -291,7 +295,7 @@ class Workload(StrictRecord, kw_only=True):
     allocates.
     """
     adapter_rank: int = 16
-    """Of LoRA's matrices, in every linear layer of a block unless the stack's row says otherwise."""
+    """Rank of LoRA's matrices, in every linear layer of a block unless the stack's row has other layers."""
 
     @property
     def tokens_per_step(self) -> int:
@@ -310,7 +314,7 @@ class VisionWorkload(StrictRecord, kw_only=True):
 
 
 class Pins(StrictRecord, kw_only=True):
-    """What the user fixed. The planner obeys or says why it cannot; it never overrides."""
+    """Settings that the user fixed. The planner obeys or reports why it cannot; it never overrides them."""
 
     strategy: str | None = None
     micro_batch: int | None = None

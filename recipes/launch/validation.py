@@ -12,7 +12,7 @@ import msgspec
 from probes.base.errors import UsageError
 from recipes.launch.placeholders import expand, settings
 from recipes.launch.recipe import NAME_PATTERN, VARIABLE_PATTERN, Recipe
-from recipes.launch.registry import STRATEGIES
+from recipes.planning.strategy_table import STRATEGIES
 
 
 class Fault(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from probes.catalogue.hardware import GpuModel
 from probes.facts.measurements import Measurement
 from recipes.constants import constant
+from recipes.machine.cluster_records import Cluster, Figure
 from recipes.machine.description import Device, MachineDescription, modelled
 from recipes.machine.links import hop_s, network_bandwidth, network_hop_s, ring_bandwidth
 from recipes.machine.measured_rates import (
@@ -23,7 +24,6 @@ from recipes.machine.measured_rates import (
     measured_workers,
     step_anchors,
 )
-from recipes.planning.plan import Cluster, Figure
 
 _WIDER = (("fp16", "fp32"), ("tf32", "fp32"), ("mxfp8", "fp8"))
 """Precisions that some GPUs have no unit for, each with the one that they compute it in."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.catalogue.hardware import GpuModel
-from recipes.planning.plan import Fabric, Figure, Transport
+from recipes.machine.cluster_records import Fabric, Figure, Transport
 
 
 def modelled(value: float, source: str) -> Figure:
@@ -19,16 +19,16 @@ def modelled(value: float, source: str) -> Figure:
 
 
 class Device(Record, kw_only=True):
-    """What computes on each rank: GPUs of catalogue rows, a GPU with stated rates, or a share of the CPU."""
+    """Processor of each rank: GPUs of catalogue rows, a GPU with stated rates, or a share of the CPU."""
 
     kind: Literal["cuda", "cpu"]
     name: str
     rows: tuple[GpuModel, ...] = ()
     """One row for each kind of GPU; empty if the catalogue lacks one of them."""
     peak_flops_per_s: dict[str, Figure] = {}
-    """Rates that somebody stated for a GPU without a row."""
+    """Stated rates of a GPU without a row."""
     memory_bandwidth_bytes_per_s: Figure | None = None
-    """Bandwidth that somebody stated for a GPU without a row."""
+    """Stated bandwidth of a GPU without a row."""
     memory: Figure | None
     """Memory of the smallest GPU, with what the driver keeps; on a CPU the memory that one rank may fill."""
     has_bf16: bool
@@ -48,31 +48,31 @@ class PcieSlot(Record, kw_only=True):
 
 
 class NodeLinks(Record, kw_only=True):
-    """What joins the ranks of one node."""
+    """Links between the ranks of one node."""
 
     fabric: Fabric
     links: int = 0
     """NVLinks, or links like them, of one GPU that a ring over the ranks uses."""
     is_switched: bool = False
-    """A switch leads these links to every other GPU."""
+    """Whether a switch leads these links to every other GPU."""
     slot: PcieSlot | None = None
     """The slowest slot of a GPU; None if unknown."""
     crosses_sockets: bool = False
-    """Some GPUs reach each other only through the link between the CPU sockets."""
+    """Whether some GPUs reach each other only through the link between the CPU sockets."""
     assumed_bandwidth: Figure | None = None
-    """Bus bandwidth of a ring for a GPU whose links nobody described."""
+    """Bus bandwidth of a ring of GPUs whose links are unknown."""
     domain_ranks: int | None = None
     """Ranks of an NVLink domain that spans nodes."""
 
 
 class Network(Record, kw_only=True):
-    """What one node sends to other nodes over."""
+    """Network between nodes."""
 
     transport: Transport = "unknown"
     line_rate_bytes_per_s: float | None = None
     """Line rate of all training ports of a node together, one direction."""
     uses_tcp: bool = False
-    """Sockets carry the traffic, because there is no RDMA port with a known rate."""
+    """Whether sockets carry the traffic, because there is no RDMA port with a known rate."""
     source: str = ""
 
 
@@ -86,4 +86,4 @@ class MachineDescription(Record, kw_only=True):
     links: NodeLinks
     network: Network
     warnings: tuple[str, ...] = ()
-    """What the description leaves out or averages away."""
+    """Facts that the description leaves out or averages away."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.machine.cluster import build_cluster
+from recipes.machine.cluster_records import Cluster, Fabric
 from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
 from recipes.machine.link_words import (
     domain_of,
@@ -22,10 +23,9 @@ from recipes.machine.link_words import (
 )
 from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
 from recipes.machine.usual_machines import Design, gpu_named
-from recipes.planning.plan import Cluster, Fabric
 
 USUAL_NETWORK = "usual network"
-"""First words of the source of a network's rate that nobody stated."""
+"""First words of the source of an assumed network rate."""
 _BRIDGED = 2
 """Cards that one NVLink bridge joins."""
 _BOARD_WITHOUT_SWITCH = 4
@@ -34,21 +34,21 @@ _USUAL_GPUS_PER_NODE = 8
 _SAME = 1.15
 """Ratio up to which two sizes of memory are one size in other units, or less what the driver keeps."""
 _LEAST_PORT_GBPS = 100.0
-"""The network of a machine that nobody described."""
+"""Network of a machine without a stated one."""
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Precisions that one stated peak serves."""
 _LONGEST_NAME = 60
 
 
 class MachineWords(NamedTuple):
-    """What somebody states of a machine; None and blank stand for what such machines usually have."""
+    """Stated properties of a machine; None and blank are filled from its usual machine."""
 
     gpu: str
     gpus: int
     """GPUs of all nodes together."""
     gpus_per_node: int | None = None
     intra: str = ""
-    """What joins the GPUs of a node: `NVLink4 NVSwitch`."""
+    """Link between the GPUs of a node: `NVLink4 NVSwitch`."""
     inter: str = ""
     """The network of a node: `8x NDR InfiniBand`."""
     memory_gb: float | None = None

@@ -9,13 +9,14 @@ import functools
 import math
 import re
 
-from recipes.planning.plan import Fabric, Transport
+from recipes.machine.cluster_records import Fabric, Transport
 
 _LONGEST = 500
 _BETWEEN = re.compile(r"[,;+]|\s(?:and|&)\s", re.IGNORECASE)
 _COUNT = re.compile(r"(\d{1,4})\s*[x×*]\s*(?=\S)", re.IGNORECASE)
 _COUNT_AFTER = re.compile(
-    r"(?:[\s-]*(?:IB|infini\s?band|[FEHNX]DR|RoCE|EFA|ether?net|NICs?|ports?|links?|rails?))*\s*[x×*]\s*(\d{1,4})(?![\w.])",
+    r"(?:[\s-]*(?:IB|infini\s?band|[FEHNX]DR|RoCE|EFA|ether?net|NICs?|ports?|links?|rails?))*"
+    r"\s*[x×*]\s*(\d{1,4})(?![\w.])",
     re.IGNORECASE,
 )
 _RATE = re.compile(
@@ -81,30 +82,31 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 def _network_parts(text: str) -> list[tuple[str, int]]:
     """Return the parts of the text that may describe the compute network, each with its rank.
 
-    Named so is 2, RDMA 1, plain Ethernet 0.
+    The rank is 2 if the text names it so, 1 for RDMA and 0 for plain Ethernet.
     """
-    found = []
+    parts = []
     for part in _BETWEEN.split(text[:_LONGEST]):
         compute = bool(_COMPUTE.search(part))
         if not _NOT_NETWORK.search(part) and (compute or not _OTHER_ROLE.search(part)):
-            found.append((part, 2 if compute else 0 if _transport(part) == "ethernet" else 1))
-    return found
+            plain_rank = 0 if _transport(part) == "ethernet" else 1
+            parts.append((part, 2 if compute else plain_rank))
+    return parts
 
 
 def _gigabits(part: str, ports: int) -> float | None:
     """Return count times rate of the ports in one part of the text, Gb/s."""
-    found = [
+    rates = [
         (match.start(), match.end(), _rate(match[1], match[2], match[3] == "B"))
         for match in _RATE.finditer(part)
     ]
-    found += [
+    rates += [
         (match.start(), match.end(), _rate(match[1], (match[2] or "g")[0].upper(), match[3] is not None))
         for match in _RATE_IN_WORDS.finditer(part)
     ]
     # `10Gb/25Gb` is one port that can do either
-    start, end, rate = max(found, key=lambda one: one[2], default=(0, 0, 0.0))
+    start, end, rate = max(rates, key=lambda stated: stated[2], default=(0, 0, 0.0))
     usual = 1
-    if not found:
+    if not rates:
         named = next(
             ((match, gbps, ports) for pattern, gbps in _NAMED_RATE if (match := pattern.search(part))), None
         )
@@ -140,7 +142,7 @@ def _transport(part: str) -> Transport:
 
 @functools.lru_cache(maxsize=1024)
 def fabric_of(text: str) -> Fabric | None:
-    """Return what joins the GPUs of a node; `nvlink` if the text names no switch, which there may be."""
+    """Return the link between the GPUs of a node; `nvlink` if the text names no switch, which may exist."""
     return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
 
 

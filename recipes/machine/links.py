@@ -6,14 +6,14 @@ import math
 
 from probes.catalogue.hardware import GpuModel
 from recipes.constants import constant
+from recipes.machine.cluster_records import Fabric, Figure
 from recipes.machine.description import Device, Network, NodeLinks, PcieSlot, modelled
-from recipes.planning.plan import Fabric, Figure
 
 PCIE_LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""One lane, one direction, by generation, after line coding (PCI-SIG base specifications)."""
+"""Bytes/s of one lane, one direction, by generation, after line coding (PCI-SIG base specifications)."""
 _PER_HOP = "NCCL's tuner, per hop"
 _ASSUMED_SLOT = PcieSlot(generation=4, width=16)
-"""Slot of a GPU that nobody described."""
+"""Slot that is assumed for a GPU if none is stated."""
 _MEMORY_OVER_LINKS = 10
 """Bandwidth of memory over that of direct links, about: 3350 and 450 GB/s on an H100."""
 
@@ -69,7 +69,7 @@ def slot_bytes_per_s(slot: PcieSlot) -> float:
 
 
 def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
-    """Return the bus bandwidth assumed for a GPU whose links nobody described."""
+    """Return the bus bandwidth assumed for a GPU whose links are unknown."""
     if fabric == "pcie":
         value = constant("pcie_fraction") * slot_bytes_per_s(_ASSUMED_SLOT)
     else:

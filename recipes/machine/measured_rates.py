@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.facts.measurements import Measurement, Parameter
 from recipes.constants import constant
-from recipes.planning.plan import AttentionRate, Figure, ImageAnchor, StepAnchor
+from recipes.machine.cluster_records import AttentionRate, Figure, ImageAnchor, StepAnchor
 
 _LARGEST_RESIDUAL = 0.2
-"""A fit that misses half of its own sizes by more than that is worse than the model of the links."""
+"""Largest residual of a fit, relative: a fit that misses half of its own sizes by more is not used."""
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
@@ -18,7 +18,7 @@ _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
-    """Return what was measured on the training devices."""
+    """Return the measurements of this metric on the training devices."""
     return [
         measurement
         for measurement in measurements
@@ -84,10 +84,10 @@ def measured_attention(
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the part of the shorter of communication and computation that the other hides."""
-    found = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
-    if not found:
+    overlaps = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
+    if not overlaps:
         return None
-    return Figure(value=found[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
+    return Figure(value=overlaps[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
 
 
 def measured_memory_bandwidth(
@@ -133,7 +133,7 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
     """Return all-reduce measurements of this metric over `ranks` ranks of one node, smallest size first."""
-    found = [
+    reductions = [
         measurement
         for measurement in _of(measurements, metric)
         if measurement.bench_id == "collectives"
@@ -142,7 +142,7 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
         and measurement.parameters.get("layers", "all") == "all"
         and _number(measurement.parameters.get("bytes")) > 0
     ]
-    return sorted(found, key=lambda measurement: _number(measurement.parameters["bytes"]))
+    return sorted(reductions, key=lambda measurement: _number(measurement.parameters["bytes"]))
 
 
 def measured_ring(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
@@ -246,39 +246,40 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the fewest DataLoader workers per rank that keep their rate while `ranks` ranks load at once."""
-    found = [m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks]
-    if not found:
+    recommended = [
+        m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks
+    ]
+    if not recommended:
         return None
-    path = found[-1].parameters.get("data_path")
+    path = recommended[-1].parameters.get("data_path")
     source = f"benchmark data-loader, {path}" if path else "benchmark data-loader, a made-up data set"
-    return Figure(value=found[-1].median, basis="measured", source=source)
+    return Figure(value=recommended[-1].median, basis="measured", source=source)
 
 
 def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
     """Return the random reads of `read_request_bytes` that the data's storage answered per second."""
     size = constant("read_request_bytes")
-    found = [
+    reads = [
         m
         for m in _of(measurements, "read_rate_per_s")
-        if m.bench_id == "storage" and m.parameters.get("block_bytes") == size
+        if m.bench_id == "storage" and m.parameters.get("block_bytes") == size and m.median > 0
     ]
-    found = [m for m in found if m.median > 0]
-    if not found:
+    if not reads:
         return None
     return Figure(
-        value=found[-1].median,
+        value=reads[-1].median,
         basis="measured",
-        source=f"benchmark storage, {found[-1].parameters.get('data_path')}",
+        source=f"benchmark storage, {reads[-1].parameters.get('data_path')}",
     )
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    found = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
+    loading = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
     # Without workers the training step itself loads.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
-        for m in found
+        for m in loading
         if _number(m.parameters.get("num_workers")) > 0
     ]
     if not rates or max(rates) <= 0:

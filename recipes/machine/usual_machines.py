@@ -8,7 +8,7 @@ from typing import NamedTuple
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
-from recipes.planning.plan import Fabric, Transport
+from recipes.machine.cluster_records import Fabric, Transport
 
 
 class Design(StrictRecord, kw_only=True):
@@ -43,6 +43,6 @@ def load_designs() -> dict[str, Design]:
 
 @functools.lru_cache(maxsize=4096)
 def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> NamedGpu | None:
-    """Return the GPU of that name with its usual machine; None where no row has such a name."""
+    """Return the GPU of that name with its usual machine; None if no row has such a name."""
     row = catalogue.gpu_named(name, memory_gb)
     return None if row is None else NamedGpu(row, load_designs()[row.design])

@@ -1,49 +1,47 @@
-"""Micro-batch and accumulation: how the global batch is cut so that micro_batch x grad_accum x ranks equals
-it exactly.
-"""
+"""Micro-batch and accumulation: micro_batch x grad_accum x ranks is exactly the global batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from probes.base.errors import UsageError
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees
 from recipes.job.workload import Pins, Workload
-from recipes.planning.plan import ActivationCheckpointing, Candidate, Cluster, Degrees
+from recipes.machine.cluster_records import Cluster
 
 OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
-"""What a recipe can ask of the reference workload."""
+"""Checkpointing modes that a recipe can ask of the reference workload."""
 
 
 def data_parallel_ranks(degrees: Degrees) -> int:
-    """Ranks that see different data."""
+    """Return the number of ranks that see different data."""
     return degrees.dp * degrees.fsdp
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """All divisors in ascending order."""
+    """Return all divisors in ascending order."""
     small = [candidate for candidate in range(1, int(number**0.5) + 1) if number % candidate == 0]
     return tuple(sorted({*small, *(number // candidate for candidate in small)}))
 
 
 def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
-    """The valid global batches on both sides: multiples of ranks (times a pinned micro-batch), at least one
-    of them.
+    """Return the nearest valid global batches below and above, at least one of them.
+
+    They are multiples of the ranks (times a pinned micro-batch).
     """
     below = global_batch // multiple * multiple
     return (below, below + multiple) if below else (multiple,)
 
 
 def round_global_batch(global_batch: int, multiple: int) -> int:
-    """The nearest valid global batch; of two equally near ones the larger."""
+    """Return the nearest valid global batch; of two equally near ones the larger."""
     return min(
         nearest_global_batches(global_batch, multiple), key=lambda valid: (abs(valid - global_batch), -valid)
     )
 
 
 def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
-    """Raise UsageError with the two nearest valid global batches where the ranks cannot share the given
-    one.
-    """
+    """Raise UsageError with the two nearest valid global batches if the ranks cannot share this one."""
     multiple = cluster.world_size * (pins.micro_batch or 1)
     if workload.global_batch % multiple == 0:
         return
@@ -58,8 +56,9 @@ def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
 def divisions(
     workload: Workload, cluster: Cluster, pins: Pins, *, strategy: str, degrees: Degrees
 ) -> Iterator[Candidate]:
-    """Candidates of one strategy: each checkpointing mode with every micro-batch that divides the ranks'
-    share, ascending.
+    """Yield the candidates of one strategy.
+
+    Each checkpointing mode has every micro-batch that divides the ranks' share, ascending.
     """
     share = workload.global_batch // data_parallel_ranks(degrees)
     micro_batches = (pins.micro_batch,) if pins.micro_batch else divisors(share)

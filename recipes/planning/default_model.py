@@ -1,4 +1,4 @@
-"""What is trained when the user names no model."""
+"""The model to train when the user names none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _STATE_BYTES_PER_PARAMETER = 16
 
 
 def default_model_id(facts: MachineFacts) -> str:
-    """The largest well-known model that fits the machine's GPUs; the shipped one where there is none, or no
-    usable GPU.
+    """Return the largest well-known model that fits the machine's GPUs.
+
+    If none fits, or there is no usable GPU, it is the model that rigtune ships.
     """
     memory_bytes = sum(gpu.memory_bytes for gpu in training_gpus(facts) if known(gpu.memory_bytes))
     return first_that_fits(_GPU_MODELS, memory_bytes) or CPU_MODEL
 
 
 def first_that_fits(model_ids: tuple[str, ...], memory_bytes: float) -> str | None:
-    """The first model whose training states fit twice over, so that activations have room."""
+    """Return the first model whose training states fit twice over, so that activations have room."""
     for model_id in model_ids:
         if 2 * _STATE_BYTES_PER_PARAMETER * parameter_count(find_model(model_id)) <= memory_bytes:
             return model_id

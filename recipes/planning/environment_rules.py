@@ -1,9 +1,8 @@
-"""The environment of a job by rules that are rows of `recipes/data/environment.toml`, nearly empty by
-default.
+"""The environment of a job, by rules in `recipes/data/environment.toml`; nearly empty by default.
 
-A row's predicate looks at facts and plan and answers with what its value and reason mention, or None. NCCL's
-debugging class (NCCL_P2P_DISABLE, NCCL_IB_DISABLE, NCCL_ALGO ...) has no rows: these variables hide faults
-and cost speed. Neither has NCCL_IB_GID_INDEX: NCCL chooses it since 2.21.
+A row's predicate looks at facts and plan and returns the words for its value and reason, or None. NCCL's
+debugging variables (NCCL_P2P_DISABLE, NCCL_IB_DISABLE, NCCL_ALGO ...) have no rows: they hide faults and cost
+speed. Neither has NCCL_IB_GID_INDEX: NCCL chooses it since 2.21.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from probes.base.rows import load_rows
 from probes.base.units import percent
 from probes.facts import MachineFacts
 from probes.judging.rails import candidate_interfaces, default_interface, is_up, training_ports
-from recipes.planning.plan import Cluster, EnvVar, MemoryBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import EnvVar
+from recipes.predict.breakdowns import MemoryBreakdown
 
 _TIGHT = 0.9
 """Share of the memory limit from which fragmentation decides whether a job fits."""
@@ -26,7 +27,7 @@ _ALLOC_CONF_SINCE = (2, 9)
 
 
 class Rule(StrictRecord, kw_only=True):
-    """One row: a variable, when it is set, to what, why and by whose word."""
+    """One row: a variable, its condition, its value, the reason and the source."""
 
     variable: str
     when: str
@@ -38,7 +39,7 @@ class Rule(StrictRecord, kw_only=True):
 
 
 class Situation(Record, kw_only=True):
-    """What predicates look at."""
+    """Facts, cluster and memory that predicates look at."""
 
     facts: MachineFacts
     cluster: Cluster
@@ -46,7 +47,7 @@ class Situation(Record, kw_only=True):
 
 
 Words = dict[str, str]
-"""What a predicate found, by the names that the row's `value` and `why` mention."""
+"""Words of a predicate, by the names that the row's `value` and `why` mention."""
 
 
 def _uses_nccl(situation: Situation) -> Words | None:
@@ -59,7 +60,7 @@ def _cores_known(situation: Situation) -> Words | None:
 
 
 def _interface_ambiguous(situation: Situation) -> Words | None:
-    """Several nodes, several candidate interfaces, and one of them holds the default route."""
+    """Return the interface of the default route if several nodes have several candidate interfaces."""
     if situation.cluster.nodes == 1 or len(items_of(candidate_interfaces(situation.facts))) < 2:
         return None
     interface = default_interface(situation.facts)
@@ -75,8 +76,9 @@ def _gloo_interface_ambiguous(situation: Situation) -> Words | None:
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
-    """Name the training ports where others are up too: NCCL would use them all. None where the training ports
-    are unknown.
+    """Return the names of training ports if other ports are up too: NCCL would use them all.
+
+    None if the training ports are unknown.
     """
     if situation.cluster.nodes == 1 or situation.cluster.device != "cuda":
         return None
@@ -108,7 +110,7 @@ def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
 
 
 def _memory_tight(situation: Situation) -> Words | None:
-    """Also where the version is unknown: the plan's own requirement is a current torch."""
+    """Return the memory's share for a current torch; the plan requires one if the version is unknown."""
     version = _torch_version(situation.facts)
     return _memory_share(situation) if version is None or version >= _ALLOC_CONF_SINCE else None
 
@@ -131,12 +133,12 @@ PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
 
 @functools.lru_cache(maxsize=1)
 def load_rules() -> tuple[Rule, ...]:
-    """The rows of `recipes/data/environment.toml`."""
+    """Return the rows of `recipes/data/environment.toml`."""
     return load_rows("recipes", "rules", Rule, file="environment")
 
 
 def environment(facts: MachineFacts, cluster: Cluster, memory: MemoryBreakdown) -> tuple[EnvVar, ...]:
-    """The variables of a job on this machine, in the order of the rows, each with its reason and source."""
+    """Return the variables of a job on this machine, in the order of the rows."""
     situation = Situation(facts=facts, cluster=cluster, memory=memory)
     variables = []
     for rule in load_rules():

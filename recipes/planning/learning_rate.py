@@ -26,21 +26,19 @@ class Rule(Record, kw_only=True):
 
 
 def critical_batch_tokens(model: TransformerModel) -> float:
-    """Batch beyond which more samples per step bring little: 93.2 N^0.47 sequences of 512 tokens, N in
-    millions.
+    """Return the batch beyond which more samples per step bring little, tokens.
 
-    Fitted along compute-optimal runs of 85 M to 1.2 B parameters (Zhang 2024, arXiv 2410.21676). Other laws
-    differ up to 4 times.
+    It is 93.2 N^0.47 sequences of 512 tokens, N in millions, fitted along compute-optimal runs of 85 M to 1.2
+    B parameters (Zhang 2024, arXiv 2410.21676). Other laws differ up to 4 times.
     """
     return 93.2 * math.pow(parameter_count(model) / 1e6, 0.47) * 512
 
 
 def learning_rate(workload: Workload) -> Rule:
-    """The published peak, times the square root of the batch ratio (Malladi 2022, arXiv 2205.10287, for
-    Adam).
+    """Return the published peak, times the square root of the batch ratio.
 
-    The rate is not raised beyond the larger of the published batch and the critical batch, where the law
-    ends.
+    The rule is for Adam (Malladi 2022, arXiv 2205.10287). The rate is not raised beyond the larger of the
+    published batch and the critical batch, at which the law ends.
     """
     model = workload.model
     published, tokens = model.learning_rate, workload.tokens_per_step
@@ -50,22 +48,24 @@ def learning_rate(workload: Workload) -> Rule:
     recipe = f"{published:g} at {count(model.learning_rate_batch_tokens)} tokens per step ({model.source})"
     if tokens == model.learning_rate_batch_tokens:
         return Rule(value=value, because=f"the published recipe: {recipe}")
-    because = f"{recipe}, times sqrt({count(tokens)} / {count(model.learning_rate_batch_tokens)}) for AdamW (arXiv 2205.10287)"
+    ratio = f"{count(tokens)} / {count(model.learning_rate_batch_tokens)}"
+    because = f"{recipe}, times sqrt({ratio}) for AdamW (arXiv 2205.10287)"
     if tokens > ceiling:
         return Rule(
             value=value,
             because=f"{because}, capped at a batch of {count(ceiling)} tokens",
-            warning=f"{count(tokens)} tokens per step is beyond the critical batch of about {count(ceiling)} (arXiv 2410.21676, "
-            "known within a factor of 2 to 4): more samples per step will teach little more",
+            warning=f"{count(tokens)} tokens per step is beyond the critical batch of about {count(ceiling)} "
+            "(arXiv 2410.21676, known within a factor of 2 to 4): "
+            "more samples per step will teach little more",
         )
     return Rule(value=value, because=because)
 
 
 def warmup_steps(workload: Workload) -> Rule:
-    """2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200, kept in tokens when the batch
-    shrinks.
+    """Return the warm-up of 2 / (1 - beta2) steps (Ma & Yarats 2019, arXiv 1910.04209), at least 200.
 
-    Never more than a tenth of the run, and at least one step.
+    It is kept in tokens when the batch shrinks, and is never more than a tenth of the run or less than one
+    step.
     """
     least = max(_FEWEST_WARMUP_STEPS, math.ceil(2 / (1 - BETA2)))
     in_tokens = math.ceil(
@@ -77,5 +77,6 @@ def warmup_steps(workload: Workload) -> Rule:
     if in_tokens > least:
         rule += f", kept in tokens for the smaller batch: {in_tokens}"
     if steps < in_tokens:
-        rule = f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate; of a longer run: {rule}"
+        tenth = f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate"
+        rule = f"{tenth}; of a longer run: {rule}"
     return Rule(value=steps, because=f"{rule}; {tokens} tokens")

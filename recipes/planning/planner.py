@@ -1,5 +1,6 @@
-"""Chooses how a workload runs on a cluster: enumerate, drop what does not fit, predict the rest, rank,
-explain.
+"""Choice of how a workload runs on a cluster.
+
+It enumerates candidates, drops those that do not fit, predicts, ranks and explains the rest.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from probes.base.record import Record, Unknown, value_or
 from probes.base.units import gib
 from probes.facts import MachineFacts
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
-from recipes.launch.registry import STRATEGIES
+from recipes.machine.cluster_records import Cluster
 from recipes.planning.batch import require_divisible, round_global_batch
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
-from recipes.planning.plan import Candidate, Choice, Cluster, Plan, Predicted, Rejected
+from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
-from recipes.predict.candidate_prediction import predict, predict_memory, strategy_module
+from recipes.planning.strategy_table import STRATEGIES
+from recipes.predict.breakdowns import Predicted
+from recipes.predict.candidate_prediction import predict, predict_memory
 
 _LONGEST_RUN = 10**9
 
@@ -34,7 +38,7 @@ def default_workload(
     precision: Precision | None = None,
     steps: int | None = None,
 ) -> Workload:
-    """The job that the model's published recipe suggests, with what the user set.
+    """Return the job that the model's published recipe suggests, with what the user set.
 
     bf16 where the device multiplies it natively, else fp32. The recipe's batch in tokens becomes whole
     sequences, rounded to what the ranks can share; a batch that the user gives is never changed. Raises
@@ -71,7 +75,7 @@ class Fitting(Record, kw_only=True):
 
 
 def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
-    """The best plan with its reasons, alternatives and rejected candidates.
+    """Return the best plan with its reasons, alternatives and rejected candidates.
 
     Raises UsageError where pins contradict the machine or each other, NoFeasiblePlanError where nothing fits.
     """
@@ -86,7 +90,7 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
     rejected: list[Rejected] = []
     for strategy in STRATEGIES:
         if pins.strategy in (None, strategy.id):
-            candidates = strategy_module(strategy.id).candidates(workload, cluster, pins)
+            candidates = strategy.load().candidates(workload, cluster, pins)
             _sift(candidates, workload, cluster, fitting, rejected, is_pinned=pins.micro_batch is not None)
     if not fitting:
         message, hint = tightest(workload, cluster, tuple(rejected), pins)
@@ -97,7 +101,7 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
         pins.learning_rate or rate.value,
         pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value),
     )
-    choices = [_choice(one, learning, warm) for one in ranked]
+    choices = [_choice(fitting_candidate, learning, warm) for fitting_candidate in ranked]
     variables = environment(facts, cluster, ranked[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     memory = choices[0].predicted.memory_bytes_per_gpu
@@ -142,7 +146,8 @@ def _require_sound(workload: Workload, cluster: Cluster, pins: Pins) -> None:
         )
     if pins.ranks_per_node is not None and pins.ranks_per_node != cluster.ranks_per_node:
         raise UsageError(
-            f"{pins.ranks_per_node} ranks per node are pinned, but the cluster was described with {cluster.ranks_per_node}",
+            f"{pins.ranks_per_node} ranks per node are pinned, but the cluster was described with "
+            f"{cluster.ranks_per_node}",
             "describe the cluster with the pinned number",
         )
     require_divisible(workload, cluster, pins)
@@ -157,11 +162,10 @@ def _sift(
     *,
     is_pinned: bool,
 ) -> None:
-    """Sort candidates into what fits by the upper bound and what does not; a micro-batch that the user fixed
-    needs no margin.
+    """Sort candidates into those that fit by the upper bound and those that do not.
 
-    Micro-batches come in ascending order: after the first that does not fit, larger ones of the same kind
-    need no look.
+    A micro-batch that the user fixed needs no margin. Micro-batches come in ascending order: after the first
+    that does not fit, larger ones of the same kind are skipped.
     """
     limit = cluster.memory_bytes_per_rank
     full: set[tuple[str, str]] = set()
@@ -178,55 +182,60 @@ def _sift(
 
 
 def rank(fitting: list[Fitting], workload: Workload, cluster: Cluster) -> list[Fitting]:
-    """Best first, one per strategy and checkpointing mode: by step time, and near-ties by simplicity.
+    """Return the candidates with the best first, one per strategy and checkpointing mode.
 
-    Between kinds a difference below the models' own error is a tie, within a kind one below repeatability.
-    Simpler is: the strategy listed first, less recomputation; within a kind the largest micro-batch that does
-    not exceed saturation. Where no time is known, everything is a tie.
+    The order is by step time, and near-ties by simplicity. Between kinds a difference below the models' own
+    error is a tie, within a kind one below repeatability. The strategy listed first and less recomputation
+    are simpler; within a kind the largest micro-batch that does not exceed saturation counts. If no time is
+    known, everything is a tie.
     """
     kinds: dict[tuple[str, str], list[Fitting]] = {}
-    for one in fitting:
-        kinds.setdefault((one.candidate.strategy, one.candidate.activation_checkpointing), []).append(one)
+    for member in fitting:
+        kinds.setdefault((member.candidate.strategy, member.candidate.activation_checkpointing), []).append(
+            member
+        )
     best = [_best_micro_batch(members, workload, cluster) for members in kinds.values()]
-    best.sort(key=lambda one: (_seconds(one), _simplicity(one)))
+    best.sort(key=lambda member: (_seconds(member), _simplicity(member)))
     ranked: list[Fitting] = []
     while best:
         fastest = _seconds(best[0])
-        ties = [one for one in best if _is_tie(_seconds(one), fastest, constant("modelled_tie"))]
+        ties = [member for member in best if _is_tie(_seconds(member), fastest, constant("modelled_tie"))]
         simplest = min(ties, key=_simplicity)
         ranked.append(simplest)
         best.remove(simplest)
     return ranked
 
 
-def _seconds(one: Fitting) -> float:
-    return value_or(one.step_time_s, math.inf)
+def _seconds(member: Fitting) -> float:
+    return value_or(member.step_time_s, math.inf)
 
 
 def _is_tie(seconds: float, fastest: float, tolerance: float) -> bool:
     return seconds == fastest or seconds <= fastest * (1 + tolerance)
 
 
-def _simplicity(one: Fitting) -> tuple[int, int]:
+def _simplicity(member: Fitting) -> tuple[int, int]:
     order = [row.id for row in STRATEGIES]
-    return order.index(one.candidate.strategy), int(one.candidate.activation_checkpointing == "full")
+    return order.index(member.candidate.strategy), int(member.candidate.activation_checkpointing == "full")
 
 
 def _best_micro_batch(members: list[Fitting], workload: Workload, cluster: Cluster) -> Fitting:
     device: Literal["cuda", "cpu"] = cluster.device
     saturation = constant(f"saturation_tokens_{device}")
-    fastest = min(_seconds(one) for one in members)
-    ties = [one for one in members if _is_tie(_seconds(one), fastest, constant("near_tie"))]
-    modest = [one for one in ties if one.candidate.micro_batch * workload.sequence_length <= saturation]
+    fastest = min(_seconds(member) for member in members)
+    ties = [member for member in members if _is_tie(_seconds(member), fastest, constant("near_tie"))]
+    modest = [
+        member for member in ties if member.candidate.micro_batch * workload.sequence_length <= saturation
+    ]
     if modest:
-        return max(modest, key=lambda one: one.candidate.micro_batch)
-    return min(ties, key=lambda one: one.candidate.micro_batch)
+        return max(modest, key=lambda member: member.candidate.micro_batch)
+    return min(ties, key=lambda member: member.candidate.micro_batch)
 
 
-def _choice(one: Fitting, rate: float, warmup: int) -> Choice:
+def _choice(fitting: Fitting, rate: float, warmup: int) -> Choice:
     shared = {
-        name: getattr(one.candidate, name)
+        name: getattr(fitting.candidate, name)
         for name in Choice.__struct_fields__
-        if hasattr(one.candidate, name)
+        if hasattr(fitting.candidate, name)
     }
-    return Choice(**shared, learning_rate=rate, warmup_steps=warmup, predicted=one.predicted)
+    return Choice(**shared, learning_rate=rate, warmup_steps=warmup, predicted=fitting.predicted)

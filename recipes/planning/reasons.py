@@ -5,20 +5,13 @@ from __future__ import annotations
 from probes.base.record import EvidenceRef, Unknown
 from probes.base.units import count, duration, gib
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.workload import Pins, Workload
-from recipes.launch.registry import STRATEGIES
+from recipes.machine.cluster_records import Basis, Cluster, Figure
 from recipes.planning.learning_rate import Rule
-from recipes.planning.plan import (
-    Basis,
-    Candidate,
-    Choice,
-    Cluster,
-    Decision,
-    EnvVar,
-    Figure,
-    MemoryBreakdown,
-    Rejected,
-)
+from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
+from recipes.planning.strategy_table import STRATEGIES
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness, predict_memory
 from recipes.predict.intervals import memory_interval
 
@@ -26,21 +19,22 @@ _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buff
 
 
 def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
-    """`needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`, with the largest terms; where only the margin is
-    too much, that.
+    """Return why a candidate does not fit: `needs 91.2 GiB of 79.1 GiB: activations 48.0 GiB`.
+
+    It names the largest terms, or the margin if only that is too much.
     """
     largest = sorted(_TERMS, key=lambda term: -getattr(memory, term))[:2]
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
     if memory.needed > limit_bytes:
         return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
-    return f"may need {gib(memory.upper)} of {gib(limit_bytes)}, {gib(memory.margin)} of it the models' error: {terms}"
+    upper = f"may need {gib(memory.upper)} of {gib(limit_bytes)}"
+    return f"{upper}, {gib(memory.margin)} of it the models' error: {terms}"
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
-    """What a plan must have room for on a GPU and what it is the sum of, `48.9 GiB (40.0 GiB needed + 8.9 GiB
-    ...)`.
+    """Return a plan's memory on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
 
-    What is needed is less than the total by what the allocator gives back when memory is short.
+    The needed part is less than the total by the memory that the allocator returns when memory is short.
     """
     summed = f"{gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error"
     if memory.total > memory.needed + memory.margin:
@@ -51,11 +45,12 @@ def bound_words(memory: MemoryBreakdown) -> str:
 def tightest(
     workload: Workload, cluster: Cluster, rejected: tuple[Rejected, ...], pins: Pins
 ) -> tuple[str, str]:
-    """Message and hint where nothing fits: the candidate nearest to fitting, its largest term and what would
-    shrink it.
+    """Return message and hint if nothing fits.
+
+    They name the candidate nearest to fitting, its largest term and ways to reduce it.
     """
     limit = cluster.memory_bytes_per_rank
-    nearest = min(rejected, key=lambda one: predict_memory(workload, one.candidate, cluster).upper)
+    nearest = min(rejected, key=lambda drop: predict_memory(workload, drop.candidate, cluster).upper)
     memory = predict_memory(workload, nearest.candidate, cluster)
     largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
     message = f"{workload.model.id} does not fit: even {describe(nearest.candidate)} {nearest.reason}"
@@ -78,7 +73,8 @@ def tightest(
         ways.append(f"a micro-batch below the pinned {pins.micro_batch}")
     if limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None:
         ways.append(
-            f"pin micro-batch {nearest.candidate.micro_batch} to try what is predicted to fit without the margin"
+            f"pin micro-batch {nearest.candidate.micro_batch} "
+            "to try what is predicted to fit without the margin"
         )
     if cluster.device == "cpu" and limit is not None:
         ways.append("fewer ranks per node, so that each has more memory")
@@ -86,7 +82,7 @@ def tightest(
 
 
 def describe(candidate: Candidate | Choice) -> str:
-    """`fsdp with full checkpointing, micro-batch 2`."""
+    """Return a candidate in words: `fsdp with full checkpointing, micro-batch 2`."""
     mode = " with full checkpointing" if candidate.activation_checkpointing == "full" else ""
     return f"{candidate.strategy}{mode}, micro-batch {candidate.micro_batch}"
 
@@ -111,7 +107,7 @@ def decisions_of(
     warmup: Rule,
     variables: tuple[EnvVar, ...],
 ) -> tuple[Decision, ...]:
-    """One decision per setting of the chosen plan, then one per environment variable."""
+    """Return one decision per setting of the chosen plan, then one per environment variable."""
     chosen = choices[0]
     basis = _basis(workload, cluster, chosen)
     return (
@@ -142,8 +138,8 @@ def decisions_of(
             name="grad_accum",
             value=str(chosen.grad_accum),
             basis="rule",
-            because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x {chosen.grad_accum} x "
-            f"{cluster.world_size} ranks",
+            because=f"global batch {workload.global_batch} = micro-batch {chosen.micro_batch} x "
+            f"{chosen.grad_accum} x {cluster.world_size} ranks",
         ),
         Decision(
             name="global_batch",
@@ -182,13 +178,12 @@ def decisions_of(
 
 
 def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
-    """How far the plan stays below the memory that there is, and why; nothing on a CPU, whose bound has
-    another reason.
-    """
+    """Return the margin below the memory limit, and why; nothing on a CPU, whose bound has another reason."""
     if not memory.margin:
         return ()
     times = memory_interval("allocated").high
-    because = f"9 of 10 published runs needed less than {times:.2f} x what was predicted; with it at most {bound_words(memory)}"
+    because = f"9 of 10 published runs needed less than {times:.2f} x what was predicted"
+    because += f"; with it at most {bound_words(memory)}"
     if not is_within(memory, cluster):
         because += "; you fixed the micro-batch, and with this margin it would not fit"
     evidence = EvidenceRef(source="rule", key="interval.peak_memory_high.allocated")
@@ -204,13 +199,13 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Whether what a candidate needs fits with the margin for the models' error."""
+    """Return whether what a candidate needs fits with the margin for the models' error."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 
 
 def _loading(workers: Figure | None) -> tuple[Decision, ...]:
-    """What rigtune's own program has no use for, and the user's has."""
+    """Return the DataLoader's setting, which the user's program needs and rigtune's own does not."""
     if workers is None:
         return ()
     because = (
@@ -234,7 +229,7 @@ def _decision(
 
 
 def _basis(workload: Workload, cluster: Cluster, chosen: Choice) -> Basis:
-    """`measured` where this very step was, `rule` where no time is known, else `modelled`."""
+    """Return `measured` if this step itself was, `rule` if no time is known, else `modelled`."""
     if isinstance(chosen.predicted.step_time_s.total, Unknown):
         return "rule"
     return "measured" if nearness(workload, _candidate(chosen), cluster) == "same" else "modelled"
@@ -298,8 +293,10 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
         return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
     saturation = constant(f"saturation_tokens_{cluster.device}")
     if 2 * tokens > saturation:
-        return f"{count(tokens)} tokens per forward pass keep the device busy; more than {count(saturation)} gain nothing"
-    return f"{count(tokens)} tokens per forward pass: the largest divisor of a rank's {share} sequences that fits or still gains"
+        busy = f"{count(tokens)} tokens per forward pass keep the device busy"
+        return f"{busy}; more than {count(saturation)} gain nothing"
+    divisor = f"the largest divisor of a rank's {share} sequences that fits or still gains"
+    return f"{count(tokens)} tokens per forward pass: {divisor}"
 
 
 def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
@@ -308,10 +305,11 @@ def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
     noise = cluster.noise_scale_sequences
     if noise is None or noise.value <= 0:
         return why
-    # It grows while the loss falls (arXiv 1812.06162, section 4), so that it forbids no batch.
-    times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step at the start of its training"
-    measured = f"{count(noise.value)} sequences, {noise.source}"
-    return f"{why}; {times} ({measured}), the least batch beyond which more samples begin to teach less (arXiv 1812.06162)"
+    # The noise scale grows while the loss falls (arXiv 1812.06162, section 4), so it forbids no batch.
+    times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step"
+    measured = f"at the start of its training ({count(noise.value)} sequences, {noise.source})"
+    least = "the least batch beyond which more samples begin to teach less (arXiv 1812.06162)"
+    return f"{why}; {times} {measured}, {least}"
 
 
 def _why_precision(workload: Workload, cluster: Cluster) -> str:

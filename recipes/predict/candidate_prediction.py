@@ -1,43 +1,28 @@
-"""What the models say of one candidate: memory, step time with its interval, throughput, MFU.
+"""Prediction of one candidate: memory, step time with its interval, throughput, MFU.
 
-Where a training step was measured on this machine, the modelled time is scaled by measured over modelled of
-the nearest such step: the model then only has to carry the difference between the two.
+If a training step was measured on this machine, the modelled time is scaled by measured over modelled of the
+nearest such step: the model then only has to carry the difference between the two.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Literal, cast
 
 import msgspec
 
 from probes.base.record import Reason, Record, Unknown, map_known
 from recipes.constants import constant
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
-from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
-from recipes.launch.registry import STRATEGIES
-from recipes.planning.plan import (
-    Candidate,
-    Cluster,
-    Degrees,
-    Figure,
-    MemoryBreakdown,
-    Predicted,
-    StepAnchor,
-    TimeBreakdown,
-    scaled_terms,
-)
+from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
+from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown, scaled_terms
 from recipes.predict.intervals import time_interval
 from recipes.predict.memory import memory_of
 from recipes.predict.speed.loading import with_loading
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import REFERENCE, load_stacks
-
-
-def strategy_module(strategy: str) -> ModuleType:
-    """The module of a strategy by its id. Raises KeyError for an unknown one."""
-    return {row.id: row for row in STRATEGIES}[strategy].load()
+from recipes.predict.training_job import TransformerJob, transformer_job
 
 
 def _job(
@@ -56,7 +41,7 @@ def predict_memory(
 def predict_time(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> TimeBreakdown:
-    """Return one optimizer step with an interval: that of its samples if this very step was measured."""
+    """Return one optimizer step with an interval: that of its samples if this step itself was measured."""
     return _time_of(_job(workload, candidate, cluster, stack))
 
 
@@ -66,12 +51,12 @@ def _time_of(job: TransformerJob) -> TimeBreakdown:
         return TimeBreakdown(
             total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
         )
-    # What was measured trained on data made on the spot.
+    # Measured steps trained on generated data, so loading comes on top.
     return with_loading(_scaled(terms, _anchored(job)), job)
 
 
 def corrected(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
-    """Return `step_time`'s answer scaled by what was measured on this machine, if anything was."""
+    """Return the time scaled by measurements of this machine, if there are any."""
     scale = _anchored(job) if job.cluster.anchors and not isinstance(time.total, Unknown) else None
     return time if scale is None or scale.nearness == "none" else _scaled(time, scale)
 
@@ -86,8 +71,9 @@ def _scaled(time: TimeBreakdown, scale: _Scale) -> TimeBreakdown:
 def predict(
     workload: Workload, candidate: Candidate, cluster: Cluster, *, stack: str = REFERENCE
 ) -> Predicted:
-    """Memory, time and what follows from them. MFU is against the datasheet peak; both are Unknown where a
-    rate is.
+    """Return memory, time, throughput and MFU.
+
+    MFU is relative to the datasheet peak. Throughput and MFU are Unknown if a rate is.
     """
     job = _job(workload, candidate, cluster, stack)
     memory, time = memory_of(job), _time_of(job)
@@ -118,14 +104,14 @@ class _Scale(Record, kw_only=True):
 
 
 def nearness(workload: Workload, candidate: Candidate, cluster: Cluster) -> Nearness:
-    """Whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
+    """Return whether the prediction rests on a measurement of the same step, of a similar one, or on none."""
     return _anchored(_job(workload, candidate, cluster)).nearness
 
 
 def _anchored(job: TransformerJob) -> _Scale:
     workload, cluster = job.workload, job.cluster
     usable = [anchor for anchor in cluster.anchors if anchor.precision == workload.precision]
-    for anchor in sorted(usable, key=lambda one: _distance(one, job)):
+    for anchor in sorted(usable, key=lambda step: _distance(step, job)):
         modelled = _model_anchor(anchor, cluster)
         if isinstance(modelled, Unknown):
             continue
@@ -148,16 +134,16 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Threads of one of the cluster's ranks; where that does not matter or is not known, as many as were
-    measured with.
-    """
+    """Return the threads of one of the cluster's ranks; those of the measurement if irrelevant or unknown."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
 
 
 def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
-    """For ordering: as much of the machine at work first, then model, strategy with checkpointing, tokens per
+    """Return a sort key: like steps first.
+
+    The order of its parts: ranks and threads at work, model, strategy with checkpointing, tokens per
     micro-batch, accumulation.
     """
     workload, candidate, cluster = job.workload, job.candidate, job.cluster
@@ -174,10 +160,22 @@ def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     )
 
 
+def _anchor_degrees(anchor: StepAnchor) -> Degrees | None:
+    """Return the degrees of a measured step; None if its strategy is not modelled."""
+    match anchor.strategy:
+        case "ddp":
+            return Degrees(dp=anchor.world_size)
+        case "fsdp":
+            return Degrees(fsdp=anchor.world_size)
+        case _:
+            return None
+
+
 def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
-    """What the model alone says of a measured step, which ran the reference workload."""
+    """Return the modelled time of a measured step of the reference workload."""
+    degrees = _anchor_degrees(anchor)
     model = next((preset for preset in load_models() if preset.id == anchor.model), None)
-    if model is None or anchor.strategy not in {row.id for row in STRATEGIES}:
+    if model is None or degrees is None:
         return Unknown(Reason.NOT_RECORDED, f"model {anchor.model} with {anchor.strategy}")
     ranks = anchor.world_size
     global_batch = anchor.micro_batch * anchor.grad_accum * ranks
@@ -187,7 +185,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
     )
     candidate = Candidate(
         strategy=anchor.strategy,
-        degrees=Degrees(dp=ranks) if anchor.strategy == "ddp" else Degrees(fsdp=ranks),
+        degrees=degrees,
         micro_batch=anchor.micro_batch,
         grad_accum=anchor.grad_accum,
         global_batch=global_batch,
@@ -199,9 +197,7 @@ def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
 
 
 def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
-    """The cluster as it was when a step was measured: that many ranks of one node, on a CPU with that many
-    threads each.
-    """
+    """Return the cluster of a measured step: `ranks` ranks of one node, each with `threads` on a CPU."""
     share = (threads or 1) / _threads(threads, cluster)
     if ranks == cluster.world_size and share == 1:
         return cluster
@@ -210,13 +206,14 @@ def as_measured(cluster: Cluster, ranks: int, threads: int) -> Cluster:
 
 
 def _with_share(cluster: Cluster, share: float) -> Cluster:
-    """The cluster with `share` of a rank's cores in each rank."""
+    """Return the cluster with `share` of a rank's cores in each rank."""
 
     def scaled(figure: Figure | None) -> Figure | None:
         return None if figure is None else msgspec.structs.replace(figure, value=figure.value * share)
 
     rates = (
-        msgspec.structs.replace(one, flops_per_s=one.flops_per_s * share) for one in cluster.attention_rates
+        msgspec.structs.replace(rate, flops_per_s=rate.flops_per_s * share)
+        for rate in cluster.attention_rates
     )
     return msgspec.structs.replace(
         cluster,

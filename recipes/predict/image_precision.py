@@ -1,9 +1,9 @@
-"""What convolutions really compute in."""
+"""Precisions that convolutions really compute in."""
 
 from __future__ import annotations
 
 from recipes.job.workload import Precision
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.stacks import Stack
 
 HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
@@ -11,8 +11,9 @@ HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 
 
 def computed_in(precision: Precision, cluster: Cluster) -> str:
-    """What the GPU really multiplies in: convolutions have no 8-bit training, and a GPU without a unit takes
-    the next type.
+    """Return the precision that the GPU really multiplies in.
+
+    Convolutions have no 8-bit training, and a GPU without a unit for a type takes the next one.
     """
     wanted = "bf16" if precision in ("fp8", "mxfp8", "nvfp4") else precision
     if wanted == "bf16" and "bf16" not in cluster.peak_flops_per_s and "fp16" in cluster.peak_flops_per_s:
@@ -24,8 +25,9 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
 
 
 def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
-    """The same of convolutions alone: where nobody forbids it, those of fp32 tensors run on tensor cores as
-    TF32.
+    """Return the precision of convolutions alone.
+
+    Those of fp32 tensors run on tensor cores as TF32, unless somebody forbids it.
     """
     computed = computed_in(precision, cluster)
     return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed

@@ -1,4 +1,4 @@
-"""What the models say of a training step on images on a machine that was measured.
+"""Prediction of a training step on images on a machine that was measured.
 
 As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
 network.
@@ -11,13 +11,15 @@ from typing import cast
 import msgspec
 
 from probes.base.record import Unknown, map_known
-from recipes.job.training_job import ImageJob, image_job
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import Precision, VisionWorkload
-from recipes.planning.plan import Candidate, Cluster, Degrees, ImageAnchor, TimeBreakdown, scaled_terms
+from recipes.machine.cluster_records import Cluster, ImageAnchor
+from recipes.predict.breakdowns import TimeBreakdown, scaled_terms
 from recipes.predict.candidate_prediction import as_measured
 from recipes.predict.reference_images import NETWORKS, reference_vision_model
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import ImageJob, image_job
 
 
 def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
@@ -25,11 +27,13 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
     time = vision_time(job)
     precision = job.workload.precision
     usable = [
-        one for one in job.cluster.image_anchors if one.precision == precision and one.model in NETWORKS
+        anchor
+        for anchor in job.cluster.image_anchors
+        if anchor.precision == precision and anchor.model in NETWORKS
     ]
     if isinstance(time, Unknown) or not usable:
         return time
-    nearest = min(usable, key=lambda one: _distance(one, job))
+    nearest = min(usable, key=lambda anchor: _distance(anchor, job))
     modelled = _modelled(nearest, job.cluster)
     if isinstance(modelled, Unknown):
         return time
@@ -39,7 +43,7 @@ def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
 
 
 def _distance(anchor: ImageAnchor, job: ImageJob) -> tuple[bool, bool, float]:
-    """For ordering: as many ranks first, then the model, then the pixels of a micro-batch."""
+    """Return a sort key: as many ranks first, then the model, then the pixels of a micro-batch."""
     work = job.workload
     pixels, measured = (
         job.candidate.micro_batch * work.image_size**2,

@@ -1,8 +1,7 @@
-"""What an implementation of the transformer keeps for the backward pass: figures that belong to code, not to
-mathematics.
+"""Bytes that an implementation of the transformer keeps for the backward pass.
 
-The same model needs up to 1.8 times the activations in one framework as in another, so every coefficient
-names its owner.
+They belong to code, not to mathematics: the same model needs up to 1.8 times the activations in one framework
+as in another, so every coefficient names its owner.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class SavedBytes(StrictRecord, kw_only=True):
     matrix.
     """
     gathers_inputs: bool = False
-    """With sequence parallelism every tensor-parallel rank keeps the whole input, not its part to gather
-    again.
+    """Whether every tensor-parallel rank keeps the whole input with sequence parallelism, not its part to
+    gather again.
     """
     adapter_input: float = 3.0
     """Input of an adapter: a copy after dropout, and dropout's mask."""
@@ -88,15 +87,16 @@ class Implementation(StrictRecord, kw_only=True):
     weight_cache_bytes: dict[Compute, float]
     """Per matmul parameter: low-precision copies of weights that live until the backward pass used them."""
     transposes_on: tuple[str, ...] = ()
-    """Architectures whose 8-bit products take operands in one layout only, so that a transposed copy of each
-    8-bit weight stands beside it, a byte each. Formats that scale blocks along a row or a column keep both
-    everywhere.
+    """Architectures whose 8-bit products take operands in one layout only.
+
+    A transposed copy of each 8-bit weight is then kept beside it, a byte each. Formats that scale blocks
+    along a row or a column keep both on every architecture.
     """
     source: str
     date: str
 
     def kept(self, compute: Compute) -> SavedBytes:
-        """The coefficients of this way to compute; 16 bits throughout where it has none of its own."""
+        """Return the coefficients of this way to compute; 16 bits throughout where it has none of its own."""
         if compute == "raised":
             # attention and the loss's logits are 16-bit under autocast all the same
             wide, narrow = self.saved["fp32"], self.kept("cast")
@@ -115,5 +115,5 @@ class Implementation(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_implementations() -> dict[str, Implementation]:
-    """All rows of `recipes/data/implementations.toml` by id."""
+    """Return all rows of `recipes/data/implementations.toml` by id."""
     return {row.id: row for row in load_rows("recipes", "implementations", Implementation)}

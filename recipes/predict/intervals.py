@@ -20,7 +20,9 @@ def kind_of(model: TransformerModel | VisionModel) -> Kind:
     """Return the kind of model whose interval of the step time counts."""
     if isinstance(model, VisionModel):
         return "cnn"
-    return "moe" if model.is_moe else "encoder" if model.kind == "encoder" else "dense"
+    if model.is_moe:
+        return "moe"
+    return "encoder" if model.kind == "encoder" else "dense"
 
 
 class Interval(NamedTuple):
@@ -31,14 +33,15 @@ class Interval(NamedTuple):
 
 
 def time_interval(kind: Kind, rates: Rates) -> Interval:
-    """Around the time of a step."""
+    """Return the interval around the time of a step."""
     return Interval(
         *(parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
     )
 
 
 def memory_interval(figure: str) -> Interval:
-    """Around a figure of peak memory: `allocated`, `reserved` or `device`; of software that
-    `recipes/data/stacks.toml` knows.
+    """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
+
+    The software is one that `recipes/data/stacks.toml` knows.
     """
     return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

@@ -1,6 +1,4 @@
-"""The residual network of the reference workload as the models of image training see it, counted from its
-layers.
-"""
+"""The residual network of the reference workload, with counts from its layers."""
 
 from __future__ import annotations
 
@@ -16,27 +14,29 @@ from probes.bench.resnet import (
 from recipes.job.workload import VisionModel
 
 NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
-"""What benchmark train-cnn trains, by id."""
+"""Networks that benchmark train-cnn trains, by id."""
 _NORM_PASSES = 8.0
 """Elements moved per output of a batch norm: read twice and written forward; backward, two are read twice and
 one written.
 """
 _ACTIVATION_PASSES = 5.0
-"""The same of an activation in place."""
+"""Elements moved per output of an activation in place."""
 _ADDITION_PASSES = 6.0
-"""The same of adding the shortcut: two read and one written, and so for the sum of the gradients of its two
-uses.
+"""Elements moved per output of adding the shortcut.
+
+Two are read and one is written, and likewise for the sum of the gradients of its two uses.
 """
 _POOL_PASSES = 2.5
 _CONVOLUTION_KERNELS = 5
-"""Convolution and batch norm forward; gradients of the convolution's input and weights, and of the norm."""
+"""Kernels of convolution and batch norm, forward, and of the gradients of input, weights and norm."""
 _ACTIVATION_KERNELS = 2
 _ADDITION_KERNELS = 2
 
 
 def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
-    """Counts for one image, by operator: each layer's outputs with how often they are read and written in a
-    step.
+    """Return the counts for one image, by operator.
+
+    They are each layer's outputs with how often they are read and written in a step.
     """
     moved = pointwise = saved = 0.0
     kernels = 0

@@ -1,6 +1,4 @@
-"""What one rank holds of a block: its share of the parameters by kind, and the adapters that stand beside
-them.
-"""
+"""Share of one rank in a block: its parameters by kind, and the adapters beside them."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ class BlockShare(NamedTuple):
     """Norms, biases, routers."""
     expert: float
     expert_tensor: int = 1
-    """Tensor-parallel ranks that one expert is cut over; with 1 each of them holds other experts, or other
-    tokens.
-    """
+    """Tensor-parallel ranks that share one expert; with 1 each of them has other experts, or other tokens."""
 
     @property
     def total(self) -> float:
@@ -33,14 +29,16 @@ class BlockShare(NamedTuple):
 
 
 _WHOLE_EXPERT = 2.5e8
-"""Parameters up to which an expert stands on one rank; larger ones are cut by tensor parallelism, as
-Megatron-LM does unless it is told (--expert-tensor-parallel-size). Between those of Mixtral 8x7B and 8x22B.
+"""Most parameters of an expert that one rank keeps whole.
+
+Larger ones are divided by tensor parallelism, which is Megatron-LM's default (--expert-tensor-parallel-size).
+The limit is between the experts of Mixtral 8x7B and 8x22B.
 """
 
 
 @functools.lru_cache(maxsize=4096)
 def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
-    """Shares of tensor and expert parallelism taken out."""
+    """Return the block with the shares of tensor and expert parallelism taken out."""
     linear = other = expert = 0.0
     count = max(product.experts for product in block.products) if block.products else 1
     for product in block.products:
@@ -56,9 +54,9 @@ def block_share(block: Block, tensor: int, experts: int) -> BlockShare:
 
 
 def is_adapted(product: Product, targets: AdapterTargets | None) -> bool:
-    """Return whether LoRA's matrices stand beside this layer; routers and routed experts have none.
+    """Return whether LoRA's matrices are beside this layer; routers and routed experts have none.
 
-    Queries, keys and values are one product, so `query-value` stands beside all three.
+    Queries, keys and values are one product, so `query-value` adapts all three.
     """
     if targets is None or product.part == "router" or product.experts > 1:
         return False
@@ -69,8 +67,9 @@ def is_adapted(product: Product, targets: AdapterTargets | None) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
-    """LoRA's two thin matrices beside each adapted linear layer of a block: rank x (inputs + outputs) (arXiv
-    2106.09685).
+    """Return the parameters of LoRA's two thin matrices beside each adapted linear layer of a block.
+
+    They are rank x (inputs + outputs) (arXiv 2106.09685).
     """
     return sum(
         rank * (product.inputs + product.outputs)

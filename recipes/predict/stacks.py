@@ -1,9 +1,8 @@
-"""Software stacks: what a framework does by default and what its code costs, each figure with a physical
-meaning.
+"""Software stacks: defaults of frameworks and costs of their code, each figure with a physical meaning.
 
-A stack never has a factor for a model, a source or a case. What the fit may move are rows of
+A stack never has a factor for a model, a source or a case. The fit may only move rows of
 `recipes/data/parameters/` whose key is the stack's `kernels`, `attention`, `implementation` or `tuning_data`,
-or says whether it overlaps or replays graphs. Its `id` is a key of none.
+or whether it overlaps or replays graphs. A stack's `id` is no key.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import msgspec
 
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from recipes.job.candidate import ActivationCheckpointing, Candidate
 from recipes.job.workload import AdapterTargets, Precision, TransformerModel, Workload
-from recipes.planning.plan import ActivationCheckpointing, Candidate
 from recipes.predict.parameters import parameter
 
 Kernels = Literal["upcasting", "eager", "fused", "compiled", "cpu"]
@@ -29,7 +28,7 @@ torch's kernels on a CPU, which no stack has others for.
 
 
 class StackMemory(StrictRecord, kw_only=True):
-    """What a stack keeps in memory, and what its users print of it."""
+    """Contents of memory under a stack, and the figure that its users print."""
 
     mixed_states: Literal["master", "fp32", "pure"] = "fp32"
     """Under mixed precision: 16-bit weights with fp32 masters, fp32 weights that autocast or FSDP casts, or
@@ -52,17 +51,17 @@ class StackMemory(StrictRecord, kw_only=True):
     they are fully sharded, and all of a rank's part where less is shared (DeepSpeed); 0: none are.
     """
     loss: Literal["whole", "chunked", "fused"] = "whole"
-    """Of all tokens at a time, of parts whose 16-bit logits and gradients alone stay, or with the head's
-    product of one part after the other, which leaves the gradient of the hidden states (Liger, cut
-    cross-entropy).
+    """Time at which the loss's logits exist: those of all tokens, or of parts whose 16-bit logits and
+    gradients alone stay, or with the head's product of one part after the other, which leaves the gradient of
+    the hidden states (Liger, cut cross-entropy).
     """
     checkpoints_on_host: bool = False
-    """What full checkpointing keeps of a layer is copied to the host's memory and back."""
+    """Whether the activations that full checkpointing keeps are copied to the host's memory and back."""
     adapter_rank: int = 0
-    """Of LoRA; 0: as the workload says."""
+    """Default rank of LoRA; 0: the workload's."""
     adapter_targets: AdapterTargets = "attention"
     raises_tables: bool = False
-    """Embedding, head and norms stand in fp32 beside a quantised base (peft's
+    """Whether embedding, head and norms are in fp32 beside a quantised base (peft's
     prepare_model_for_kbit_training).
     """
     raises_stream: bool = False
@@ -77,7 +76,7 @@ class StackMemory(StrictRecord, kw_only=True):
     frozen_in_fp8: bool = False
     """Frozen weights are kept in 8 bits where products are computed in fp8."""
     sequence_parallel: bool = True
-    """Tensor-parallel ranks divide norms and residual stream too, where a case does not say."""
+    """Whether tensor-parallel ranks divide norms and residual stream too, by default."""
     selective: Literal["scores", "products", "blocks"] = "scores"
     """Selective checkpointing recomputes the attention's scores alone, all but every second product, or every
     second block.
@@ -87,15 +86,15 @@ class StackMemory(StrictRecord, kw_only=True):
     scratch too.
     """
     accumulates_whole: bool = False
-    """Ranks that share parameters fully reduce gradients after the last micro-batch alone, and hold whole
-    ones until then.
+    """Whether ranks that share parameters fully reduce gradients only after the last micro-batch, and keep
+    whole ones until then.
     """
     unties_head: bool = False
     """The head has weights of its own even where the model shares the embedding's."""
     loads_whole: bool = False
     """Every rank loads all weights before they are sharded."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
-    """What its users print where they do not say which."""
+    """Figure of memory that its users print by default."""
     logged_stage: Literal["fullest", "first", "last"] = "fullest"
     """The pipeline stage whose memory is logged."""
 
@@ -106,39 +105,37 @@ class Stack(StrictRecord, kw_only=True):
     id: str
     title: str
     names: tuple[str, ...] = ()
-    """Beside its id, what a case's `stack` column may call it. Letters and digits count, whatever stands
-    between them.
-    """
+    """Names of the stack in a case's `stack` column, beside its id. Only letters and digits are compared."""
     common_names: tuple[str, ...] = ()
     """Words that mean something else as often: a model, a part that others use. They count at the start of a
     value alone, and beside engines alone. The id is one of them or a name.
     """
     role: Literal["trainer", "library", "engine"] = "trainer"
-    """Which of several names is the stack: what trains models, before libraries whose models such software
-    trains (`trl + transformers`), before engines that run models which others wrote (`transformers +
-    deepspeed`).
+    """Kind of software, which decides among several names in one value.
+
+    What trains models goes before libraries whose models such software trains (`trl + transformers`), before
+    engines that run others' models (`transformers + deepspeed`).
     """
     implementation: str
     """Row of `implementations.toml`: what its layers keep in memory."""
     kernels: Kernels
     attention: Literal["flash2", "flash3", "cudnn", "unfused"] = "flash2"
-    """The attention kernel, where a case does not say that it is not fused."""
+    """Attention kernel, unless a case states an unfused one."""
     graphs: bool = False
     """Steps are replayed as CUDA graphs, so the host's launches do not limit them."""
     gradient_bytes: int = 4
-    """Of one gradient under mixed precision."""
+    """Bytes of one gradient under mixed precision."""
     reduced_bytes: int = 0
-    """Of one gradient as it travels between ranks; 0: as it is held."""
+    """Bytes of one gradient between ranks; 0: as many as in memory."""
     checkpointing: ActivationCheckpointing = "none"
-    """Where a case does not say."""
+    """Default checkpointing."""
     recomputes_part: bool = False
     """Users set how many layers are recomputed; else all of them or none."""
     shards_optimizer: bool = False
-    """Data-parallel ranks share the optimizer states where a case does not say (Megatron's distributed
-    optimizer).
+    """Whether data-parallel ranks share the optimizer states by default (Megatron's distributed optimizer).
     """
     shards_parameters: bool = False
-    """They share parameters and gradients as well, where a case does not say."""
+    """Whether they share parameters and gradients as well by default."""
     experts_beside: bool = False
     """Ranks of expert parallelism are others than those that share parameters, and share the other parameters
     with them.
@@ -150,7 +147,7 @@ class Stack(StrictRecord, kw_only=True):
     they do not.
     """
     nests_lamb: bool = False
-    """LAMB's states are shared by the ranks of a node, and nodes hold copies of them (apex,
+    """Whether the ranks of a node share LAMB's states, of which each node has a copy (apex,
     DistributedFusedLAMB).
     """
     overlaps_tensor: bool = False
@@ -166,13 +163,13 @@ class Stack(StrictRecord, kw_only=True):
     examples.
     """
     tf32: Literal["never", "convolutions", "always"] = "convolutions"
-    """Where tensor cores that have it compute in TF32 what is called fp32, unless somebody forbids it."""
+    """Whether tensor cores that have TF32 compute fp32 in it, unless somebody forbids it."""
     layout: Literal["first", "last", "either"] = "first"
-    """Where the channels of images lie in memory in half precision: tensor cores read them last."""
+    """Place of the channels of images in half precision: tensor cores read them last."""
     fuses_half_images: bool = False
     """Normalisation, addition and activation of image models are one kernel in half precision."""
     predicts_all: bool = False
-    """Masked language models have logits at every position, though the loss asks for the masked ones
+    """Whether masked language models have logits at every position, though the loss needs the masked ones
     alone.
     """
     pads_vocabulary: bool = False
@@ -180,9 +177,10 @@ class Stack(StrictRecord, kw_only=True):
     unpads: bool = False
     """Padding of short sequences is left out of the computation."""
     samples: Literal["filled", "packed", "cut", "dropped"] = "filled"
-    """What the sequence length means for fine-tuning: what every sequence has where a case states it and
-    where longer samples are cut where none does, what every sequence is packed to, where longer samples are
-    cut in any case, or where they are left out.
+    """Meaning of the sequence length for fine-tuning.
+
+    Either every sequence has a stated length, and longer samples are cut at an unstated one; or every
+    sequence is packed to it; or longer samples are always cut there; or they are left out.
     """
     packs_samples: bool = False
     """Fine-tuning fills its sequences with whole samples, and attention stays within each."""
@@ -192,19 +190,13 @@ class Stack(StrictRecord, kw_only=True):
     """
     memory: StackMemory = StackMemory()
     precision: dict[str, Precision] = {}
-    """Where a case does not say: by `architecture-family`, `family`, `architecture` or, for the rest, an
-    empty key.
-    """
+    """Defaults by `architecture-family`, `family`, `architecture` or, for the rest, an empty key."""
     micro_batch: int | None = None
-    """Where a case does not say: the framework's own default; None where it has none or people set the
-    largest that fits.
-    """
+    """Default micro-batch of the framework; None if it has none or people set the largest that fits."""
     tuning_length: int | None = None
-    """Sequence length of fine-tuning where a case does not say: the framework's own default."""
+    """Default sequence length of fine-tuning in the framework."""
     single_gpu_optimizer: str = ""
-    """Of training all parameters on one GPU where a case does not say: the words of the framework's own
-    recipe.
-    """
+    """Default of training all parameters on one GPU: the words of the framework's own recipe."""
     spare_ranks: Literal["tensor", "sequence", "layers"] = "tensor"
     """How GPUs that the batch leaves without a sequence of their own share a model: tensor parallelism, the
     tokens of a sequence (DeepSpeed-Ulysses), or its layers, one GPU waiting for the other (Hugging Face's
@@ -224,11 +216,11 @@ class Stack(StrictRecord, kw_only=True):
 
     @property
     def travelling_bytes(self) -> int:
-        """Of one gradient between ranks."""
+        """Bytes of one gradient between ranks."""
         return self.reduced_bytes or self.gradient_bytes
 
     def writes_scores(self, model: TransformerModel) -> bool:
-        """Whether attention writes its scores out where a case does not say.
+        """Return whether attention writes its scores by default.
 
         Hugging Face's encoders did until 2024, its T5 until 2025 (transformers: `_supports_sdpa` of
         modeling_bert.py and others).
@@ -236,42 +228,37 @@ class Stack(StrictRecord, kw_only=True):
         return self.attention == "unfused" or (self.model_kernels == "upcasting" and model.kind != "decoder")
 
     def divides_norms(self, asked: bool | None) -> bool:
-        """Whether tensor-parallel ranks divide norms and residual stream too: as `asked` for, else as the
-        stack does.
-        """
+        """Return whether tensor-parallel ranks divide norms and residual stream: `asked` or the default."""
         return self.memory.sequence_parallel if asked is None else asked
 
     def bucket_elements(self, ranks: int) -> float:
-        """Gradients that `ranks` ranks reduce together, where the stack says so; else 0."""
+        """Return the gradients that `ranks` ranks reduce together; 0 if the stack has no such size."""
         return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
 
     def nests(self, workload: Workload) -> bool:
-        """Whether optimizer states may be shared inside each node alone, and gradients reduced across nodes
-        between.
-        """
+        """Return whether only ranks of a node may share states, with gradients reduced across nodes."""
         return self.nests_lamb and workload.optimizer == "lamb"
 
     def defers_reduction(self, candidate: Candidate) -> bool:
-        """Whether gradients stay whole until the last micro-batch. DeepSpeed reduces those of every
-        micro-batch.
+        """Return whether gradients stay whole until the last micro-batch.
+
+        DeepSpeed reduces those of every micro-batch.
         """
         by_modules = self.gathers_modules == "always" or candidate.offload
         whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
         return whole and candidate.grad_accum > 1
 
     def adapter_rank(self, workload: Workload) -> int:
-        """Of LoRA's matrices."""
+        """Return the rank of LoRA's matrices."""
         return self.memory.adapter_rank or workload.adapter_rank
 
     def samples_vary(self, workload: Workload) -> bool:
-        """Whether sequences are samples of several lengths, and `sequence_length` is the most that they may
-        have.
-        """
+        """Return whether sequences are samples of several lengths, at most `sequence_length`."""
         untold = self.samples == "filled" and not workload.length_stated and workload.model.kind != "encoder"
         return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))
 
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
-        """Tokens that one sequence of a micro-batch costs: its stated length, or less.
+        """Return tokens that one sequence of a micro-batch costs: its stated length, or less.
 
         Less where padding is left out, and where samples end before the length at which longer ones are cut;
         then each sample of a micro-batch is padded to the longest of them.
@@ -287,12 +274,12 @@ class Stack(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=4096)
 def longest_sample(limit: float, samples: int, mean: float, spread: float, drops: bool) -> float:
-    """Expected length of the longest of some samples, tokens, where lengths are log-normal and none exceeds
-    `limit`.
+    """Return the expected length of the longest of some samples, tokens.
 
-    The integral from 0 to `limit` of 1 - F(x)^samples, by Gauss-Legendre quadrature on 12 points. F has this
-    mean and `spread` as standard deviation of the logarithm; where longer samples are dropped instead of cut,
-    it is divided by its value at the limit.
+    Lengths are log-normal and none exceeds `limit`. The result is the integral from 0 to `limit` of 1 -
+    F(x)^samples, by Gauss-Legendre quadrature on 12 points. F has this mean and `spread` as standard
+    deviation of the logarithm; if longer samples are dropped instead of cut, it is divided by its value at
+    the limit.
     """
     middle = math.log(mean) - spread * spread / 2.0
     scale = spread * math.sqrt(2.0)
@@ -319,12 +306,12 @@ _QUADRATURE = (
 
 @functools.lru_cache(maxsize=1)
 def load_stacks() -> dict[str, Stack]:
-    """All rows of `recipes/data/stacks.toml` by id."""
+    """Return all rows of `recipes/data/stacks.toml` by id."""
     return {row.id: row for row in load_rows("recipes", "stacks", Stack)}
 
 
 def on_cpu(stack: Stack) -> Stack:
-    """The stack where it trains on a CPU."""
+    """Return the stack where it trains on a CPU."""
     return msgspec.structs.replace(stack, kernels="cpu")
 
 
@@ -336,22 +323,22 @@ REFERENCE = "rigtune-worker"
 ADAPTERS = "torch-peft"
 """Plain torch where adapters are trained: these come from a library for models of another."""
 UNKNOWN = "torch"
-"""What a stack without a row is taken for: plain torch."""
+"""Stack that replaces a stack without a row: plain torch."""
 
 
 @functools.lru_cache(maxsize=256)
 def stack_named(name: str) -> Stack | None:
-    """The stack of a case by its `stack` column; None where no row knows the name.
+    """Return the stack of a case by its `stack` column; None if no row has the name.
 
-    A value that is no name as a whole may hold one or more (`our code with TRL 0.9`, `deepspeed +
-    transformers`): they count by what they are (`Stack.role`), then the longest.
+    A value that is not a name as a whole may contain several (`our code with TRL 0.9`, `deepspeed +
+    transformers`): they count by their kind (`Stack.role`), then the longest.
     """
     wanted = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?<!Py)(?=[A-Z])", "-", name).lower()).strip("-")
     whole = _whole_names().get(wanted.replace("-", ""))
     if whole is not None:
         return load_stacks()[whole]
-    found = [(known.rank, -known.length, known.stack) for known in _names() if known.pattern.search(wanted)]
-    return load_stacks()[min(found)[2]] if found else None
+    matches = [(known.rank, -known.length, known.stack) for known in _names() if known.pattern.search(wanted)]
+    return load_stacks()[min(matches)[2]] if matches else None
 
 
 class _Name(NamedTuple):
@@ -376,10 +363,11 @@ def _whole_names() -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _names() -> tuple[_Name, ...]:
-    """Each name as a pattern for a part of a value: whole words with separators or without, and perhaps a
-    version after them.
+    """Return each name as a pattern for a part of a value.
+
+    It matches whole words with separators or without, and perhaps a version after them.
     """
-    found = []
+    names = []
     for row in load_stacks().values():
         for name in {row.id, *row.names, *row.common_names}:
             is_common = name in row.common_names
@@ -387,8 +375,8 @@ def _names() -> tuple[_Name, ...]:
             start = "^" if is_common else "(?<![a-z0-9])"
             # One digit is a version (`torch2`), more are another word (`TF32`).
             pattern = re.compile(start + "-?".join(_bare(name)) + r"(?:(?![a-z0-9])|(?=v?[0-9](?![0-9])))")
-            found.append(_Name(rank, len(_bare(name)), row.id, pattern))
-    return tuple(found)
+            names.append(_Name(rank, len(_bare(name)), row.id, pattern))
+    return tuple(names)
 
 
 def _bare(name: str) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from probes.bench.resnet import RESNET_50, SMALL, Resnet
+from recipes.job.candidate import ActivationCheckpointing
 from recipes.job.models.names import find_model
 from recipes.job.workload import Precision, TransformerModel
-from recipes.planning.plan import ActivationCheckpointing
 
 Strategy = Literal["ddp", "fsdp"]
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.base.record import Unknown
-from recipes.job.training_job import image_job
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import VisionWorkload, Workload
-from recipes.planning.plan import Candidate, Cluster, Degrees
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.candidate_prediction import predict
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.memory import vision_memory
 from recipes.predict.reference_images import reference_vision_model
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import image_job
 from tests.benchmarks.real_runs_cases import Configuration, Images
 
 

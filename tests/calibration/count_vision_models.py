@@ -47,14 +47,14 @@ def count(model: nn.Module, step: Callable[[int], Tensor]) -> tuple[dict[str, fl
     first, second = traced
     counts = {name: (second[name] - first[name]) / (_BATCHES[1] - _BATCHES[0]) for name in first}
     counts["operators"] = first["operators"]
-    return counts, sum(one.numel() for one in model.parameters())
+    return counts, sum(parameter.numel() for parameter in model.parameters())
 
 
 def _image_step(model: nn.Module, shape: tuple[int, ...]) -> Callable[[int], Tensor]:
     def step(batch: int) -> Tensor:
         out = model(torch.empty(batch, *shape, device="meta"))
-        tensors = [one for one in tree_leaves(out) if isinstance(one, Tensor)]
-        total: Tensor = sum(one.sum() for one in tensors)  # type: ignore[assignment]
+        tensors = [tree_leave for tree_leave in tree_leaves(out) if isinstance(tree_leave, Tensor)]
+        total: Tensor = sum(tensor.sum() for tensor in tensors)  # type: ignore[assignment]
         return total
 
     return step
@@ -102,7 +102,7 @@ def _timm_row(name: str) -> list[object] | None:
     channels, size, _ = model.default_cfg["input_size"]
     if name.startswith("tf_efficientnetv2") and name[-1] in _EFFICIENTNET_V2:
         size = _EFFICIENTNET_V2[name[-1]]
-    if sum(one.numel() for one in model.parameters()) > _LARGEST_PARAMETERS:
+    if sum(parameter.numel() for parameter in model.parameters()) > _LARGEST_PARAMETERS:
         return None
     return row(name.removeprefix("tf_"), model, (channels, size, size))
 
@@ -141,7 +141,7 @@ def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
     # The side of a square or cube with as many samples.
     size = round(torch.Size(shape[1:]).numel() ** (1 / (len(shape) - 1)))
     return [
-        name, parameters, size, len(shape) - 1, *(round(one / 1e6) for one in mega), *(round(one / 1e3) for one in kilo),
+        name, parameters, size, len(shape) - 1, *(round(item / 1e6) for item in mega), *(round(item / 1e3) for item in kilo),
         round(counts["operators"]),
     ]  # fmt: skip
 
@@ -186,13 +186,13 @@ def main() -> None:
                 continue
             print(f"{index + 1}/{len(names)} {name}", file=sys.stderr)
             try:
-                found = _timm_row(name)
+                result = _timm_row(name)
             except Exception as error:  # noqa: BLE001 - a model that cannot run on the meta device is left out
                 print(f"{name}: {type(error).__name__}: {error}"[:160], file=sys.stderr)
                 continue
-            if found:
-                rows.append(found)
-    rows.sort(key=lambda one: str(one[0]))
+            if result:
+                rows.append(result)
+    rows.sort(key=lambda item: str(item[0]))
     if arguments.only:
         for one in rows:
             print(dict(zip(COLUMNS, one, strict=True)))
@@ -207,7 +207,7 @@ date = "{date.today():%Y-%m}"
 columns = {json.dumps(COLUMNS)}
 rows = [
 """
-    arguments.output.write_text(head + "".join(f"  {json.dumps(one)},\n" for one in rows) + "]\n")
+    arguments.output.write_text(head + "".join(f"  {json.dumps(item)},\n" for item in rows) + "]\n")
 
 
 if __name__ == "__main__":

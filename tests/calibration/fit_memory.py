@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.units import GIB
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import TransformerJob
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.stacks import UNKNOWN
+from recipes.predict.training_job import TransformerJob
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
@@ -35,7 +35,7 @@ def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
 
 def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item]:
     """Runs whose peak was published."""
-    found = []
+    collected = []
     for row, resolved in rows:
         if row["peak_mem_gib"] and row["oom"] != "true":
             figure = (
@@ -45,21 +45,23 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
             )
             label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']} x{row['n_gpus']}"
             shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {figure}"
-            peak, told = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
-            found.append(Item(row["source_id"], _peak(row, resolved), peak, f"{label} {shape}", told))
-    return found
+            peak, reported_figure = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
+            collected.append(
+                Item(row["source_id"], _peak(row, resolved), peak, f"{label} {shape}", reported_figure)
+            )
+    return collected
 
 
 def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
     """Rows `interval.peak_memory_*` by the figure, of software that has a row of its own: nobody knows what
     others keep.
     """
-    found = {}
+    by_name = {}
     for figure in FIGURES:
         mine = [value for item, value in zip(peaks, left_out, strict=True) if item.interval == figure]
         for end, value in zip(("low", "high"), interval(mine), strict=True):
-            found[f"interval.peak_memory_{end}.{figure}"] = value
-    return found
+            by_name[f"interval.peak_memory_{end}.{figure}"] = value
+    return by_name
 
 
 def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | None]:

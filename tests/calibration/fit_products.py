@@ -26,7 +26,7 @@ or library. Dense ones are left out of the fit, grouped ones count as if they ha
 
 def items(prefix: str) -> list[Item]:
     """Kernels of the kind that the prefix is about; the best shapes of a search are left for the score."""
-    found = []
+    collected = []
     for kernel in measured_kernels():
         slower = SLOWER.get((kernel.gpu, kernel.source), 1.0)
         attention = kernel.kind.startswith("attention")
@@ -38,8 +38,8 @@ def items(prefix: str) -> list[Item]:
             continue
         measured = kernel.flops_per_s if attention else kernel.flops_per_s / slower
         source = f"{kernel.gpu} {kernel.precision} {kernel.kind} {kernel.source}"
-        found.append(Item(source, _prediction(kernel), measured, str(kernel.sizes)))
-    return found
+        collected.append(Item(source, _prediction(kernel), measured, str(kernel.sizes)))
+    return collected
 
 
 def _prediction(kernel: Kernel):

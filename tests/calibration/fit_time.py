@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.job.workload import Workload
 from recipes.predict.intervals import kind_of
 from recipes.predict.speed.step import step_time
+from recipes.predict.training_job import TransformerJob, transformer_job
 from tests.calibration.fitting import Item, interval, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
@@ -45,7 +45,7 @@ def items(*paths: Path) -> list[Item]:
     """Every run of a transformer whose case resolves and whose speed was measured; of all tables where none
     is named.
     """
-    found = []
+    collected = []
     for row, resolved in resolved_rows(*paths):
         if not isinstance(resolved.job, TransformerJob):
             continue
@@ -54,7 +54,7 @@ def items(*paths: Path) -> list[Item]:
             continue
         shown = (f"{column} {row[column]}" for column in LABEL if row[column])
         label = " ".join((row["case_id"], row["model"][:24], row["gpu"], *shown))
-        found.append(
+        collected.append(
             Item(
                 f"{row['source_id']}/{kind_of(resolved.workload.model)}",
                 _prediction(resolved),
@@ -62,7 +62,7 @@ def items(*paths: Path) -> list[Item]:
                 label,
             )
         )
-    return found
+    return collected
 
 
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:

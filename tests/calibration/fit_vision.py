@@ -19,15 +19,15 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.cases.resolved import ResolvedCase
-from recipes.job.training_job import ImageJob
 from recipes.predict.speed.image_speed import vision_time
+from recipes.predict.training_job import ImageJob
 from tests.calibration.fitting import Item, write_values
 from tests.calibration.runs import arguments, fitted, resolved_rows
 
 
 def items(*paths: Path) -> list[Item]:
     """Every run of an image model whose speed was measured; of all tables where none is named."""
-    found = []
+    collected = []
     for row, resolved in resolved_rows(*paths):
         if not row["samples_per_s"] or not isinstance(resolved.job, ImageJob):
             continue
@@ -35,13 +35,18 @@ def items(*paths: Path) -> list[Item]:
         label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
         # Rounds of MLPerf are of the same submitters with the same code.
         source = row["source_id"].replace("mlperf-v2.1", "mlperf").replace("mlperf-v4.0", "mlperf")
-        found.append(
-            Item(source, _prediction(_as_told(resolved, row)), measured, f"{label} {row['samples_per_s']}/s")
+        collected.append(
+            Item(
+                source,
+                _prediction(_with_stated_kernels(resolved, row)),
+                measured,
+                f"{label} {row['samples_per_s']}/s",
+            )
         )
-    return found
+    return collected
 
 
-_TOLD: dict[str, dict[str, object]] = {
+_STATED: dict[str, dict[str, object]] = {
     "nchw": {"layout": "first"},
     "nhwc": {"layout": "last"},
     "pytorch/classification": {"layout": "last"},
@@ -54,10 +59,10 @@ it.
 """
 
 
-def _as_told(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:
+def _with_stated_kernels(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:
     """With the kernels that the table tells of: no column of a case does."""
-    told = f"{row['source_url']} {row['source_location']}".lower()
-    changes: dict[str, Any] = next((found for words, found in _TOLD.items() if words in told), {})
+    source = f"{row['source_url']} {row['source_location']}".lower()
+    changes: dict[str, Any] = next((fields for words, fields in _STATED.items() if words in source), {})
     stack = msgspec.structs.replace(resolved.stack, **changes)
     return msgspec.structs.replace(resolved, job=resolved.job._replace(stack=stack))
 

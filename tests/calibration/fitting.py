@@ -137,24 +137,24 @@ def leave_one_out(
     return left_out
 
 
-def interval(found: Iterable[float]) -> tuple[float, float]:
+def interval(case: Iterable[float]) -> tuple[float, float]:
     """The 10th and 90th percentile of measured over predicted."""
-    ratios = sorted(math.exp(-value) for value in found if not math.isnan(value))
+    ratios = sorted(math.exp(-value) for value in case if not math.isnan(value))
     return ratios[round(0.1 * (len(ratios) - 1))], ratios[round(0.9 * (len(ratios) - 1))]
 
 
-def report(items: Sequence[Item], found: Iterable[float], *, worst: int = 0) -> None:
+def report(items: Sequence[Item], case: Iterable[float], *, worst: int = 0) -> None:
     """Print median and p90 of |predicted / measured - 1| by source and over all."""
     by_source: dict[str, list[float]] = collections.defaultdict(list)
     listed = []
-    for item, value in zip(items, found, strict=True):
+    for item, value in zip(items, case, strict=True):
         if not math.isnan(value):
             by_source[item.source].append(value)
             listed.append((abs(value), value, item))
     for source, values in sorted(by_source.items()):
         print(_line(source, values))
     print(_line("all", [value for values in by_source.values() for value in values]))
-    for _, value, item in sorted(listed, key=lambda one: -one[0])[:worst]:
+    for _, value, item in sorted(listed, key=lambda item: -item[0])[:worst]:
         print(f"  {math.expm1(value):+7.0%} {item.label}")
 
 
@@ -184,13 +184,13 @@ def write_values(values: dict[str, float]) -> None:
 
 def _readers(items: Sequence[Item], ids: set[str]) -> dict[str, list[int]]:
     """Which items read each parameter."""
-    found: dict[str, list[int]] = {name: [] for name in ids}
+    by_name: dict[str, list[int]] = {name: [] for name in ids}
     for index, item in enumerate(items):
         with recording_reads() as reads:
             item.predicted()
         for name in reads & ids:
-            found[name].append(index)
-    return found
+            by_name[name].append(index)
+    return by_name
 
 
 def _values(rows: Sequence[Prior], position: np.ndarray) -> dict[str, float]:
@@ -204,9 +204,9 @@ def _all(items: Sequence[Item], rows: Sequence[Prior], position: np.ndarray) -> 
 
 
 def _cost(
-    found: np.ndarray, weights: np.ndarray, position: np.ndarray, prior: np.ndarray, spread: np.ndarray
+    case: np.ndarray, weights: np.ndarray, position: np.ndarray, prior: np.ndarray, spread: np.ndarray
 ) -> float:
     import numpy as np  # noqa: PLC0415 - the fit alone needs it
 
-    known = np.where(np.isnan(found), 0.0, found) / SOFTNESS
+    known = np.where(np.isnan(case), 0.0, case) / SOFTNESS
     return float(np.sum(weights * np.log1p(known**2)) + np.sum(((position - prior) / spread) ** 2))

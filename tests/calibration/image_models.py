@@ -53,7 +53,7 @@ class _UNet(nn.Module):
         for up, merge, skip in zip(self.up, self.merge, skips[-2::-1], strict=True):
             value = merge(torch.cat((up(value), skip), 1))
             outputs.append(value)
-        return [head(one) for head, one in zip(self.heads, outputs[-len(self.heads) :], strict=True)]
+        return [head(output) for head, output in zip(self.heads, outputs[-len(self.heads) :], strict=True)]
 
 
 class _Ssd300(nn.Module):
@@ -175,11 +175,11 @@ class _Tiramisu(nn.Module):
     def _block(width: int, layers: int) -> nn.ModuleList:
         return nn.ModuleList(
             nn.Sequential(
-                nn.BatchNorm2d(width + 32 * one),
+                nn.BatchNorm2d(width + 32 * item),
                 nn.ReLU(inplace=True),
-                nn.Conv2d(width + 32 * one, 32, 5, padding=2),
+                nn.Conv2d(width + 32 * item, 32, 5, padding=2),
             )
-            for one in range(layers)
+            for item in range(layers)
         )
 
     @staticmethod

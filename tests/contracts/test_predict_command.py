@@ -18,7 +18,7 @@ import pytest
 from assistant.formats.predict_formats import COLUMNS
 from assistant.formats.schemas import schema_for
 from probes.base.errors import ExitCode
-from recipes.planning.plan import COMPUTE_TERMS, TIME_TERMS
+from recipes.predict.breakdowns import COMPUTE_TERMS, TIME_TERMS
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {

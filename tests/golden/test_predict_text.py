@@ -13,7 +13,7 @@ from assistant.text.plain_writer import text_of
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction, Recomputing
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 
 FOLDER = Path(__file__).parent / "predict"
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.registry import LAUNCHERS
 
 Export = Callable[[str, Recipe, Path], Path]
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from probes.base.units import GIB
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import TransformerModel, Workload
-from recipes.planning.plan import Candidate, Cluster, Degrees, Figure
+from recipes.machine.cluster_records import Cluster, Figure
 
 
 def figure(value: float) -> Figure:

@@ -5,21 +5,12 @@ from __future__ import annotations
 from assistant.pages.training.recipe_page import LauncherFiles, Prepared
 from probes.base.record import Reason, Unknown
 from probes.base.units import GIB
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import TransformerModel, Workload
 from recipes.launch.recipe import Artifact, Command, Convergence, ModelShape, Parallelism, Recipe, Resources
-from recipes.planning.plan import (
-    Candidate,
-    Choice,
-    Cluster,
-    Decision,
-    Degrees,
-    Figure,
-    MemoryBreakdown,
-    Plan,
-    Predicted,
-    Rejected,
-    TimeBreakdown,
-)
+from recipes.machine.cluster_records import Cluster, Figure
+from recipes.planning.plan import Choice, Decision, Plan, Rejected
+from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown
 
 MODEL = TransformerModel(
     id="llama-3-8b",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assistant.pages.blocks import Share, Shares
 from probes.base.record import Unknown
 from probes.base.units import count, duration, gib, percent
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown, terms_of
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005

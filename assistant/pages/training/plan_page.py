@@ -24,7 +24,9 @@ from probes.base.errors import UsageError
 from probes.base.record import Unknown
 from probes.base.units import duration, gib, plural
 from probes.facts import MachineFacts
-from recipes.planning.plan import Basis, Candidate, Choice, Plan
+from recipes.job.candidate import Candidate
+from recipes.machine.cluster_records import Basis
+from recipes.planning.plan import Choice, Plan
 from recipes.planning.reasons import bound_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}

@@ -10,8 +10,8 @@ from probes.base.record import known
 from probes.base.units import GIB, duration, gib
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction
-from recipes.planning.plan import MemoryBreakdown
 from recipes.planning.reasons import bound_words
+from recipes.predict.breakdowns import MemoryBreakdown
 
 _FIGURES = {
     "allocated": "tensors (allocated)",

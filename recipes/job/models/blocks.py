@@ -1,5 +1,4 @@
-"""A transformer as groups of equal blocks, each a list of matrix products, its attention and what it keeps
-per token.
+"""A transformer as groups of equal blocks: matrix products, attention and vectors.
 
 The time model, the memory model and the parameter counts all walk these groups, so a new kind of layer is
 described once.
@@ -87,14 +86,15 @@ class Block(Record, kw_only=True):
 
     @property
     def parameters(self) -> int:
-        """Of one of the blocks."""
+        """Parameters of one of the blocks."""
         return sum(product.parameters for product in self.products) + self.vector_parameters
 
 
 @functools.lru_cache(maxsize=1024)
 def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
-    """All blocks in the order of the forward pass. The head is `head_product`. Kept: thousands of cases share
-    a few models.
+    """Return all blocks in the order of the forward pass.
+
+    The head is `head_product`. Kept: thousands of cases share a few models.
     """
     if model.attention_layers is not None or model.state_space_layers:
         return _hybrid_blocks(model)
@@ -119,12 +119,12 @@ def blocks_of(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def head_product(model: TransformerModel) -> Product:
-    """The product that gives the logits."""
+    """Return the product that gives the logits."""
     return Product(inputs=model.hidden, outputs=model.head_outputs or model.vocab, part="head")
 
 
 def norm_parameters(model: TransformerModel, width: int) -> int:
-    """Of one norm over `width` elements."""
+    """Return the parameters of one norm over `width` elements."""
     bias = model.norm == "layernorm" and model.bias if model.norm_bias is None else model.norm_bias
     return width * (2 if bias else 1)
 
@@ -168,8 +168,9 @@ def _block(
 
 
 def _prediction_block(model: TransformerModel) -> Block:
-    """Multi-token prediction: a layer of the usual kind behind a projection of the two joined inputs (arXiv
-    2412.19437, 2.2).
+    """Return a layer of the usual kind behind a projection of the two joined inputs.
+
+    This is multi-token prediction (arXiv 2412.19437, section 2.2).
     """
     block = _block(model, model.prediction_layers, causal=True, moe=model.is_moe)
     joined = Product(inputs=2 * model.hidden, outputs=model.hidden, part="mlp")
@@ -238,7 +239,7 @@ def _attention_products(model: TransformerModel) -> tuple[Product, ...]:
 
 
 def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
-    """Queries of the decoder's tokens meet keys and values of the encoder's."""
+    """Return the products of cross-attention: the decoder's queries meet the encoder's keys and values."""
     query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
     return (
         Product(inputs=model.hidden, outputs=query, part="cross-attention"),
@@ -250,7 +251,7 @@ def _cross_products(model: TransformerModel) -> tuple[Product, ...]:
 
 
 def _attention_vectors(model: TransformerModel) -> int:
-    """Biases of the projections, norms of queries and keys, sinks."""
+    """Return the number of biases of the projections, norms of queries and keys, and sinks."""
     heads, kv_heads, size = model.heads, model.kv_heads, model.head_dim
     vectors = model.query_latent + model.key_value_latent  # their norms
     if model.query_latent and not model.key_value_latent:
@@ -274,11 +275,9 @@ def _mlp_products(model: TransformerModel, width: int) -> tuple[Product, ...]:
 
 
 def _mlp_vectors(model: TransformerModel, width: int) -> int:
-    return (
-        width * (2 if model.gated_mlp else 1) + model.hidden
-        if model.bias or "mlp" in model.other_biases
-        else 0
-    )
+    if not model.bias and "mlp" not in model.other_biases:
+        return 0
+    return width * (2 if model.gated_mlp else 1) + model.hidden
 
 
 def _expert_products(model: TransformerModel) -> tuple[tuple[Product, ...], float]:
@@ -316,9 +315,7 @@ def _expert_vectors(model: TransformerModel) -> int:
 
 
 def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
-    """Mixers and MLPs as blocks of their own: attention, state space, MLP or experts (Nemotron-H,
-    Qwen3-Next).
-    """
+    """Return attention, state space, MLP and experts as blocks of their own (Nemotron-H, Qwen3-Next)."""
     norm = norm_parameters(model, model.hidden)
     groups = []
     if model.state_space_layers:
@@ -367,8 +364,9 @@ def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
 
 
 def _state_space_block(model: TransformerModel, norm: int) -> Block:
-    """A Mamba-2 mixer, or a gated delta net whose values and gate are the inner width and whose keys are the
-    states.
+    """Return a Mamba-2 mixer or a gated delta net.
+
+    Of the latter, values and gate are as wide as the inner width, and keys as wide as the states.
     """
     inner, heads, width = (
         model.state_space_inner,

@@ -1,6 +1,4 @@
-"""A module of the user's own, as the worker counted it on the meta device (`python -m
-rigtune_worker.count`).
-"""
+"""The user's own module, with the counts of the worker on the meta device (`rigtune_worker.count`)."""
 
 from __future__ import annotations
 
@@ -39,16 +37,16 @@ class _Answer(Record, kw_only=True):
 
 
 def names_own_module(text: str) -> bool:
-    """Whether a model's name is a file of Python, with or without a function: `path/to/file.py:function`."""
+    """Return whether a model's name is a Python file, with or without `:function` behind it."""
     return (text.rpartition(":")[0] or text).endswith(".py")
 
 
 def counted_model(text: bytes | str, target: str) -> VisionModel:
-    """The worker's answer about `target` as a model of counts, of one sample where its function takes
-    `micro_batch`.
+    """Return the model of counts that the worker's answer about `target` describes.
 
-    Such a model has no image size: its figures hold for the inputs that the user's function makes. Raises
-    InputError with the worker's words where it failed, or where `text` is no answer.
+    The counts are of one sample if the function takes `micro_batch`. Such a model has no image size: its
+    figures hold for the inputs that the user's function makes. Raises InputError with the worker's message if
+    it failed, or if `text` is no answer.
     """
     try:
         answer = msgspec.json.decode(text, type=_Answer)

@@ -24,14 +24,15 @@ __all__ = [
 
 @functools.lru_cache(maxsize=1)
 def load_models() -> tuple[TransformerModel, ...]:
-    """The presets of `recipes/data/models/`. Where nobody published a learning rate, GPT-3's at the nearest
-    size stands in.
+    """Return the presets of `recipes/data/models/`.
+
+    A preset without a published learning rate gets that of GPT-3 at the nearest size.
     """
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
 
 
 def layer_matmul_parameter_count(model: TransformerModel) -> int:
-    """Weights of one layer that take part in a matrix product, all experts; the mean where layers differ."""
+    """Return the matrix weights of one layer with all experts; the mean if layers differ."""
     weights = sum(
         block.count * sum(product.parameters for product in block.products) for block in _counted(model)
     )
@@ -39,13 +40,14 @@ def layer_matmul_parameter_count(model: TransformerModel) -> int:
 
 
 def layer_parameter_count(model: TransformerModel) -> int:
-    """All parameters of one layer: matrices, biases, norms; the mean where layers differ."""
+    """Return all parameters of one layer: matrices, biases, norms; the mean if layers differ."""
     return round(sum(block.count * block.parameters for block in _counted(model)) / model.layers)
 
 
 def root_parameter_count(model: TransformerModel) -> int:
-    """Parameters outside the layers: tables of tokens and positions, outer norms, pooler, and the head unless
-    it is tied.
+    """Return the parameters outside the layers.
+
+    They are the tables of tokens and positions, outer norms, pooler, and the head unless it is tied.
     """
     width = model.embedding_size or model.hidden
     stacks = 2 if model.kind == "encoder-decoder" else 1
@@ -53,7 +55,7 @@ def root_parameter_count(model: TransformerModel) -> int:
     count = (
         (model.vocab + model.token_types) * width + positions + stacks * model.position_buckets * model.heads
     )
-    if model.embedding_size:  # into the layers, and of a decoder out of them again; BERT's kind has a bias
+    if model.embedding_size:  # projections into the layers, and a decoder's out again; BERT's has a bias
         count += model.hidden * (width + 1) if model.kind == "encoder" else 2 * model.hidden * width
     if model.embedding_norm:
         count += stacks * norm_parameters(model, width)
@@ -68,15 +70,16 @@ def root_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def parameter_count(model: TransformerModel) -> int:
-    """All trainable parameters, each once; equal to the published counts of the presets.
+    """Return the number of trainable parameters, each counted once.
 
-    Of an encoder it is the bare model, without the head that pre-training puts on it.
+    The counts of the presets equal the published ones. An encoder is the bare model, without the head of
+    pre-training.
     """
     return sum(block.count * block.parameters for block in _counted(model)) + root_parameter_count(model)
 
 
 def active_parameter_count(model: TransformerModel) -> int:
-    """Parameters that one token meets: all but those of the experts that it is not sent to."""
+    """Return the parameters that one token meets: all but those of the experts that do not get it."""
     idle = sum(
         block.count * product.inputs * product.outputs * (product.experts - product.rows)
         for block in _counted(model)
@@ -88,9 +91,7 @@ def active_parameter_count(model: TransformerModel) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def matmul_parameter_count(model: TransformerModel) -> int:
-    """Weights that multiply one token: the layers with the experts that it is sent to and the head, without
-    look-ups.
-    """
+    """Return the weights that multiply one token: its layers, its experts and the head, without look-ups."""
     layers = sum(
         block.count * block.tokens * product.inputs * product.outputs * product.rows
         for block in _counted(model)
@@ -101,31 +102,33 @@ def matmul_parameter_count(model: TransformerModel) -> int:
 
 
 def attention_flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Scores, values and state-space scans, forward and backward: 6 a d s per layer of causal attention, half
-    of the full 12.
+    """Return the FLOPs of scores, values and state-space scans per token, forward and backward.
 
-    `causal` False counts a decoder's attention in full, as torchtitan and llm-foundry do.
+    Causal attention costs 6 a d s per layer, half of the full 12 (a heads of size d, s tokens). `causal`
+    False counts a decoder's attention in full, as torchtitan and llm-foundry do.
     """
     total = 0.0
     for block in _counted(model):
-        for one in block.attention:
-            keys = float(sequence_length) * (1.0 if one.cross else block.tokens)
-            if one.window and one.window < keys:
-                keys = float(one.window)
-            elif one.causal and causal:
-                keys /= 2
-            total += block.count * block.tokens * 6.0 * one.heads * (one.query_key_dim + one.value_dim) * keys
+        for attention in block.attention:
+            keys = float(sequence_length) * (1.0 if attention.cross else block.tokens)
+            if attention.window and attention.window < keys:
+                keys = float(attention.window)
+            elif attention.causal and causal:
+                keys /= 2  # a token attends to half of the sequence on average
+            dims = attention.query_key_dim + attention.value_dim
+            total += block.count * block.tokens * 6.0 * attention.heads * dims * keys
         if block.state_space is not None:
             total += block.count * _SCAN_FLOPS * 3.0 * block.state_space.inner * block.state_space.states
     return total
 
 
 _SCAN_FLOPS = 7.0
-"""Of the scan, forward, per token, inner element and state: the count of Megatron-LM's throughput report."""
+"""FLOPs of a forward scan per token, inner element and state: the count of Megatron-LM's throughput report.
+"""
 
 
 def flops_per_token(model: TransformerModel, sequence_length: int, *, causal: bool = True) -> float:
-    """Model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
+    """Return model FLOPs of one token, forward and backward: 6 per weight that multiplies it, plus attention.
 
     Recomputation is not counted. The convention is that of Megatron-LM; torchtitan and llm-foundry count full
     attention. A token of an encoder-decoder is one of the encoder, with the tokens of the decoder that go

@@ -1,6 +1,4 @@
-"""Reads a model from a file that the user gives: a row as in `data/models/`, or a `config.json` of Hugging
-Face.
-"""
+"""Models from a file of the user: a row as in `data/models/`, or a `config.json` of Hugging Face."""
 
 from __future__ import annotations
 
@@ -24,7 +22,10 @@ else:
     import tomli as tomllib
 
 _MAX_SIZE = 10**9
-_COUNT_IT = "give the name of a preset (`rigtune list models`), or count your module: `rigtune predict -h`, --own-module"
+_COUNT_IT = (
+    "give the name of a preset (`rigtune list models`), or count your module: "
+    "`rigtune predict -h`, --own-module"
+)
 _TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
 _PUBLISHED_RATES = (
     (125e6, 6e-4, 524_288),
@@ -42,17 +43,15 @@ powers of two.
 
 
 def names_model_file(text: str) -> bool:
-    """Whether a model's name is a file that holds its sizes: a row as in `data/models/`, or a
-    `config.json`.
-    """
+    """Return whether a model's name is a file of sizes: a row as in `data/models/` or a `config.json`."""
     return text.endswith((".json", ".toml"))
 
 
 def model_from_file(text: str, name: str) -> TransformerModel:
-    """The model in `text`, a TOML row or a Hugging Face `config.json`; `name` is the path, for messages and
-    the id.
+    """Return the model in `text`, a TOML row or a Hugging Face `config.json`.
 
-    Raises InputError that names the file and what is wrong with it.
+    `name` is the path, for messages and the id. Raises InputError that names the file and what is wrong with
+    it.
     """
     is_json = text.lstrip().startswith("{")
     try:
@@ -93,7 +92,7 @@ _AT_LEAST_ONE = (
 
 
 def _require_sound(model: TransformerModel, name: str) -> None:
-    """Raises InputError for sizes that no model has or that contradict each other."""
+    """Raise InputError for sizes that no model has or that contradict each other."""
     for field in msgspec.structs.fields(TransformerModel):
         value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
         if isinstance(value, int) and not least <= value <= _MAX_SIZE:
@@ -107,14 +106,15 @@ def _require_sound(model: TransformerModel, name: str) -> None:
         )
     if model.learned_positions and model.sequence_length > model.learned_positions:
         raise InputError(
-            f"{name}: sequence_length {model.sequence_length} exceeds {model.learned_positions} learned positions",
+            f"{name}: sequence_length {model.sequence_length} exceeds "
+            f"{model.learned_positions} learned positions",
             "shorten it",
         )
     _require_parts(model, name)
 
 
 def _require_parts(model: TransformerModel, name: str) -> None:
-    """The fields of a kind of layer come together."""
+    """Raise InputError if a kind of layer lacks some of its fields."""
     if model.is_moe and not 1 <= model.experts_per_token <= model.experts:
         raise InputError(
             f"{name}: a token cannot be sent to {model.experts_per_token} of {model.experts} experts",
@@ -138,7 +138,10 @@ def _require_parts(model: TransformerModel, name: str) -> None:
 
 
 def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields of TransformerModel from a `config.json`. Raises InputError for other architectures."""
+    """Return the fields of TransformerModel from a `config.json`.
+
+    Raises InputError for unknown architectures.
+    """
     architectures = config.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else architectures
     if not architecture:
@@ -180,7 +183,7 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def with_learning_rate(model: TransformerModel) -> TransformerModel:
-    """`model`, with the learning rate of GPT-3's row of the nearest size where its own has none."""
+    """Return `model`, with the learning rate of GPT-3's row of the nearest size if it has none of its own."""
     if model.learning_rate:
         return model
     rate, tokens = _published_rate(model.layers, model.hidden)

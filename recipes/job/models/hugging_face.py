@@ -13,13 +13,13 @@ def _qwen(config: Config) -> Sizes:
     sizes = decoder(config)
     width = sizes["ffn_hidden"]
     return sizes | {
-        "ffn_hidden": width // 2 if width else None,
+        "ffn_hidden": width // 2 if width else None,  # the file counts gate and up together
         "qkv_bias": True,
-    }  # the file counts gate and up together
+    }
 
 
 def _mistral(config: Config) -> Sizes:
-    """A window, where the file has one, is that of every layer (Mistral v0.1, Phi-3)."""
+    """Return the sizes of Mistral v0.1 and Phi-3: the file's window, if any, holds for every layer."""
     sizes = decoder(config)
     return sizes | windows(config, sizes["layers"])
 
@@ -89,7 +89,7 @@ _GEMMA3 = {
     "sliding_window": 4096,
     "max_position_embeddings": 131072,
 }
-"""Of Gemma3TextConfig (transformers): files of the multimodal models leave out what is equal to it."""
+"""Defaults of Gemma3TextConfig (transformers): files of the multimodal models omit values equal to them."""
 
 
 def _gemma3(config: Config) -> Sizes:
@@ -100,7 +100,7 @@ def _gemma3(config: Config) -> Sizes:
 
 
 def _latent_attention(config: Config) -> Sizes:
-    """DeepSeek V2 and V3."""
+    """Return the sizes of DeepSeek V2 and V3, which have multi-head latent attention."""
     return (
         decoder(config)
         | experts_of(config)
@@ -128,7 +128,7 @@ def _gpt_oss(config: Config) -> Sizes:
 
 
 def _llama4(config: Config) -> Sizes:
-    """The text model. Every n-th layer has experts; the others are dense and wider."""
+    """Return the sizes of the text model: every n-th layer has experts; the others are dense and wider."""
     text = config.part("text_config")
     sizes, every = decoder(text) | experts_of(text), text.whole("interleave_moe_layer_step") or 1
     width, layers = sizes["ffn_hidden"] or 0, sizes["layers"] or 0
@@ -155,7 +155,7 @@ def _glm4_moe(config: Config) -> Sizes:
 
 
 def _glm4(config: Config) -> Sizes:
-    """GLM-4-0414: a norm after attention and MLP too; no bias on attention's output."""
+    """Return the sizes of GLM-4-0414: norms also after attention and MLP, no bias on attention's output."""
     return decoder(config) | {"layer_norms": 4, "other_biases": []}
 
 
@@ -245,7 +245,7 @@ def _nemotron_h(config: Config) -> Sizes:
 
 
 def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
-    """An adapter whose architecture differs from `adapter`'s by some fixed fields."""
+    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
     return lambda config: adapter(config) | fields
 
 
@@ -326,4 +326,4 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "BartModel": gpt.bart,
     "BartForConditionalGeneration": gpt.bart,
 }
-"""What reads the sizes of each architecture, by its name in the file."""
+"""Function that reads the sizes of each architecture, by the architecture's name in the file."""

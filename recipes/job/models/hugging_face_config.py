@@ -1,6 +1,4 @@
-"""The values of a `config.json` of Hugging Face under their many names, and the sizes that most architectures
-share.
-"""
+"""Values of a Hugging Face `config.json` under their many names, and sizes that most architectures share."""
 
 from __future__ import annotations
 
@@ -11,10 +9,12 @@ Sizes = dict[str, Any]
 """Fields of TransformerModel; None for a size that the file lacks."""
 
 GPT = {"gated_mlp": False, "norm": "layernorm", "bias": True, "tied_embeddings": True}
-"""What GPT-2, OPT, BLOOM and BERT have in common."""
+"""Fields that GPT-2, OPT, BLOOM and BERT have in common."""
 _LENGTH_LIMIT = 8192
-"""Configs state the longest context; pre-training mostly runs at no more than this (Llama 3, arXiv
-2407.21783, section 3.4).
+"""Longest default length, tokens.
+
+A config states the longest context; pre-training mostly runs at no more than this (Llama 3, arXiv 2407.21783,
+section 3.4).
 """
 
 
@@ -25,7 +25,7 @@ class Config:
         self._values = values
 
     def whole(self, *names: str) -> int | None:
-        """The first of these that is a whole number."""
+        """Return the first of these values that is a whole number; None if none is."""
         for name in names:
             value = self._values.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -33,7 +33,7 @@ class Config:
         return None
 
     def flag(self, name: str, *, default: bool = False) -> Any:
-        """As it stands: what is no boolean is refused where the model is built."""
+        """Return the unchanged value; the model's constructor refuses values that are not boolean."""
         value = self._values.get(name)
         return default if value is None else value
 
@@ -46,17 +46,17 @@ class Config:
         return value if isinstance(value, list) else []
 
     def beside(self, usual: Mapping[str, Any]) -> Config:
-        """This config, with `usual` for what it leaves out."""
+        """Return this config with the values of `usual` for those that it lacks."""
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> Config:
-        """A config inside, of the text model of a multimodal one; this one where there is none."""
+        """Return the config inside this one, such as a multimodal model's text model; else this one."""
         value = self._values.get(name)
         return Config(value) if isinstance(value, dict) else self
 
 
 def decoder(config: Config) -> Sizes:
-    """Llama and most that came after it."""
+    """Return the sizes of Llama and of most architectures after it."""
     hidden = config.whole("hidden_size", "n_embd", "d_model", "n_embed")
     heads = config.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
     context = config.whole(
@@ -83,7 +83,7 @@ def decoder(config: Config) -> Sizes:
 
 
 def experts_of(config: Config) -> Sizes:
-    """A mixture of experts, where the file states one."""
+    """Return the sizes of a mixture of experts; none if the file states no experts."""
     experts = config.whole("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts") or 0
     if not experts:
         return {}
@@ -101,8 +101,9 @@ def experts_of(config: Config) -> Sizes:
 
 
 def windows(config: Config, layers: int | None, every: int = 0) -> Sizes:
-    """Local attention in all layers but each `every`-th (0: in all); the file's own list of layers goes
-    first.
+    """Return local attention in all layers but each `every`-th (0: in all).
+
+    The file's own list of layers takes precedence.
     """
     window, kinds = config.whole("sliding_window", "attention_chunk_size"), config.items("layer_types")
     local = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
@@ -112,11 +113,11 @@ def windows(config: Config, layers: int | None, every: int = 0) -> Sizes:
 
 
 def later_windows(config: Config, layers: int | None) -> Sizes:
-    """Qwen's: none unless `use_sliding_window` says so, and then from layer `max_window_layers` on."""
+    """Return Qwen's windows: from layer `max_window_layers` on if `use_sliding_window` is true, else none."""
     if config.flag("use_sliding_window") is not True:
         return {}
-    found = windows(config, layers)
+    local_attention = windows(config, layers)
     first = config.whole("max_window_layers") or 0
-    if config.items("layer_types") or not found or not layers:
-        return found
-    return found | {"local_layers": layers - first} if first < layers else {}
+    if config.items("layer_types") or not local_attention or not layers:
+        return local_attention
+    return local_attention | {"local_layers": layers - first} if first < layers else {}

@@ -1,4 +1,4 @@
-"""Sizes of architectures of GPT's, BERT's and T5's kinds from a `config.json` of Hugging Face."""
+"""Sizes of architectures like GPT, BERT and T5 from a `config.json` of Hugging Face."""
 
 from __future__ import annotations
 
@@ -63,15 +63,18 @@ def gpt_neox(config: Config) -> Sizes:
 def falcon(config: Config) -> Sizes:
     sizes = decoder(config)
     new, hidden, bias = config.flag("new_decoder_architecture"), sizes["hidden"], config.flag("bias")
-    one = config.flag("multi_query", default=True)
+    key_value_heads = None
+    if new is True:
+        key_value_heads = config.whole("num_kv_heads", "n_head_kv")
+    elif config.flag("multi_query", default=True) is True:
+        key_value_heads = 1
     parallel = config.flag("parallel_attn", default=True)
     return sizes | {
         "gated_mlp": False,
         "norm": "layernorm",
         "bias": bias,
         "norm_bias": True,
-        "kv_heads": (config.whole("num_kv_heads", "n_head_kv") if new is True else 1 if one is True else None)
-        or sizes["heads"],
+        "kv_heads": key_value_heads or sizes["heads"],
         "ffn_hidden": sizes["ffn_hidden"] or (4 * hidden if hidden else None),
         "parallel_mlp": parallel,
         "layer_norms": 1 if parallel is True and new is not True else 2,

@@ -1,6 +1,4 @@
-"""Architectures of `config.json` files that name none, by their `model_type`; and those that are not read,
-with the reason.
-"""
+"""Architectures by `model_type`, for files that name none, and architectures that are not supported."""
 
 MODEL_TYPES = {
     "bart": "BartModel",
@@ -46,12 +44,13 @@ MODEL_TYPES = {
     "t5": "T5ForConditionalGeneration",
     "xlm-roberta": "XLMRobertaForMaskedLM",
 }
-"""As transformers pairs them (models/auto/modeling_auto.py)."""
+"""Architecture of each type; the pairs are those of transformers (models/auto/modeling_auto.py)."""
 
 UNREAD = {
     "albert": "its layers share one set of weights, which no count here has",
     "deberta": "its attention has products with relative positions, which are not counted",
     "mamba|rwkv|jamba|zamba|falcon_?mamba": "its state space or recurrent layers are none that are counted",
-    "vit|deit|beit|swin|dino|clip|siglip|resnet|convnext|efficientnet|mobilenet|regnet": "it is an image model",
+    "vit|deit|beit|swin|dino|clip|siglip": "it is an image model",
+    "resnet|convnext|efficientnet|mobilenet|regnet": "it is an image model",
 }
-"""By what the name of the architecture or type begins with."""
+"""Reason why an architecture is not supported, by the beginning of its name or type."""

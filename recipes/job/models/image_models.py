@@ -19,14 +19,15 @@ else:
 
 _MEGA, _KILO = 1e6, 1e3
 _PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
-"""What tables put before a name without another architecture being meant."""
+"""Prefixes that tables of runs put before a name without meaning another architecture."""
 _SUFFIX = re.compile(
-    r"[._-](v1\.5|v15|v1b?|fp16|fp32|tf32|amp|nchw|nhwc|torchvision|baseline|pretrained|in1k|in22k|in21k|imagenet|\d{3})$"
+    r"[._-](v1\.5|v15|v1b?|fp16|fp32|tf32|amp|nchw|nhwc|torchvision|baseline|pretrained|in1k|in22k|in21k"
+    r"|imagenet|\d{3})$"
 )
 
 
 _REGNET = re.compile(r"regnet[-_ ]?([xyz])[-_ ]?(\d+(?:[._]\d+)?)[-_ ]?([gm])f\b")
-"""By FLOPs, as their paper has it: `RegNetX-1.6GF`, `regnet_y_400mf`."""
+"""Names by FLOPs, in the paper's style: `RegNetX-1.6GF`, `regnet_y_400mf`."""
 
 
 class _File(StrictRecord, kw_only=True):
@@ -56,15 +57,15 @@ def _text(name: str) -> dict[str, object]:
 
 @functools.lru_cache(maxsize=1)
 def load_vision_models() -> dict[str, VisionModel]:
-    """All counted models by id."""
+    """Return all counted models by id."""
     counted = msgspec.convert(_text("vision_models.toml"), _File)
-    extra = {one.model: one for one in load_aliases()}
-    found = {}
+    aliases = {alias.model: alias for alias in load_aliases()}
+    models = {}
     for cells in counted.rows:
         row = dict(zip(counted.columns, cells, strict=True))
         name = str(row["id"])
-        alias = extra.get(name)
-        found[name] = VisionModel(
+        alias = aliases.get(name)
+        models[name] = VisionModel(
             id=name,
             title=name,
             parameters=int(row["parameters"]),
@@ -87,45 +88,45 @@ def load_vision_models() -> dict[str, VisionModel]:
             source=counted.source,
             date=counted.date,
         )
-    return found
+    return models
 
 
 @functools.lru_cache(maxsize=1)
 def load_aliases() -> tuple[Alias, ...]:
-    """Other names of counted models."""
+    """Return the other names of counted models."""
     return msgspec.convert(_text("vision_names.toml"), _Aliases).aliases
 
 
 def plain_name(name: str) -> str:
-    """Letters and digits alone, in lower case: `ResNet-50` and `resnet_50` are one name."""
+    """Return the letters and digits of `name` in lower case: `ResNet-50` and `resnet_50` are equal."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @functools.lru_cache(maxsize=1)
 def _by_name() -> dict[str, str]:
     models = load_vision_models()
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for name in models:
         # `_100` is a width of 1.0, `_224` the usual input.
         for short in (name.removesuffix("_100"), name.removesuffix("_224"), *_without_prefix(name)):
-            found.setdefault(plain_name(short), name)
-    found |= {plain_name(name): name for name in models}
-    found |= {plain_name(name): one.model for one in load_aliases() for name in one.names}
-    return found
+            ids.setdefault(plain_name(short), name)
+    ids |= {plain_name(name): name for name in models}
+    ids |= {plain_name(name): alias.model for alias in load_aliases() for name in alias.names}
+    return ids
 
 
 @functools.lru_cache(maxsize=1024)
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
-    """The model at this image size, or at its usual one; None where nobody counted it."""
+    """Return the model at this image size, or at its usual size; None if no counted model has the name."""
     known = _by_name()
     name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
-    # What is in brackets is a remark; what follows a dot may name a set of weights.
-    stripped = _REGNET.sub(_as_timm_has_it, re.sub(r"\([^)]*\)", "", name.lower())).strip()
+    # Brackets contain remarks; the part behind a dot may name a set of weights.
+    stripped = _REGNET.sub(_timm_regnet_name, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
-        for one in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
-            found = known.get(plain_name(one))
-            if found is not None:
-                model = load_vision_models()[found]
+        for spelling in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
+            model_id = known.get(plain_name(spelling))
+            if model_id is not None:
+                model = load_vision_models()[model_id]
                 return model if image_size is None else at_size(model, image_size)
         shorter = _SUFFIX.sub("", stripped)
         if shorter == stripped:
@@ -135,10 +136,11 @@ def find_vision_model(name: str, image_size: int | None = None) -> VisionModel |
 
 
 _VIT_SIZES = {
-    "ti": "tiny", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant", "bigg": "gigantic",
+    "ti": "tiny", "t": "tiny", "s": "small", "b": "base", "l": "large", "h": "huge", "g": "giant",
+    "bigg": "gigantic",
 }  # fmt: skip
 _GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransformer)[-_ /]?)G(?![A-Za-z])")
-"""Capital, as arXiv 2106.04560 has it; DINO's largest is giant in any letters."""
+"""A capital G, the spelling of arXiv 2106.04560; DINO's largest model is giant in any letters."""
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
 """Pixels of a patch's side in the sizes of arXiv 2010.11929 and 2106.04560."""
 _VIT = re.compile(
@@ -149,17 +151,17 @@ _VIT = re.compile(
 
 
 def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None:
-    """A vision transformer by its size, however it was trained (DINOv2, CLIP's image tower): heads and
-    weights differ little.
+    """Return a vision transformer by its size.
 
-    A patch of a size that nobody counted is one that was, on an image of as many patches.
+    The training method does not matter (DINOv2, CLIP's image tower): heads and weights differ little. A patch
+    size that was not counted is replaced by one that was, on an image of as many patches.
     """
-    found = _VIT.search(name)
-    if found is None:
+    match = _VIT.search(name)
+    if match is None:
         return None
-    size = _VIT_SIZES.get(found["size"], found["size"])
+    size = _VIT_SIZES.get(match["size"], match["size"])
     usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
-    patch = int(found["patch"] or usual)
+    patch = int(match["patch"] or usual)
     models = load_vision_models()
     pixels = image_size or 224
     for counted in (patch, _VIT_PATCHES[size]):
@@ -169,10 +171,10 @@ def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None
     return None
 
 
-def _as_timm_has_it(found: re.Match[str]) -> str:
-    """`regnetx_016` for 1.6 GFLOPs: hundreds of millions in three digits."""
-    hundreds = float(found[2].replace("_", ".")) * (10 if found[3] == "g" else 0.01)
-    return f"regnet{found[1]}_{round(hundreds):03d}"
+def _timm_regnet_name(match: re.Match[str]) -> str:
+    """Return timm's name of a RegNet: `regnetx_016` for 1.6 GFLOPs, hundreds of millions in three digits."""
+    hundreds = float(match[2].replace("_", ".")) * (10 if match[3] == "g" else 0.01)
+    return f"regnet{match[1]}_{round(hundreds):03d}"
 
 
 def _without_prefix(name: str) -> list[str]:
@@ -181,15 +183,17 @@ def _without_prefix(name: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def at_size(model: VisionModel, image_size: int) -> VisionModel:
-    """The model on images of another size: everything but parameters and kernels grows with the samples of an
-    image.
+    """Return the model on images of another size.
+
+    Everything but parameters and kernels grows with the pixels of an image.
     """
     if model.fixed_size or image_size == model.image_size:
         return model
     share = (image_size / model.image_size) ** model.dimensions
     names = (
         "forward_flops", "dense_flops", "grouped_flops", "product_flops", "spatial_flops", "depthwise_flops",
-        "convolution_elements", "matrix_elements", "depthwise_elements", "pointwise_elements", "saved_elements",
+        "convolution_elements", "matrix_elements", "depthwise_elements", "pointwise_elements",
+        "saved_elements",
     )  # fmt: skip
     scaled = {name: share * getattr(model, name) for name in names}
     return msgspec.structs.replace(model, image_size=image_size, **scaled)

@@ -1,20 +1,19 @@
-"""Fully sharded data parallel (FSDP2): parameters, gradients and optimizer states are split over all
-ranks.
-"""
+"""Fully sharded data parallel (FSDP2): all ranks share parameters, gradients and optimizer states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import Pins, Workload
+from recipes.machine.cluster_records import Cluster
 from recipes.planning.batch import divisions
-from recipes.planning.plan import Candidate, Cluster, Degrees
 
 ID = "fsdp"
 
 
 def candidates(workload: Workload, cluster: Cluster, pins: Pins) -> Iterator[Candidate]:
-    """Every micro-batch that divides the ranks' share, in ascending order, without and with checkpointing.
+    """Yield every micro-batch that divides the ranks' share, ascending, without and with checkpointing.
 
     One rank has nothing to share, so FSDP is offered there only when it is pinned.
     """

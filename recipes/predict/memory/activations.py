@@ -1,4 +1,4 @@
-"""What a micro-batch keeps for its backward pass."""
+"""Activations that a micro-batch keeps for its backward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Kept(NamedTuple):
 
     fixed: float
     half: float
-    """With every second product's output kept and the rest recomputed."""
+    """Bytes with every second product's output kept and the rest recomputed."""
     per_key: float
     """Per token and key, where scores are written out."""
 
@@ -35,11 +35,12 @@ def kept_by(
     fused: bool,
     dropout: bool = False,
 ) -> Kept:
-    """`tensor` ranks share a layer's matrices, and with sequence parallelism (`split_norms`) its norms too.
+    """Return the bytes per token that one block keeps for its backward pass.
 
-    `adapted` is None where the weights are trained, else what the adapters stand beside: a frozen linear
-    layer needs no input for its backward pass, but the adapter beside it does, and the kernels of `quantised`
-    weights keep it all the same.
+    `tensor` ranks share a layer's matrices, and with sequence parallelism (`split_norms`) its norms too.
+    `adapted` is None if the weights are trained, else the layers with adapters: a frozen linear layer needs
+    no input for its backward pass, but the adapter beside it does, and the kernels of `quantised` weights
+    keep it all the same.
     """
     norm_share = tensor if split_norms else 1
     trained_norm, frozen_norm = (
@@ -51,39 +52,42 @@ def kept_by(
     # attention had them.
     keeping = "attention" if adapted == "query-value" else adapted
     outputs = 0.0
-    met = set()
+    kept_inputs = set()  # an input of several products is kept once
     for product in block.products:
-        share = tensor if product.split == "rows" else 1 if saved.gathers_inputs else norm_share
-        if product.experts <= 1:  # grouped products are none of those that are kept
+        whole_input = 1 if saved.gathers_inputs else norm_share
+        share = tensor if product.split == "rows" else whole_input
+        if product.experts <= 1:  # outputs of grouped products are not kept
             outputs += product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)
         if keeping is not None and is_adapted(product, keeping):
             branches = 2 if block.gated and product.part == "mlp" and product.split == "columns" else 1
             total += branches * product.rows * product.inputs * saved.adapter_input / share
         if product.part in ("attention", "cross-attention") and product.split == "rows":
-            continue  # the attention's output, which attention itself keeps
+            continue  # attention itself keeps this input
         key = (
             product.part if not block.parallel or product.inputs != block.hidden else "",
             product.inputs,
             product.rows,
         )
-        if key in met or (adapted and (not quantised or product.part == "router")):
+        if key in kept_inputs or (adapted and (not quantised or product.part == "router")):
             continue
-        met.add(key)
+        kept_inputs.add(key)
         total += product.rows * product.inputs * saved.input / share
         if product.experts > 1 and product.split == "rows":
             total += product.rows * block.hidden * saved.expert_output / norm_share
     per_key = 0.0
-    for one in block.attention:
-        keys = one.heads if saved.repeats_keys else one.kv_heads
-        elements = one.heads * one.query_key_dim * (saved.query + (saved.rotary if rotary else 0.0))
-        elements += keys * (one.query_key_dim + one.value_dim) * saved.key_value
-        elements += one.heads * one.value_dim * saved.attention_output
+    for attention in block.attention:
+        keys = attention.heads if saved.repeats_keys else attention.kv_heads
+        elements = (
+            attention.heads * attention.query_key_dim * (saved.query + (saved.rotary if rotary else 0.0))
+        )
+        elements += keys * (attention.query_key_dim + attention.value_dim) * saved.key_value
+        elements += attention.heads * attention.value_dim * saved.attention_output
         if fused:
-            elements += one.heads * saved.head
+            elements += attention.heads * saved.head
         else:
-            per_key += one.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
+            per_key += attention.heads * ((dropout and saved.dropped_scores) or saved.scores) / tensor
         total += elements / tensor
-        outputs += 2.0 * one.heads * one.value_dim / tensor
+        outputs += 2.0 * attention.heads * attention.value_dim / tensor
     total += block.ffn_width * (saved.gated if block.gated else saved.plain) / tensor
     if block.state_space is not None:
         total += block.state_space.inner * saved.state_space / tensor
@@ -92,8 +96,9 @@ def kept_by(
 
 
 def root_kept(model: TransformerModel, saved: SavedBytes, norm_share: int) -> float:
-    """Bytes per token of the final norm and the head's input, where `norm_share` ranks divide the tokens of
-    norms.
+    """Return the bytes per token of the final norm and the head's input.
+
+    `norm_share` ranks divide the tokens of norms.
     """
     norm = saved.rmsnorm if model.norm == "rmsnorm" else saved.layernorm
     return model.hidden * (norm / norm_share + saved.input / (1 if saved.gathers_inputs else norm_share))

@@ -1,18 +1,16 @@
-"""Copies of parameters and gradients that a strategy holds for a while: gathered windows, buckets, optimizer
-temporaries.
-"""
+"""Temporary copies of parameters and gradients: gathered windows, buckets, optimizer temporaries."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from recipes.constants import constant
+from recipes.job.candidate import Candidate
 from recipes.job.optimizers import steps_all_at_once
-from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
 from recipes.predict.stacks import Stack
+from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 
@@ -59,11 +57,10 @@ def buffers_of(job: TransformerJob, stage: Stage, states: States) -> Buffers:
 
 
 def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
-    """A flat copy of 16-bit gradients and its fp32 copy, beside what is left of the gradients, which others
-    update.
+    """Return a flat copy of 16-bit gradients and its fp32 copy, beside the gradients that others update.
 
-    deepspeed/runtime/zero/stage_1_and_2.py frees what other ranks update, then flattens and raises its own
-    part; stage3.py does so for a group of parameters at a time.
+    deepspeed/runtime/zero/stage_1_and_2.py frees the gradients that other ranks update, then flattens its own
+    part and casts it to fp32; stage3.py does so for a group of parameters at a time.
     """
     at_once = stack.memory.step_elements
     if (
@@ -80,13 +77,15 @@ def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
 
 
 def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
-    """Blocks are gathered one by one: the present one, the prefetched one and the all-gather's staging
-    buffer, then unsharded gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits.
-    Embedding, final norm and head form the root unit, which stays gathered from the forward pass to the end
-    of the backward pass, where its gradients are reduced too.
+    """Return the buffers of fully sharded parameters, whose blocks are gathered one by one.
+
+    At a time there are the present block, the prefetched one and the all-gather's staging buffer, then
+    unsharded gradients and two reduce-scatter inputs in flight, in fp32 unless all is 16 bits. Embedding,
+    final norm and head form the root unit, which stays gathered from the forward pass to the end of the
+    backward pass, when its gradients are reduced too.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
-    a flat buffer that is there from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
+    a flat buffer that exists from the start, however few are trained (deepspeed/runtime/zero/stage3.py).
     """
     candidate, stack, wide = job.candidate, job.stack, job.wide_bytes
     if candidate.degrees.fsdp == 1 and wide == _FP32 and not candidate.offload:
@@ -102,15 +101,13 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
         reduced = 2.0 if is_pure(job) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
-    # One of the blocks is what gradients are written to.
-    # The way to the host is narrower than that between GPUs: nothing waits behind what travels it.
+    # One of the blocks takes the gradients. The link to the host is slower than those between GPUs, so fewer
+    # copies wait behind it.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
-    return Buffers(
-        loss=wide * root + part * layer,
-        backward=wide * (root + (stage.head or stage.table if reduced else 0.0))
-        + (kept * part + flying * reduced) * layer
-        if reduced
-        else wide * root + (kept - 1) * part * layer,
-        end=(2 * wide + reduced) * root if reduced else wide * root,
-        step=step,
-    )
+    loss = wide * root + part * layer
+    if not reduced:
+        return Buffers(
+            loss=loss, backward=wide * root + (kept - 1) * part * layer, end=wide * root, step=step
+        )
+    backward = wide * (root + (stage.head or stage.table)) + (kept * part + flying * reduced) * layer
+    return Buffers(loss=loss, backward=backward, end=(2 * wide + reduced) * root, step=step)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from recipes.constants import constant
 from recipes.job.optimizers import STATE_BYTES
-from recipes.job.training_job import ImageJob
-from recipes.planning.plan import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.intervals import memory_interval
 from recipes.predict.parameters import parameter
+from recipes.predict.training_job import ImageJob
 
 
 def vision_memory(job: ImageJob) -> MemoryBreakdown:

@@ -2,10 +2,10 @@
 
 A rank's memory is followed through the moments of a step, and the largest one is reported:
 
-    loading    weights before they are sharded, where every rank loads all of them
-    loss       all activations, the loss's temporaries, what the strategy holds at the end of the forward pass
+    loading    weights before they are sharded, if every rank loads all of them
+    loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
     backward   all activations (checkpoints and one live layer), the strategy's windows around one layer
-    end        no activations, all gradients, what the strategy holds when the last of them are reduced
+    end        no activations, all gradients, the strategy's buffers when the last of them are reduced
     step       no activations, all gradients, the optimizer's temporaries
 """
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
-from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate, MemoryBreakdown
+from recipes.job.candidate import Candidate
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
 from recipes.predict.intervals import memory_interval
 from recipes.predict.memory.activations import kept_by, root_kept
@@ -26,10 +26,13 @@ from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import BEFORE_FUSED, Stack
+from recipes.predict.training_job import TransformerJob
 
 _CHUNKED_BYTES = 2.5
-"""Of a logit whose loss is computed in eight parts: in 16 bits, as its gradient that takes its place, and in
-one part in fp32 (pytorch/torchtune modules/loss/ce_chunked_output_loss.py).
+"""Bytes per logit of a loss in eight parts.
+
+The logit has 16 bits, as has the gradient that takes its place, and one part is in fp32 (pytorch/torchtune
+modules/loss/ce_chunked_output_loss.py).
 """
 
 
@@ -62,8 +65,8 @@ class _Peak(NamedTuple):
 def memory_of(job: TransformerJob) -> MemoryBreakdown:
     """Return the peak memory of the job's fullest rank, bytes, of all pipeline stages.
 
-    `needed` is what decides whether it fits, and `upper` whether a plan may recommend it: on a GPU with a
-    margin for the model's own error, on a CPU as if the C library gave nothing back between the moments.
+    `needed` decides whether the job fits, and `upper` whether a plan may recommend it: on a GPU with a margin
+    for the model's own error, on a CPU as if the C library returned nothing between the moments.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     stages = stages_of(
@@ -74,17 +77,19 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
         unties=stack.memory.unties_head,
     )
     peaks = [_peak(job, stage) for stage in stages]
-    most = max(peaks, key=lambda one: one.allocated)
+    most = max(peaks, key=lambda peak: peak.allocated)
     logged = {"fullest": most, "first": peaks[0], "last": peaks[-1]}[stack.memory.logged_stage]
     if cluster.device == "cpu":
-        upper = max(_on_cpu(one).upper for one in peaks)
+        upper = max(_on_cpu(peak).upper for peak in peaks)
         return msgspec.structs.replace(_on_cpu(most), upper=upper, needed=upper)
     context = parameter("memory.context_bytes")
     network = constant("nccl_bytes") if cluster.world_size > 1 else 0.0
     limit = cluster.memory_bytes_per_rank.value if cluster.memory_bytes_per_rank is not None else None
     usable = None if limit is None else limit - context - network
     kind = "varying" if stack.samples_vary(job.workload) else stack.implementation
-    reserved, fullest = max(((_reserved(one, kind, usable), one) for one in peaks), key=lambda pair: pair[0])
+    reserved, fullest = max(
+        ((_reserved(peak, kind, usable), peak) for peak in peaks), key=lambda pair: pair[0]
+    )
     held = most.allocated * (1 + parameter("memory.least_fragmentation"))
     needed, margin = held + context + network, held * (memory_interval("allocated").high - 1)
     moment = fullest.moment
@@ -108,12 +113,11 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
 
 
 def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
-    """What a program reports of the run: `allocated`, `reserved` (the framework's allocator) or `device`
-    (nvidia-smi).
+    """Return the memory that a program reports: `allocated`, `reserved` (framework's allocator) or `device`.
 
-    Anything else is the figure that the stack's users print. Some stacks log one pipeline stage that is not
-    the fullest: what is asked of a log is that stage's; nvidia-smi, and a figure that nobody asked for by
-    name, are of the fullest GPU.
+    `device` is nvidia-smi's figure. Any other `figure` means the one that the stack's users print. Some
+    stacks log one pipeline stage that is not the fullest: a figure of the log is that stage's; nvidia-smi's,
+    and an unnamed one, are the fullest GPU's.
     """
     known = figure in ("allocated", "reserved", "device")
     kind = figure if known else breakdown.logged_figure
@@ -122,7 +126,7 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
 
 
 def fuses_attention(job: TransformerJob) -> bool:
-    """Whether the scores of attention are never written out: as the candidate says, else as the stack does.
+    """Return whether attention never writes its scores: the candidate's choice, else the stack's.
 
     GPUs that FlashAttention and cuDNN do not support have torch's memory-efficient kernels.
     """
@@ -134,8 +138,9 @@ def fuses_attention(job: TransformerJob) -> bool:
 
 
 def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> float:
-    """Gradients that are there before the backward pass: in buffers, in the reducer's buckets, or of
-    micro-batches before.
+    """Return the bytes of gradients that exist before the backward pass.
+
+    They are in buffers, in the reducer's buckets, or of earlier micro-batches.
     """
     candidate, stack, degrees = job.candidate, job.stack, job.candidate.degrees
     if stack.defers_reduction(candidate):
@@ -146,21 +151,24 @@ def _held_gradients(job: TransformerJob, states: States, compute: Compute) -> fl
 
 
 def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
-    """The caching allocator keeps freed blocks of sizes that do not come again, until memory is short.
+    """Return the bytes that the caching allocator reserves, with freed blocks that do not fit again.
 
-    Activations come and go. Beside the optimizer's step part of what they had is kept. The loss's temporaries
-    are far larger than those of a layer, which the next layer takes again; of one size, they take each
-    other's place. `key` is of the fitted rows: `varying` where samples differ in length.
+    It keeps them until memory is short. Activations come and go; beside the optimizer's step a part of their
+    blocks is kept. The loss's temporaries are far larger than those of a layer, which the next layer reuses;
+    if all are of one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if samples
+    differ in length.
     """
     layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
     if peak.one_size and key != "varying":
         loss = 0.0
-    pool = max(one.activations + one.logits for one in peak.moments)
-    freed = max(layers * one.activations + loss * one.logits for one in peak.moments)
+    pool = max(moment.activations + moment.logits for moment in peak.moments)
+    freed = max(layers * moment.activations + loss * moment.logits for moment in peak.moments)
     unused = parameter("memory.unused_pool") * (pool + freed)
     held = max(
-        one.total + max(0.0, peak.apart - one.gradients) + (unused if one.activations == 0.0 else freed)
-        for one in peak.moments
+        moment.total
+        + max(0.0, peak.apart - moment.gradients)
+        + (unused if moment.activations == 0.0 else freed)
+        for moment in peak.moments
     )
     reserved = peak.weights + peak.optimizer + held
     if limit is not None:
@@ -169,15 +177,16 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
 
 
 def _on_cpu(peak: _Peak) -> MemoryBreakdown:
-    """The worker reports its resident memory beyond the start of the process, which holds what the C library
-    keeps.
+    """Return the resident memory that a worker reports beyond the start of its process.
+
+    It includes the heap that the C library keeps.
     """
     moment = peak.moment
-    dynamic = max(one.total - one.gradients for one in peak.moments)
+    dynamic = max(moment.total - moment.gradients for moment in peak.moments)
     heap = constant("cpu_heap_fraction") * dynamic + constant("cpu_lazy_bytes")
     overhead = constant("cpu_process_bytes") + heap
-    states = peak.weights + peak.optimizer + max(one.gradients for one in peak.moments)
-    upper = states + sum(one.total - one.gradients for one in peak.moments)
+    states = peak.weights + peak.optimizer + max(moment.gradients for moment in peak.moments)
+    upper = states + sum(moment.total - moment.gradients for moment in peak.moments)
     upper = (
         upper * (1 + constant("cpu_upper_fraction"))
         + constant("cpu_process_bytes")
@@ -217,7 +226,8 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
     layer = checkpoints = 0.0
     live = 0.0
     checkpointing = candidate.activation_checkpointing
-    residual = 0.0 if candidate.offload_checkpoints else saved.residual / (degrees.tp if split_norms else 1)
+    norm_ranks = degrees.tp if split_norms else 1
+    residual = 0.0 if candidate.offload_checkpoints else saved.residual / norm_ranks
     for count, block in stage.blocks:
         kept = kept_by(
             block,
@@ -232,20 +242,19 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
             dropout=model.has_dropout,
         )
         scores = kept.per_key * workload.sequence_length
-        one = kept.fixed + scores
-        live = max(live, one)
+        whole = kept.fixed + scores
+        live = max(live, whole)
         if checkpointing == "full":
             recomputed = count * candidate.recomputed_share
             checkpoints += recomputed * block.hidden * residual * block.tokens / candidate.recomputed_together
-            layer += (count - recomputed) * one
+            layer += (count - recomputed) * whole
         elif checkpointing == "selective":
             layer += count * (kept.fixed if stack.memory.selective == "scores" else kept.half)
         else:
-            layer += count * one
+            layer += count * whole
     live *= max(1.0, min(candidate.recomputed_together, sum(count for count, _ in stage.blocks)))
     cached = row.weight_cache_bytes.get(compute, 0.0) if job.trains_weights else 0.0
-    # Leaves are cast once in a forward pass, recomputed or not; views of experts that stand in one tensor are
-    # not kept.
+    # Leaves are cast once in a forward pass, recomputed or not; views of experts in one tensor are not kept.
     casts = cached * (stage.linear + stage.head)
     if checkpointing == "full":
         cache, live_cache = (
@@ -256,7 +265,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
         cache, live_cache = casts, 0.0
         live = live if checkpointing == "selective" and stack.memory.selective == "products" else 0.0
     activations = tokens * (layer + checkpoints) * stage.in_flight
-    root = tokens * root_kept(model, saved, degrees.tp if split_norms else 1) if stage.last else 0.0
+    root = tokens * root_kept(model, saved, norm_ranks) if stage.last else 0.0
     each, one_size = _loss(job, row, compute)
     logits = tokens * each if stage.last else 0.0
     held = _held_gradients(job, states, compute)
@@ -271,7 +280,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
         _Moment(states.gradients, 0.0, 0.0, buffers.end),
         _Moment(states.gradients, 0.0, 0.0, buffers.step),
     )
-    moment = max(moments, key=lambda one: one.total)
+    moment = max(moments, key=lambda moment: moment.total)
     weights = states.weights + _transposes(job, row) * (stage.linear + stage.expert)
     # FSDP reduces gradients on a stream of its own, and the allocator keeps freed blocks for the stream that
     # had them.
@@ -280,7 +289,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
 
 
 def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[float, bool]:
-    """Bytes of the loss's temporaries per token, and whether they are all of one size."""
+    """Return the bytes of the loss's temporaries per token, and whether they are all of one size."""
     model, stack, saved = job.workload.model, job.stack, row.kept(compute)
     upcasts = autocasts_loss(job)
     kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
@@ -290,10 +299,11 @@ def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[f
 
 
 def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
-    """Per token. Of a loss that is done its gradient stays, in the place of its logits.
+    """Return the bytes of logits per token.
 
-    A fused loss works on so many tokens at a time that their logits, in 16 bits and fp32, are as many as the
-    hidden states of all, whose gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
+    After the loss of a part its gradient stays, in the place of its logits. A fused loss works on so many
+    tokens at a time that their logits, in 16 bits and fp32, are as many as the hidden states of all, whose
+    gradient is kept (Liger-Kernel, fused_linear_cross_entropy.py).
     """
     model, stack, tensor = job.workload.model, job.stack, job.candidate.degrees.tp
     if stack.memory.loss == "fused":
@@ -309,8 +319,9 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:
-    """Bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage). Sharded
-    weights get theirs as they are gathered, frozen ones as they are used (NeMo:
+    """Return bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
+
+    Sharded weights get theirs as they are gathered, frozen ones as they are used (NeMo:
     disable_parameter_transpose_cache).
     """
     if job.candidate.sharding_stage == "zero3" or not job.trains_weights:

@@ -1,5 +1,6 @@
-"""What one pipeline stage holds on one rank before data-parallel sharding: blocks, parameters by kind,
-embedding and head.
+"""Contents of one pipeline stage on one rank before data-parallel sharding.
+
+They are blocks, parameters by kind, embedding and head.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from recipes.job.candidate import Degrees
 from recipes.job.models.blocks import Block, blocks_of
 from recipes.job.models.counts import root_parameter_count
 from recipes.job.workload import TransformerModel
-from recipes.planning.plan import Degrees
 from recipes.predict.shares import BlockShare, block_share
 
 
@@ -25,8 +26,10 @@ class Stage(NamedTuple):
     other: float
     expert: float
     table: float
-    """Parameters of the embedding and what stands beside it. The last stage has a copy for layers that
-    predict tokens further ahead, each with a loss of its own (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+    """Parameters of the embedding and its neighbours.
+
+    The last stage has a copy for layers that predict tokens further ahead, each with a loss of its own
+    (DeepSeek-V3, arXiv 2412.19437, section 2.2).
     """
     head: float
     """Parameters of the head: of a tied one, the embedding's, which is a copy of its own on another stage."""
@@ -45,10 +48,10 @@ class Stage(NamedTuple):
 def stages_of(
     model: TransformerModel, degrees: Degrees, micro_batches: int, schedule: str, *, unties: bool = False
 ) -> tuple[Stage, ...]:
-    """The stages that may be the fullest: first, second and last. The second holds no embedding but nearly as
-    much in flight.
+    """Return the stages that may be the fullest: first, second and last.
 
-    `unties`: the code has a head of its own even where the model shares the embedding's weights.
+    The second has no embedding but nearly as many micro-batches in flight. `unties`: the code has a head of
+    its own even if the model shares the embedding's weights.
     """
     if unties and model.tied_embeddings:
         model = msgspec.structs.replace(model, tied_embeddings=False)
@@ -71,7 +74,7 @@ def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedu
         linear += count * share.linear
         other += count * share.other
         expert += count * share.expert
-        largest = max(largest, share, key=lambda one: one.total)
+        largest = max(largest, share, key=lambda part: part.total)
     own_head = last and not (model.tied_embeddings and first)
     return Stage(
         blocks=tuple(blocks),
@@ -90,13 +93,13 @@ def _stage(model: TransformerModel, degrees: Degrees, micro_batches: int, schedu
 def _shares(
     model: TransformerModel, stages: int, chunks: int, index: int, ahead: float
 ) -> list[tuple[float, Block]]:
-    """Blocks of one stage. Layers are dealt evenly; where they do not divide, embedding and head count as one
-    layer each.
+    """Return the blocks of one stage.
 
-    Layers that predict tokens further ahead stand on the last stage beside its share (Megatron-LM, multi_token_prediction.py),
-    and count as layers only where the others do not divide.
-    Every stage but the last takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and
-    1.25 times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
+    Layers are dealt evenly; if they do not divide, embedding and head count as one layer each. Layers that
+    predict tokens further ahead are on the last stage beside its share (Megatron-LM,
+    multi_token_prediction.py), and count as layers only if the others do not divide. Every stage but the last
+    takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and 1.25
+    times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
     """
     groups = blocks_of(model)
     if stages == 1:
@@ -128,7 +131,7 @@ def _shares(
 
 
 def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:
-    """Micro-batches whose activations stage `index` (from 0) holds at most, in units of the whole stage.
+    """Return the most micro-batches whose activations stage `index` (from 0) keeps, in whole stages.
 
     1F1B (arXiv 2104.04473): those that later stages still work on; interleaved: the warm-up of its chunks.
     GPipe: all. ZB-H1 (arXiv 2401.10241): as many as 1F1B.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recipes.job.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
-from recipes.job.training_job import TransformerJob
 from recipes.job.workload import FULL_PRECISIONS, NARROW_PRECISIONS, TransformerModel
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
 from recipes.predict.shares import adapter_parameters
+from recipes.predict.training_job import TransformerJob
 
 _FP32 = 4.0
 _CONSTANTS = {4: 4.0 / 64, 8: 4.0 / 1024, 16: 0.0}
@@ -24,7 +24,7 @@ class PerParameter(NamedTuple):
     weight: float
     gradient: float
     optimizer: float
-    """With the fp32 master copy, where there is one."""
+    """Bytes of states with the fp32 master copy, if there is one."""
 
 
 class States(NamedTuple):
@@ -41,8 +41,9 @@ class States(NamedTuple):
 
 
 def per_parameter(job: TransformerJob) -> PerParameter:
-    """By what the stack keeps: 16-bit weights with fp32 masters, fp32 weights, or 16 bits alone (arXiv
-    1910.02054, 3.1).
+    """Return the bytes per parameter by what the stack keeps.
+
+    That is 16-bit weights with fp32 masters, fp32 weights, or 16 bits alone (arXiv 1910.02054, section 3.1).
     """
     optimizer = job.workload.optimizer
     states = STATE_BYTES[optimizer]
@@ -56,7 +57,7 @@ def per_parameter(job: TransformerJob) -> PerParameter:
 
 
 def is_pure(job: TransformerJob) -> bool:
-    """Whether what is trained, its gradients and states are all in 16 bits."""
+    """Return whether what is trained, its gradients and states are all in 16 bits."""
     workload, candidate, memory = job.workload, job.candidate, job.stack.memory
     if workload.precision in FULL_PRECISIONS:
         return False
@@ -68,7 +69,7 @@ def is_pure(job: TransformerJob) -> bool:
 
 
 def compute_of(job: TransformerJob) -> Compute:
-    """How the forward pass computes."""
+    """Return how the forward pass computes."""
     if job.workload.precision in FULL_PRECISIONS:
         return "fp32"
     if job.workload.precision in NARROW_PRECISIONS:
@@ -81,19 +82,19 @@ def compute_of(job: TransformerJob) -> Compute:
 
 
 def raises_tables(job: TransformerJob) -> bool:
-    """Whether all that is not quantised is raised to fp32 beside a quantised base. Shards are of one type, so
-    theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration, accelerated-peft: equal peaks with and
-    without under FSDP).
+    """Return whether all that is not quantised is raised to fp32 beside a quantised base.
+
+    Shards are of one type, so theirs is not (trl, SFTTrainer: sharded QLoRA; fms-acceleration,
+    accelerated-peft: equal peaks with and without under FSDP).
     """
     return job.is_quantised and job.stack.memory.raises_tables and job.candidate.sharding_stage != "zero3"
 
 
 def autocasts_loss(job: TransformerJob) -> bool:
-    """Whether the loss is computed in fp32 from 16-bit logits: under mixed precision, not where all is 16
-    bits.
+    """Return whether autocast computes the loss in fp32 from 16-bit logits.
 
-    Adapters beside quantised weights run in the 16 bits that these are raised to, unless all else stands in
-    fp32 and a trainer computes in 16 bits by autocast.
+    It does under mixed precision, not if all is 16 bits. Adapters beside quantised weights run in the 16 bits
+    that these are cast to, unless all else is in fp32 and a trainer computes in 16 bits by autocast.
     """
     if job.workload.base_bits < 16:
         return job.stack.memory.raises_stream and not job.stack.memory.own_loss
@@ -115,20 +116,19 @@ def frozen_bytes(job: TransformerJob) -> float:
 
 
 def states_of(job: TransformerJob, stage: Stage) -> States:
-    """What the rank holds between steps. Expert weights are shared by fewer data-parallel ranks than the
-    rest.
+    """Return the states that the rank keeps between steps.
 
-    A step within the backward pass leaves one tensor's gradient at a time. Paged states are the driver's, not
-    the allocator's. Offloaded states live in the host's memory, gradients too where they are sharded, and
-    weights where they are.
+    Expert weights are shared by fewer data-parallel ranks than the rest. A step within the backward pass
+    leaves one tensor's gradient at a time. Paged states are the driver's, not the allocator's. Offloaded
+    states live in the host's memory, gradients too if they are sharded, and weights if they are offloaded.
     """
     workload, candidate = job.workload, job.candidate
     held = _held(job, stage)
     if workload.pages_states:
         held = held._replace(optimizer=0.0)
     if workload.optimizer_step == "in-backward":
-        one = held.each.gradient * max(stage.table, stage.head, stage.largest.linear)
-        held = held._replace(gradients=min(held.gradients, one))
+        largest_gradient = held.each.gradient * max(stage.table, stage.head, stage.largest.linear)
+        held = held._replace(gradients=min(held.gradients, largest_gradient))
     if not candidate.offload:
         return held
     return held._replace(
@@ -146,9 +146,8 @@ def _held(job: TransformerJob, stage: Stage) -> States:
     folded = degrees.tp / (degrees.ep * stage.largest.expert_tensor)
     expert_replicas = max(1.0, replicas * folded)
     sharding = job.candidate.sharding_stage
-    shards = (
-        degrees.fsdp * degrees.cp if sharding == "zero3" else 1
-    )  # context-parallel ranks hold the same weights and share them
+    # Context-parallel ranks have the same weights and share them.
+    shards = degrees.fsdp * degrees.cp if sharding == "zero3" else 1
     expert_shards = max(1.0, shards * folded) if sharding == "zero3" else 1.0
     stepped = {"none": 1, "zero1": replicas, "zero2": replicas, "zero3": shards}[sharding]
     stepped_expert = {
@@ -186,5 +185,5 @@ def _held(job: TransformerJob, stage: Stage) -> States:
 
 
 def model_head_outputs(model: TransformerModel) -> float:
-    """Logits per token of the micro-batch."""
+    """Return the logits per token of the micro-batch."""
     return (model.head_outputs or model.vocab) * model.head_fraction

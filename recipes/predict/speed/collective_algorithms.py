@@ -1,12 +1,11 @@
-"""What one collective costs with each algorithm, by the shape of NCCL's own tuner (NVIDIA/nccl
-src/graph/tuning.cc).
+"""Cost of one collective with each algorithm, by the model of NCCL's own tuner (src/graph/tuning.cc).
 
 The time of S bytes is a + w + 1 / (1/d + q/w). `a` is the latency of the low-latency protocol: a launch and
-the hops that a small message takes. `w` is the time on the wire at full bandwidth. `d` is what a large
-message loses more: its chunks are larger, so a hop takes longer, and the pipeline of chunks has to fill. The
-last term goes from the one to the other as protocols change, with 1 + 1/q the cost of a byte in a small
-message over one in a large message. The curve is continuous, and grows with size, with latency, and with what
-a link takes per byte.
+the hops of a small message. `w` is the time on the wire at full bandwidth. `d` is the additional delay of a
+large message: its chunks are larger, so a hop takes longer, and the pipeline of chunks has to fill. The last
+term goes from the one to the other as protocols change, with 1 + 1/q the cost of a byte in a small message
+over one in a large message. The curve is continuous, and grows with size, with latency, and with the time of
+a link per byte.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ _RANKS_PER_SOCKET = 4
 
 
 class Group(Record, kw_only=True):
-    """The ranks of one collective. With fewer than all ranks of a node, a group has only its share of the
-    node's network.
+    """The ranks of one collective.
+
+    With fewer than all ranks of a node, a group has only its share of the node's network.
     """
 
     ranks: int
@@ -40,10 +40,9 @@ class Group(Record, kw_only=True):
 
 
 class Links(NamedTuple):
-    """What of a cluster decides about its collectives, as in `Cluster`.
+    """Properties of a cluster that decide about its collectives, as in `Cluster`.
 
-    On GPUs a latency counts where it was measured; else the fitted figures for the fabric and the transport
-    do.
+    On GPUs a measured latency counts; else the fitted figures for the fabric and the transport do.
     """
 
     device: str
@@ -67,14 +66,14 @@ class Algorithm(NamedTuple):
     name: str
     latency_s: float
     wire_s_per_byte: float
-    """Of the collective's size, at full bandwidth."""
+    """Time on the wire per byte of the collective's size, at full bandwidth."""
     delay_s: float
-    """What a large message loses beside its latency and its wire time."""
+    """Delay of a large message beside its latency and its wire time."""
     knee: float
     """Wire time, as a part of the delay, at which half of the delay is lost."""
 
     def time_s(self, size_bytes: float) -> float:
-        """Duration with `size_bytes`, seconds."""
+        """Return the duration with `size_bytes`, seconds."""
         wire = self.wire_s_per_byte * size_bytes
         if wire <= 0.0 or self.delay_s <= 0.0:
             return self.latency_s + wire
@@ -109,8 +108,9 @@ class _Shape(NamedTuple):
 def algorithms_of(
     collective: Collective, ranks: int, nodes: int, links: Links
 ) -> tuple[Algorithm, ...] | Unknown:
-    """The algorithms for one collective of more than one rank. Unknown where a link that it needs has no
-    bandwidth or latency.
+    """Return the algorithms for one collective of more than one rank.
+
+    Unknown where a link that it needs has no bandwidth or latency.
     """
     per_node = -(-ranks // nodes)
     if per_node > 1 and (links.intra_bandwidth is None or links.hop_s is None):
@@ -158,7 +158,9 @@ def _shape(ranks: int, per_node: int, nodes: int, domains: int, links: Links) ->
         members=members,
         # a measured hop is a whole small collective over its hops, launch included
         launch_s=parameter("collective.launch_s", *keys) if cuda and not links.hop_measured else 0.0,
-        hop_s=links.hop_s if links.hop_measured or not cuda else parameter("collective.hop_s", *keys),  # type: ignore[arg-type]
+        hop_s=(links.hop_s or 0.0)
+        if links.hop_measured or not cuda
+        else parameter("collective.hop_s", *keys),
         network_hop_s=links.network_hop_s or 0.0
         if links.network_hop_measured or not cuda
         else parameter("collective.network_hop_s", links.transport),
@@ -173,8 +175,9 @@ def _shape(ranks: int, per_node: int, nodes: int, domains: int, links: Links) ->
 
 
 def _ring_bandwidth(members: int, links: Links) -> float:
-    """Bus bandwidth of a ring over `members` ranks of a domain. What was measured on the whole node may be
-    NVLS.
+    """Return the bus bandwidth of a ring over `members` ranks of a domain.
+
+    A measurement over the whole node may be NVLS, not a ring.
     """
     if links.intra_bandwidth is None:
         return math.inf
@@ -195,8 +198,9 @@ def _reduces_in_switch(links: Links) -> bool:
 def _algorithm(
     name: str, shape: _Shape, hops: float, network_hops: float, *, wire: float, passes: float
 ) -> Algorithm:
-    """Latency from hops inside and between domains, delay from the same hops with full chunks and from
-    `passes` ramps.
+    """Return an algorithm with latency from hops inside and between domains.
+
+    Its delay comes from the same hops with full chunks and from `passes` ramps.
     """
     slow = (shape.chunk_hops - 1.0) * hops * shape.hop_s
     if network_hops:
@@ -211,7 +215,7 @@ def _algorithm(
 
 
 def _ring_wire(shape: _Shape) -> float:
-    """Seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
+    """Return seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
     limit = shape.ring if shape.domains == 1 else min(shape.ring, shape.network)
     return (shape.ranks - 1) / shape.ranks / limit
 
@@ -252,7 +256,7 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
 
 
 def _gather(shape: _Shape) -> tuple[Algorithm, ...]:
-    """All-gather and reduce-scatter: one pass of the ring, beside which a rank copies its own part."""
+    """Return all-gather and reduce-scatter: one pass of the ring, beside which a rank copies its own part."""
     wire = _ring_wire(shape) + (shape.copied / shape.ranks / shape.ring if shape.members > 1 else 0.0)
     ring = _algorithm("ring", shape, shape.ranks - shape.domains, shape.domains - 1, wire=wire, passes=1)
     if shape.members > 1 or shape.domains <= 2:
@@ -261,8 +265,9 @@ def _gather(shape: _Shape) -> tuple[Algorithm, ...]:
 
 
 def _all_to_all(shape: _Shape, links: Links) -> Algorithm:
-    """Every rank sends S/n to every other, inside the domain over its links and beyond over its share of the
-    network.
+    """Return the exchange in which every rank sends S/n to every other.
+
+    Inside the domain it uses the domain's links, and beyond it the rank's share of the network.
     """
     inside = 0.0
     if shape.members > 1:
@@ -275,9 +280,9 @@ def _all_to_all(shape: _Shape, links: Links) -> Algorithm:
     )
     hops = 1 + math.log2(shape.members) if shape.members > 1 else 0.0
     network_hops = 1 + math.log2(shape.domains) if shape.domains > 1 else 0.0
-    found = _algorithm("exchange", shape, hops, network_hops, wire=max(inside, outside), passes=1)
+    exchange = _algorithm("exchange", shape, hops, network_hops, wire=max(inside, outside), passes=1)
     peers_s = (shape.ranks - shape.members) * parameter("collective.peer_s")
-    return found._replace(latency_s=found.latency_s + peers_s)
+    return exchange._replace(latency_s=exchange.latency_s + peers_s)
 
 
 def _broadcast(shape: _Shape) -> Algorithm:
@@ -286,8 +291,9 @@ def _broadcast(shape: _Shape) -> Algorithm:
 
 
 def _sendrecv(shape: _Shape, links: Links) -> Algorithm:
-    """One message to a neighbour: over the network where the ranks lie in different domains, with a rank's
-    share of it.
+    """Return one message to a neighbour.
+
+    Between domains it crosses the network, with a rank's share of it.
     """
     if shape.domains > 1:
         return _algorithm("message", shape, 0.0, 1.0, wire=shape.members / shape.network, passes=1)

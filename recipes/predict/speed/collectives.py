@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from probes.base.record import Unknown
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.speed.collective_algorithms import Algorithm, Collective, Group, Links, algorithms_of
 
 __all__ = ["Algorithm", "Collective", "Group", "algorithms", "collective_time_s", "wire_bytes", "world_group"]
@@ -14,16 +14,16 @@ COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 
 def world_group(cluster: Cluster) -> Group:
-    """All ranks of the job."""
+    """Return all ranks of the job."""
     return Group(ranks=cluster.world_size, nodes=cluster.nodes)
 
 
 def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
-    """Bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md), where bus bandwidth is these
-    bytes over time.
+    """Return the bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md).
 
-    2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather, reduce-scatter and all-to-all, S the larger of a
-    rank's two buffers; S for broadcast and for a message between two ranks.
+    Bus bandwidth is these bytes over time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
+    reduce-scatter and all-to-all, S the larger of a rank's two buffers; S for broadcast and for a message
+    between two ranks.
     """
     if collective in ("broadcast", "sendrecv"):
         return size_bytes
@@ -32,7 +32,10 @@ def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
 
 
 def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[Algorithm, ...] | Unknown:
-    """The algorithms that the library may choose from, each with its cost. Unknown where a link's rate is."""
+    """Return the algorithms that the library may choose from, each with its cost.
+
+    Unknown where a link's rate is.
+    """
     intra, inter = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     hop, network_hop = cluster.intra_latency_s, cluster.inter_latency_s
     return algorithms_of(
@@ -60,11 +63,10 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 def collective_time_s(
     collective: Collective, size_bytes: float, group: Group, cluster: Cluster
 ) -> float | Unknown:
-    """Duration of one collective on a tensor of `size_bytes`, the larger of a rank's buffers (that of
-    nccl-tests).
+    """Return the duration of one collective, seconds.
 
-    Where this very collective was measured over the same ranks, its fit counts; else the fastest algorithm
-    does.
+    `size_bytes` is the larger of a rank's buffers, the size of nccl-tests. If the same collective was
+    measured over the same ranks, its fit counts; else the fastest algorithm does.
     """
     if group.ranks == 1 or size_bytes <= 0:
         return 0.0
@@ -72,9 +74,9 @@ def collective_time_s(
         fit = cluster.collective_fits.get(collective)
         if fit is not None and group.nodes == 1 and group.ranks == cluster.ranks_per_node:
             return fit.time_s(size_bytes)
-    found = algorithms(collective, group, cluster)
-    if isinstance(found, Unknown):
-        return found
-    if len(found) == 1:
-        return found[0].time_s(size_bytes)
-    return min([one.time_s(size_bytes) for one in found])
+    candidates = algorithms(collective, group, cluster)
+    if isinstance(candidates, Unknown):
+        return candidates
+    if len(candidates) == 1:
+        return candidates[0].time_s(size_bytes)
+    return min([algorithm.time_s(size_bytes) for algorithm in candidates])

@@ -1,55 +1,57 @@
-"""What the ranks of a job say to each other in one step, and how much of it the computation does not hide."""
+"""Communication between the ranks of a job in one step, and the part that computation does not hide."""
 
 from __future__ import annotations
 
 import math
 
 from probes.base.record import Unknown
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
-from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import Candidate, Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
 from recipes.predict.speed.held import Held
+from recipes.predict.training_job import TransformerJob
 
 
 def tensor_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Tensor-parallel ranks are neighbours."""
+    """Return the tensor-parallel ranks, which are neighbours."""
     return _group(candidate.degrees.tp, 1, cluster)
 
 
 def context_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Context-parallel ranks lie beside the tensor-parallel ones."""
+    """Return the context-parallel ranks, which are beside the tensor-parallel ones."""
     return _group(candidate.degrees.cp, candidate.degrees.tp, cluster)
 
 
 def expert_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Expert-parallel ranks are folded from the data- and tensor-parallel ones, neighbours first."""
+    """Return the expert-parallel ranks: folded from data- and tensor-parallel ones, neighbours first."""
     return _group(candidate.degrees.ep, 1, cluster)
 
 
 def data_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that reduce the same gradients: data and context parallel, beside the tensor-parallel ones."""
+    """Return the ranks that reduce the same gradients: data and context parallel, beside tensor parallel."""
     degrees = candidate.degrees
     return _group(degrees.dp * degrees.fsdp * degrees.cp, degrees.tp, cluster)
 
 
 def expert_data_group(candidate: Candidate, cluster: Cluster, expert_tensor: int) -> Group:
-    """Ranks that hold the same experts, or the same parts of them where `expert_tensor` ranks share each."""
+    """Return the ranks with the same experts, or with the same parts if `expert_tensor` ranks share each."""
     degrees = candidate.degrees
     ranks = max(1, degrees.dp * degrees.fsdp * degrees.cp * degrees.tp // (degrees.ep * expert_tensor))
     return _group(ranks, degrees.ep * expert_tensor, cluster)
 
 
 def shard_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that share one copy of fully sharded parameters."""
+    """Return ranks that share one copy of fully sharded parameters."""
     degrees = candidate.degrees
     return _group(degrees.fsdp * degrees.cp, degrees.tp, cluster)
 
 
 def expert_shard_group(candidate: Candidate, cluster: Cluster, expert_tensor: int) -> Group:
-    """Of those, the ranks that share the same experts: one for each rank of expert parallelism between
-    them.
+    """Return the ranks of `expert_data_group` that share the states of the same experts.
+
+    There is one for each rank of expert parallelism between them.
     """
     degrees = candidate.degrees
     apart = degrees.ep * expert_tensor
@@ -57,20 +59,21 @@ def expert_shard_group(candidate: Candidate, cluster: Cluster, expert_tensor: in
 
 
 def replica_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Ranks that hold the same shard, one per copy of the model."""
+    """Return the ranks with the same shard, one per copy of the model."""
     degrees = candidate.degrees
     return _group(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)
 
 
 def _group(ranks: int, stride: int, cluster: Cluster) -> Group:
-    """`ranks` ranks that lie `stride` apart."""
+    """Return `ranks` ranks at a distance of `stride` from each other."""
     per_node = max(1, min(ranks, cluster.ranks_per_node // max(stride, 1)))
     return Group(ranks=ranks, nodes=max(1, min(cluster.nodes, -(-ranks // per_node))))
 
 
 def block_s(job: TransformerJob, block: Block) -> tuple[float, float] | Unknown:
-    """Visible communication inside one block, forward and backward: tensor, context and expert
-    parallelism.
+    """Return the visible communication inside one block, seconds forward and backward.
+
+    It is that of tensor, context and expert parallelism.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
@@ -88,8 +91,10 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float] | Unknown:
         forward += mixers * times * visible
         backward += mixers * times * visible
     if degrees.cp > 1 and block.attention:
-        one = block.attention[0]
-        keys = tokens * one.kv_heads * (one.query_key_dim + one.value_dim) * 2.0 / degrees.tp
+        attention = block.attention[0]
+        keys = (
+            tokens * attention.kv_heads * (attention.query_key_dim + attention.value_dim) * 2.0 / degrees.tp
+        )
         time = collective_time_s("all_gather", keys * degrees.cp, context_group(candidate, cluster), cluster)
         if isinstance(time, Unknown):
             return time
@@ -109,8 +114,9 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float] | Unknown:
 
 
 def dispatched_width(block: Block) -> float:
-    """Elements that one token sends to its experts: a copy of its hidden state, or of the latent one, for
-    each.
+    """Return the elements that one token sends to its experts.
+
+    Each expert gets a copy of its hidden state, or of the latent one.
     """
     return next(
         (product.rows * product.inputs for product in block.products if product.part == "experts"), 0.0
@@ -118,10 +124,10 @@ def dispatched_width(block: Block) -> float:
 
 
 def _sent_copies(block: Block, group: Group) -> float:
-    """Part of a token's copies that travels between nodes: experts on one node share one copy (DeepSeek-V3,
-    section 3.2.2).
+    """Return the part of a token's copies that travels between nodes.
 
-    Of `nodes` nodes, a token with k experts meets nodes (1 - (1 - 1 / nodes)^k) on average.
+    Experts on one node share one copy (DeepSeek-V3, section 3.2.2). Of n nodes, a token with k experts meets
+    n (1 - (1 - 1/n)^k) on average.
     """
     copies = next((product.rows for product in block.products if product.part == "experts"), 1.0)
     if group.nodes <= 1:
@@ -142,25 +148,24 @@ def _tensor_s(job: TransformerJob, size: float) -> float | Unknown:
 
 
 def beside(communication_s: float, computation_s: float, exposed: float) -> float:
-    """Visible part of communication that runs beside computation: `exposed` of it always, and what does not
-    fit.
+    """Return the visible part of communication beside computation.
+
+    That is `exposed` of it, always, and what does not fit.
     """
     return communication_s * exposed + max(0.0, communication_s * (1.0 - exposed) - computation_s)
 
 
 def exposed_share(cluster: Cluster, name: str) -> float:
-    """Part of data-parallel communication that is always visible: as measured on this machine, else as
-    fitted.
-    """
+    """Return the part of data-parallel communication that is always visible, measured here or fitted."""
     measured = cluster.hidden_communication
     return 1.0 - measured.value if measured is not None else parameter(name, cluster.device)
 
 
 def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s: float) -> float | Unknown:
-    """Reducing gradients once per step beside the last backward pass, and gathering parameters where
-    optimizer states are shared.
+    """Return the visible time of reducing gradients once per step, beside the last backward pass.
 
-    `forward_s` and `backward_s` are one micro-batch.
+    If optimizer states are shared, it includes gathering parameters. `forward_s` and `backward_s` are one
+    micro-batch.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     total = 0.0
@@ -199,11 +204,11 @@ def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s
 def _nested_s(
     reduced: float, gathered: float, group: Group, job: TransformerJob
 ) -> tuple[float, float] | None:
-    """Reducing and gathering where the ranks of a node share optimizer states and nodes hold copies of them.
+    """Return the time of reducing and gathering if nodes have copies of the states that their ranks share.
 
-    Scattered inside the node, reduced across nodes, gathered inside the node. Only programs that ask for it
-    do so, as a ring over thousands of ranks waits for each: NCCL nests all-reduces by its trees, but scatters
-    and gathers in one ring.
+    Gradients are scattered inside the node, reduced across nodes and gathered inside the node. Only programs
+    that request it do so: a ring over thousands of ranks waits for each rank, and NCCL nests all-reduces by
+    its trees, but scatters and gathers in one ring.
     """
     if group.nodes <= 1 or group.ranks_per_node <= 1:
         return None
@@ -217,7 +222,7 @@ def _nested_s(
 
 
 def _steps(collective: Collective, size: float, group: Group, job: TransformerJob) -> float | Unknown:
-    """The whole of `size` in buckets, each of which waits for all hops."""
+    """Return the whole of `size` in buckets, each of which waits for all hops."""
     element = 2.0 if collective == "all_gather" else job.stack.travelling_bytes
     bucket = max(parameter("time.bucket_bytes"), element * job.stack.bucket_elements(group.ranks))
     parts = max(1.0, size / bucket)
@@ -234,12 +239,12 @@ def shards_s(
     backward_s: float,
     reduces: bool = True,
 ) -> float | Unknown:
-    """Visible gathering and reducing of fully sharded parameters, one micro-batch.
+    """Return the visible gathering and reducing of fully sharded parameters, one micro-batch.
 
     Every layer is gathered forward and backward and its gradients are reduce-scattered, beside its
     neighbours' computation; the first gather and the last reduction, of parameters outside the layers, are
-    not. `forward_s` and `backward_s` are of all `layers`. Without `reduces` gradients stay where they are,
-    for a later micro-batch to reduce.
+    not. `forward_s` and `backward_s` are of all `layers`. Without `reduces` a later micro-batch reduces the
+    gradients.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     group = shard_group(candidate, cluster)
@@ -270,15 +275,16 @@ def shards_s(
 
 
 def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float] | Unknown:
-    """Visible passing of activations and their gradients between pipeline stages: of each micro-batch, and
-    once per step.
+    """Return the visible passing of activations and gradients between stages: per micro-batch, per step.
 
-    Stages lie one behind the other, each on neighbouring ranks, so a boundary uses the network only where it
-    lies between nodes; there all ranks of a stage, or all of the node, share it. A stage has as many
-    micro-batches on their way as stages are left, its own with it, so it waits for the messages of the
-    boundaries behind it over those; the worst stage paces the pipeline. What does not fit beside the
-    computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline fills and drains
-    nothing hides a message, nor ever where one GPU computes after the other (schedule "layers").
+    Stages follow each other, each on neighbouring ranks, so a boundary uses the network only if it is between
+    nodes; there all ranks of a stage, or all of the node, share it.
+
+    A stage has as many micro-batches on their way as stages are left, with its own, so it waits for the
+    messages of the boundaries behind it over those; the worst stage paces the pipeline. The part that does
+    not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline
+    fills and drains nothing hides a message, nor ever if one GPU computes after the other (schedule
+    "layers").
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees

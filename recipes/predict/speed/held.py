@@ -1,4 +1,4 @@
-"""What one rank holds of the model, as communication and the optimizer see it."""
+"""Share of one rank in the model, for communication and the optimizer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from recipes.job.models.blocks import Block
 from recipes.job.models.counts import root_parameter_count
-from recipes.job.training_job import TransformerJob
 from recipes.predict.shares import adapter_parameters, block_share
+from recipes.predict.training_job import TransformerJob
 
 
 class Held(NamedTuple):
@@ -16,17 +16,17 @@ class Held(NamedTuple):
     dense: float
     """Reduced over all data-parallel ranks."""
     expert: float
-    """Reduced over the ranks that hold the same experts."""
+    """Parameters that are reduced over the ranks with the same experts."""
     expert_tensor: int
     """Tensor-parallel ranks that one expert is cut over."""
     root: float
-    """Of those outside the layers, what a first or a last stage has: an embedding or a head."""
+    """Part of those outside the layers on a first or a last stage: an embedding or a head."""
     trained_share: float
     """Part of all that is trained: everything, or LoRA's adapters."""
 
 
 def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
-    """The share of one rank of these blocks, which are the whole model's, and of what is outside them."""
+    """Return the share of one rank in these blocks, the whole model's, and in the layers' surroundings."""
     workload, degrees = job.workload, job.candidate.degrees
     dense = root = root_parameter_count(workload.model) / degrees.tp
     expert, adapters, cut = 0.0, 0.0, 1

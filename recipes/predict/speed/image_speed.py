@@ -13,14 +13,15 @@ import math
 
 from probes.base.record import Reason, Unknown
 from recipes.job.optimizers import STATE_BYTES
-from recipes.job.training_job import ImageJob
 from recipes.job.workload import FULL_PRECISIONS
-from recipes.planning.plan import Cluster, TimeBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.image_precision import HALF, convolved_in
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.speed.rates import power_share
 from recipes.predict.stacks import Stack, on_cpu
+from recipes.predict.training_job import ImageJob
 
 _HELD = 2.5
 """Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
@@ -50,16 +51,16 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
         return image
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
     gap += _tail_s(convolved_in(job.workload.precision, cluster, stack), cluster)
-    # What works image by image waits for the GPU's answers, so its launches cannot run ahead.
+    # Work on single images waits for the GPU's answers, so its launches cannot run ahead.
     micro = (
         max(images * image + gap * model.operators, launch * model.operators)
         + launch * model.image_operators * images
     )
     compute = candidate.grad_accum * micro
     degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
-    updated = (
-        1 if candidate.sharding_stage == "none" else degrees.fsdp if fully else degrees.dp * degrees.fsdp
-    )
+    updated = degrees.fsdp if fully else degrees.dp * degrees.fsdp
+    if candidate.sharding_stage == "none":
+        updated = 1
     optimizer = _optimizer_s(job) / updated + gap
     exposed = _gathering_s(job, beside=compute) if fully else _exposed_s(job, backward=_BACKWARD * micro)
     if isinstance(exposed, Unknown):
@@ -121,9 +122,7 @@ def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
 
 
 def _tail_s(precision: str, cluster: Cluster) -> float:
-    """What a kernel loses at its end, where some multiprocessors work on their last tile and others have
-    none.
-    """
+    """Return the time that a kernel loses at its end, when some multiprocessors have no tile left."""
     peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
     return (
         parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
@@ -133,7 +132,10 @@ def _tail_s(precision: str, cluster: Cluster) -> float:
 
 
 def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
-    """GeForce cards hold the tensor cores to half of their rate, which is then easier to feed."""
+    """Return the part of the peak that dense convolutions reach.
+
+    GeForce cards limit the tensor cores to half of their rate, which is then easier to feed.
+    """
     shaders, tensor = cluster.peak_flops_per_s.get("fp32"), cluster.peak_flops_per_s.get(precision)
     held = (
         kind != "fp32"
@@ -151,18 +153,19 @@ def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
 
 
 def _clocks_per_s(cluster: Cluster) -> float | None:
-    """Clocks of all multiprocessors together: the fp32 peak over the lanes of one, two operations each; None
-    without that peak.
+    """Return the clocks of all multiprocessors together per second; None without an fp32 peak.
 
-    Lanes: 192 in Kepler, 64 in Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in the
-    others (NVIDIA's architecture white papers).
+    They are that peak over the lanes of a multiprocessor, two operations each. Lanes: 192 in Kepler, 64 in
+    Volta, Turing and the data-centre parts of Pascal and Ampere, 128 in the others (NVIDIA's architecture
+    white papers).
     """
     peak = cluster.peak_flops_per_s.get("fp32")
     if peak is None or cluster.device != "cuda":
         return None
     tensor = cluster.peak_flops_per_s.get("fp16", peak).value
     narrow = tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value
-    return peak.value / (2 * (192 if cluster.architecture == "kepler" else 64 if narrow else 128))
+    lanes = 64 if narrow else 128
+    return peak.value / (2 * (192 if cluster.architecture == "kepler" else lanes))
 
 
 def _kernels(job: ImageJob) -> str:
@@ -170,19 +173,24 @@ def _kernels(job: ImageJob) -> str:
     convolves = work.model.product_flops < work.model.dense_flops / 2
     if stack.fuses_half_images and convolves and work.precision not in FULL_PRECISIONS:
         return "fused"
-    return "cpu" if stack.kernels == "cpu" else "compiled" if job.candidate.compiled else "eager"
+    if stack.kernels == "cpu":
+        return "cpu"
+    return "compiled" if job.candidate.compiled else "eager"
 
 
 def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:
-    """Tensor cores read channels last; where they lie first, they are transposed before and after."""
+    """Return the passes over a convolution's data, with transpositions.
+
+    Tensor cores read channels last; if channels are first, data are transposed before and after.
+    """
     layouts = ("first", "last") if stack.layout == "either" else (stack.layout,)
     return sum(
-        parameter("vision.convolution_passes", kernels, f"{kind}-{one}", kind) for one in layouts
+        parameter("vision.convolution_passes", kernels, f"{kind}-{layout}", kind) for layout in layouts
     ) / len(layouts)
 
 
 def _optimizer_s(job: ImageJob) -> float:
-    """Gradients, weights and states are read, weights and states written, all in fp32."""
+    """Return the time of reading gradients, weights and states and writing weights and states, in fp32."""
     cluster = job.cluster
     if cluster.memory_bandwidth_bytes_per_s is None:
         return 0.0
@@ -192,7 +200,7 @@ def _optimizer_s(job: ImageJob) -> float:
 
 
 def _exposed_s(job: ImageJob, *, backward: float) -> float | Unknown:
-    """What the reduction of gradients adds: what does not pass beside the backward pass."""
+    """Return the time of the gradients' reduction that does not run beside the backward pass."""
     cluster = job.cluster
     if cluster.world_size == 1:
         return 0.0
@@ -210,8 +218,9 @@ def _exposed_s(job: ImageJob, *, backward: float) -> float | Unknown:
 
 
 def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
-    """What full sharding adds: weights are gathered for each pass, gradients reduced after each, for each
-    micro-batch.
+    """Return the time that full sharding adds.
+
+    Weights are gathered for each pass and gradients are reduced after each, for each micro-batch.
     """
     cluster = job.cluster
     size = job.model.parameters * float(job.element_bytes)
@@ -227,6 +236,6 @@ def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
 
 
 def _straggling(cluster: Cluster, how: str) -> float:
-    """Part of a step by which the slowest of the ranks is late."""
+    """Return part of a step by which the slowest of the ranks is late."""
     within = parameter("vision.straggling", how) * math.log2(cluster.ranks_per_node)
     return within + parameter("vision.straggling_nodes", how) * math.log2(cluster.nodes)

@@ -1,5 +1,6 @@
-"""Computation of the blocks of one pipeline stage for one micro-batch: matrix products, attention,
-elementwise work, launches.
+"""Computation of the blocks of one pipeline stage for one micro-batch.
+
+It consists of matrix products, attention, elementwise work and launches.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from typing import NamedTuple
 
 from probes.base.record import Unknown
 from recipes.job.models.blocks import Block, head_product
-from recipes.job.training_job import TransformerJob
 from recipes.job.workload import NARROW_PRECISIONS
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import is_adapted
 from recipes.predict.speed.communication import dispatched_width
@@ -28,17 +28,18 @@ from recipes.predict.speed.rates import (
     training_time_s,
 )
 from recipes.predict.stacks import BEFORE_FUSED
+from recipes.predict.training_job import TransformerJob
 
 
 class Rates(NamedTuple):
-    """What one rank computes per second."""
+    """Rates of one rank, per second."""
 
     product: ProductRates
-    """In the workload's precision."""
+    """Products in the workload's precision."""
     wide: ProductRates
-    """In 16 bits where the workload's products use less: router and head."""
+    """Products in 16 bits where the workload's products use less: router and head."""
     experts: ProductRates
-    """Of grouped products, whose inputs come from permutations, which cast nothing."""
+    """Grouped products, whose inputs come from permutations, which cast nothing."""
     attention: AttentionRates
     memory: float
     """Bytes per second of elementwise kernels."""
@@ -50,18 +51,16 @@ class BlockTime(NamedTuple):
     forward: float
     backward: float
     weights: float
-    """Of the backward pass, the products that give the gradients of weights; adapters' are too small to
-    count.
-    """
+    """Part of the backward pass in the gradients of weights; adapters' are too small to count."""
     products: float
     attention: float
     elementwise: float
     launches: float
-    """What the host adds where it launches kernels more slowly than the device runs them."""
+    """Time that the host adds if it launches kernels more slowly than the device runs them."""
 
 
 def rates_of(job: TransformerJob) -> Rates | Unknown:
-    """Rates of the cluster's devices for this workload; Unknown where the cluster does not know them."""
+    """Return the rates of the cluster's devices for this workload; Unknown if the cluster lacks them."""
     workload, cluster, stack = job.workload, job.cluster, job.stack
     precision = workload.precision
     wide = "bf16" if precision in NARROW_PRECISIONS else precision
@@ -87,14 +86,15 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     for rate in (product, broad, attention):
         if isinstance(rate, Unknown):
             return rate
-    assert bandwidth is not None  # noqa: S101 - product_rates said so
+    assert bandwidth is not None  # noqa: S101 - product_rates requires it
     memory = bandwidth.value * (1.0 if bandwidth.basis == "measured" else parameter("time.memory_fraction"))
     return Rates(product, broad, experts, attention, memory)  # type: ignore[arg-type]
 
 
 def _share(cluster: Cluster, precision: str) -> float:
-    """What a training step sustains of a benchmark's rate: clocks under constant load, neighbours, gaps
-    between kernels.
+    """Return the part of a benchmark's rate that a training step sustains.
+
+    A step has clocks under constant load, neighbours, and gaps between kernels.
     """
     if cluster.device == "cpu":
         return parameter("time.product_share", f"cpu.{precision}", "cpu")
@@ -104,10 +104,11 @@ def _share(cluster: Cluster, precision: str) -> float:
 
 
 def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
-    """One block on one rank.
+    """Return the times of one block on one rank.
 
     A product's time is its FLOPs over a rate that falls for few rows or narrow weights. Elementwise work is
-    bytes over memory bandwidth. On a GPU a block takes at least what the host needs to launch its kernels.
+    bytes over memory bandwidth. On a GPU a block takes at least the time that the host needs to launch its
+    kernels.
     """
     degrees = job.candidate.degrees
     tokens = job.tokens_of(block)
@@ -121,7 +122,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         outputs, inputs = float(product.outputs), float(product.inputs)
         if product.experts > 1:
             # Tensor-parallel ranks share the experts' work: each dispatches its part of the sequence, or
-            # holds part of the width.
+            # has a part of the width.
             local = max(1.0, product.experts / degrees.ep)
             rows = tokens * product.rows / degrees.tp
             times = grouped_training_time_s(
@@ -144,18 +145,18 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
         elif is_adapted(product, job.adapted):
             backward_products += times[0] * adapter_cost
     attention = attention_back = 0.0
-    for one in block.attention:
+    for mixer in block.attention:
         forth, back = attention_time_s(
             rates.attention,
             sequences=tokens / sequence,
-            heads=max(1.0, one.heads / degrees.tp),
-            kv_heads=max(1.0, one.kv_heads / degrees.tp),
+            heads=max(1.0, mixer.heads / degrees.tp),
+            kv_heads=max(1.0, mixer.kv_heads / degrees.tp),
             queries=sequence,
-            keys=job.sequence if one.cross else sequence,
-            query_key_dim=one.query_key_dim,
-            value_dim=one.value_dim,
-            causal=one.causal,
-            window=one.window,
+            keys=job.sequence if mixer.cross else sequence,
+            query_key_dim=mixer.query_key_dim,
+            value_dim=mixer.value_dim,
+            causal=mixer.causal,
+            window=mixer.window,
         )
         attention += forth
         attention_back += back
@@ -182,7 +183,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
 def _launches_s(
     job: TransformerJob, block: Block, forward_s: float, backward_s: float
 ) -> tuple[float, float]:
-    """What launching a block's kernels adds to the time that they run, forward and backward."""
+    """Return the time that launching a block's kernels adds to their run time, forward and backward."""
     cluster = job.cluster
     kernels = parameter("time.block_kernels", job.kernels) * (1.0 + 0.5 * (len(block.attention) > 1))
     again = parameter("time.backward_launches")
@@ -213,8 +214,9 @@ def _launches_s(
 
 
 def _hooks_s(job: TransformerJob, block: Block) -> float:
-    """Host time of the hooks that gather and free the parameters of a block, or of each of its modules, in
-    one pass.
+    """Return the host's time for the hooks that gather and free a block's parameters in one pass.
+
+    There are hooks for the block, or for each of its modules.
     """
     if job.candidate.sharding_stage != "zero3" or job.candidate.degrees.fsdp == 1 or job.stack.graphs:
         return 0.0
@@ -227,7 +229,7 @@ def _hooks_s(job: TransformerJob, block: Block) -> float:
 
 
 def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
-    """Head, loss and embedding of one micro-batch, forward and backward, on the rank that has them."""
+    """Return head, loss and embedding of one micro-batch, forward and backward, on the rank that has them."""
     stack, model = job.stack, job.workload.model
     degrees, tokens = job.candidate.degrees, job.tokens
     head = head_product(model)
@@ -253,8 +255,9 @@ def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
 
 
 def _fresh_memory_s(logits_bytes: float) -> float:
-    """What the kernel needs to clear pages for the loss's tensors, which the C library takes anew each time
-    beyond a size.
+    """Return the time in which the operating system clears pages for the loss's tensors.
+
+    The C library allocates tensors above a size anew each time.
     """
     if logits_bytes < parameter("time.fresh_bytes"):
         return 0.0
@@ -262,8 +265,9 @@ def _fresh_memory_s(logits_bytes: float) -> float:
 
 
 def _at_least(work: float, floor: float) -> float:
-    """The larger of the two, rounded off where they are near: kernels vary in length, so both limits bite
-    there.
+    """Return the larger of the two, rounded off if they are near.
+
+    Kernels vary in length, so near the corner both limits hold for some of them.
     """
     if work <= 0.0:
         return floor
@@ -276,13 +280,13 @@ def _width(precision: str) -> str:
 
 
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
-    """Bytes that norms, residuals, rotary positions, activation and routing move in a forward pass, 2 per
-    element.
+    """Return the bytes that elementwise work moves in a forward pass, 2 per element.
 
-    A norm reads and writes (2 h), a residual reads two and writes one (3 h), attention reads and writes its
-    operands, a gate reads two and writes one. Models with an encoder also have dropout. Adapters drop parts
-    of their input (2.5 of it) and are added to the output (3 of it). Sequence parallelism divides all of it
-    by the tensor-parallel ranks, else norms are repeated.
+    It consists of norms, residuals, rotary positions, activation and routing. A norm reads and writes (2 h),
+    a residual reads two and writes one (3 h), attention reads and writes its operands, a gate reads two and
+    writes one. Models with an encoder also have dropout. Adapters drop parts of their input (2.5 of it) and
+    are added to the output (3 of it). Sequence parallelism divides all of it by the tensor-parallel ranks,
+    else norms are repeated.
     """
     tokens, tensor = job.tokens_of(block), job.candidate.degrees.tp
     element = 4.0 if job.cluster.device == "cpu" else job.wide_bytes
@@ -291,9 +295,9 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
     if job.workload.model.kind != "decoder":
         passes += parameter("time.dropout_passes", job.kernels)
     elements = block.hidden * passes * block.norms / split
-    for one in block.attention:
+    for mixer in block.attention:
         elements += (
-            (one.heads * (one.query_key_dim + one.value_dim) + one.kv_heads * one.query_key_dim * 2)
+            (mixer.heads * (mixer.query_key_dim + mixer.value_dim) + mixer.kv_heads * mixer.query_key_dim * 2)
             * 2.0
             / tensor
         )
@@ -305,7 +309,9 @@ def _elementwise_bytes(job: TransformerJob, block: Block) -> float:
         elements += block.state_space.inner * 12.0 / tensor
     if not job.trains_weights:
         beside = sum(
-            2.5 * one.inputs + 3.0 * one.outputs for one in block.products if is_adapted(one, job.adapted)
+            2.5 * product.inputs + 3.0 * product.outputs
+            for product in block.products
+            if is_adapted(product, job.adapted)
         )
         elements += parameter("time.adapter_traffic") * beside / tensor
     traffic = elements * element * parameter("time.traffic", job.kernels)

@@ -1,7 +1,6 @@
-"""Waiting for the next batch of tokens, from what `rigtune bench` measured of the machine's storage and data
-loaders.
+"""Time of waiting for the next batch of tokens, from measurements of storage and data loaders.
 
-Loaders prepare batches beside the step, so a step waits only where loading takes longer than all else.
+Loaders prepare batches beside the step, so a step waits only if loading takes longer than all else.
 """
 
 from __future__ import annotations
@@ -13,32 +12,32 @@ import msgspec
 
 from probes.base.record import Unknown
 from recipes.constants import constant
-from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import UNKNOWN_LOADING, TimeBreakdown
+from recipes.predict.breakdowns import UNKNOWN_LOADING, TimeBreakdown
+from recipes.predict.training_job import TransformerJob
 
 
 def loading_s(job: TransformerJob) -> float | Unknown:
-    """Seconds to load one step's sequences, by what is slower of storage and loaders; Unknown where neither
-    was measured.
+    """Return the seconds to load one step's sequences; Unknown if neither storage nor loaders were measured.
 
-    Sequences are read at random places of files of tokens, in requests of the size that was measured. What
-    loaders deliver was measured with images, which are larger than sequences: it is the least that they do.
+    The slower of the two counts. Sequences are read at random places of files of tokens, in requests of the
+    size that was measured. Loaders were measured with images, which are larger than sequences, so their rate
+    is a lower bound.
     """
     cluster = job.cluster
     sequences = job.candidate.micro_batch * job.candidate.grad_accum
-    found = []
+    seconds = []
     if cluster.reads_per_s is not None:
         requests = math.ceil(
             job.workload.sequence_length * constant("stored_token_bytes") / constant("read_request_bytes")
         )
-        found.append(sequences * cluster.ranks_per_node * requests / cluster.reads_per_s.value)
+        seconds.append(sequences * cluster.ranks_per_node * requests / cluster.reads_per_s.value)
     if cluster.loaded_samples_per_s is not None:
-        found.append(sequences / cluster.loaded_samples_per_s.value)
-    return max(found) if found else UNKNOWN_LOADING
+        seconds.append(sequences / cluster.loaded_samples_per_s.value)
+    return max(seconds) if seconds else UNKNOWN_LOADING
 
 
 def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
-    """The step with what it waits for data; as it is where that, or the step, is not known."""
+    """Return the step with its wait for data; the unchanged step if that, or its time, is unknown."""
     needed = loading_s(job)
     if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
         return time
@@ -48,7 +47,7 @@ def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
 
 
 def without_loading(time: TimeBreakdown) -> TimeBreakdown:
-    """The step of a program whose data are made on the spot."""
+    """Return the step of a program that generates its data."""
     if isinstance(time.data, Unknown) or isinstance(time.total, Unknown):
         return time
     ends = {name: cast("float", getattr(time, name)) - time.data for name in ("total", "low", "high")}

@@ -1,37 +1,37 @@
-"""What travels between a GPU and its host's memory where states are offloaded, and the host's part of the
-optimizer's step.
-"""
+"""Traffic between a GPU and its host's memory if states are offloaded, and the host's optimizer."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from probes.catalogue.hardware import load_catalogue
-from recipes.job.training_job import TransformerJob
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.links import PCIE_LANE_BYTES_PER_S
-from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.communication import beside, exposed_share
+from recipes.predict.training_job import TransformerJob
 
 
 class Offloaded(NamedTuple):
     """Visible seconds."""
 
     each: float
-    """Of one micro-batch."""
+    """Seconds of one micro-batch."""
     once: float
-    """Of one step: the host's optimizer, and the weights that it updated on their way up."""
+    """Seconds of one step: the host's optimizer, and the upload of the weights that it updated."""
 
 
 def offloaded_s(
     job: TransformerJob, *, stored: float, trained: float, forward_s: float, backward_s: float
 ) -> Offloaded:
-    """`stored` are the parameters of one rank's shard, `trained` those that the host updates for it.
+    """Return the times of offloading.
+
+    `stored` are the parameters of one rank's shard, `trained` those that the host updates for it.
 
     Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first,
-    is added to on the GPU and goes down again, through memory that is not pinned unless somebody asks for it,
-    and the host waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights come up for the forward pass
-    and again for the backward pass, and not after the optimizer's step.
+    is added to on the GPU and goes down again, through memory that is not pinned by default, and the host
+    waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights come up for the forward pass and again
+    for the backward pass, and not after the optimizer's step.
     """
     candidate, cluster, element = job.candidate, job.cluster, job.wide_bytes
     link = _link_bytes_per_s(cluster)
@@ -46,8 +46,9 @@ def offloaded_s(
 
 
 def _link_bytes_per_s(cluster: Cluster) -> float:
-    """Each way, with all GPUs of the node at it: what a GPU of the fourth generation of PCIe gets, by the
-    width of its link.
+    """Return the bytes/s each way with all GPUs of the node at work.
+
+    The rate is that of a GPU on PCIe 4, scaled by the width of its link.
     """
     usual = parameter("time.host_link_bytes_per_s")
     row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None

@@ -1,17 +1,18 @@
-"""How fast a GPU multiplies matrices and attends, by shape: the physics between a datasheet's peak and a
-kernel's time.
+"""Rates of matrix products and attention by shape, between a datasheet's peak and a kernel's time.
 
 For other modules:
 
-    rates = product_rates(cluster, "bf16")            # ProductRates | Unknown; cached by what it depends on
+    rates = product_rates(cluster, "bf16")            # ProductRates | Unknown; cached by its inputs
     product_time_s(rates, m, n, k)                    # seconds of one product of m x k by k x n
-    training_time_s(rates, tokens, inputs, outputs)   # seconds of (forward, input gradient, weight gradient) of a linear layer
-    alignment_share(rates, inputs, outputs)           # part of the rate that widths leave which do not fill lines of memory
+    training_time_s(rates, tokens, inputs, outputs)   # seconds of a linear layer's (forward, input gradient,
+                                                      # weight gradient)
+    alignment_share(rates, inputs, outputs)           # part of the rate left by widths that do not fill lines
+                                                      # of memory
     grouped_training_time_s(rates, tokens, inputs, outputs, experts)   # the same of the experts of one rank
     product_flops_per_s(rates, m, n, k)               # 2 m n k over its time
     attention = attention_rates(cluster, "bf16", "flash2")
-    attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096, query_key_dim=128, value_dim=128,
-                     causal=True, window=0)
+    attention_time_s(attention, sequences=1, heads=32, kv_heads=8, queries=4096, keys=4096,
+                     query_key_dim=128, value_dim=128, causal=True, window=0)
                                                       # seconds of (forward, backward) of one layer
 
 All times are continuous and never fall when a size grows.
@@ -19,7 +20,7 @@ All times are continuous and never fall when a size grows.
 A product keeps the tensor cores busy for its output and, over and above, for the part of a wave of tiles that
 leaves multiprocessors idle and for the filling of the pipeline along k; it takes at least as long as its
 operands need to and from memory; a kernel costs a fixed time to start and drain. The sustained rate depends
-on the power that a GPU may draw per peak FLOP: where it is little, clocks fall with about its square root.
+on the power that a GPU may draw per peak FLOP: if it is little, clocks fall with about its square root.
 Narrow precisions also pay for the casting of activations.
 """
 
@@ -31,7 +32,7 @@ from typing import Literal, NamedTuple
 
 from probes.base.record import Reason, Unknown
 from probes.catalogue.hardware import GpuModel, load_catalogue
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 
 TILE = 128
@@ -48,14 +49,14 @@ _BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "mxfp8
 _CAST = frozenset({"fp8", "mxfp8", "nvfp4"})
 
 _LINE_BYTES, _VECTOR_BYTES = 128, 16
-"""Of memory, and of what a thread loads at once."""
+"""Bytes of a line of memory, and of one load of a thread."""
 _CUDNN_FIRST = ("sm100", "sm103")
 
 AttentionKernel = Literal["flash2", "flash3", "cudnn", "unfused"]
 
 
 class ProductRates(NamedTuple):
-    """What a product's time depends on, beside its shape."""
+    """Properties that decide a product's time, beside its shape."""
 
     flops_per_s: float
     """Sustained rate of a product without edges."""
@@ -66,22 +67,22 @@ class ProductRates(NamedTuple):
     prologue_k: float
     """Length of k that the filling of the pipeline costs."""
     cast_s: float
-    """Casting one element of an activation to the operand's type."""
+    """Seconds to cast one element of an activation to the operand's type."""
     launch_s: float
     grouped_share: float
     """Rate of a grouped product over that of a dense one of the same tiles."""
     grouped_idle_rows: float
     """Rows that each group's last tile computes for nothing."""
     group_s: float
-    """What each group adds by itself."""
+    """Seconds that each group adds by itself."""
     line_share: float = 1.0
-    """Part of the rate that is left where rows of an operand are no whole lines of 128 bytes."""
+    """Part of the rate that is left if rows of an operand are no whole lines of 128 bytes."""
     vector_share: float = 1.0
-    """The same where they are no whole vectors of 16 bytes either."""
+    """Part of the rate that is left if they are no whole vectors of 16 bytes either."""
 
 
 class AttentionRates(NamedTuple):
-    """What the time of one layer's attention depends on, beside its shape."""
+    """Properties that decide the time of one layer's attention, beside its shape."""
 
     forward_flops_per_s: float
     backward_flops_per_s: float
@@ -117,7 +118,7 @@ def _row(gpu: str) -> GpuModel | None:
 
 
 def _chip(gpu: str, architecture: str) -> str:
-    """The chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
+    """Return the chip generation that parameters are keyed by: `sm90`, `gfx942`, else the architecture."""
     row = _row(gpu)
     if row is None:
         return architecture
@@ -126,7 +127,7 @@ def _chip(gpu: str, architecture: str) -> str:
 
 
 def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
-    """Rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
+    """Return rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
 
     Unknown where no peak or memory bandwidth of the machine is known.
     """
@@ -183,8 +184,9 @@ def _product_rates(machine: _Machine, precision: str) -> ProductRates:
 
 
 def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
-    """Share of the datasheet's peak that long products hold, by chip, precision and the power the GPU may
-    draw per peak FLOP.
+    """Return the part of the datasheet's peak that long products sustain.
+
+    It depends on chip, precision and the power that the GPU may draw per peak FLOP.
     """
     chip = _chip(gpu, architecture)
     largest = parameter("gemm.max_fraction", f"{chip}.{precision}", "fp32" if precision == "fp32" else chip)
@@ -196,10 +198,10 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
 
 
 def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
-    """Watts per 16-bit FLOP, of which `factor` times the datasheet's are held, over what the chip holds its
-    full clock with.
+    """Return the watts per sustained 16-bit FLOP, over those at which the chip keeps its full clock.
 
-    At most 1; None where the catalogue has neither watts nor a 16-bit peak.
+    `factor` times the datasheet's FLOPs are sustained. At most 1; None if the catalogue lacks watts or a
+    16-bit peak.
     """
     row = _row(gpu)
     peak = (row.peak_flops_per_s.get("bf16") or row.peak_flops_per_s.get("fp16")) if row else None
@@ -213,8 +215,9 @@ def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | Non
 
 
 def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_bytes: float = 2.0) -> float:
-    """One product of m x k by k x n; `output_bytes` are moved per element of the result (8 where fp32 is
-    added to).
+    """Return the seconds of one product of m x k by k x n.
+
+    `output_bytes` are moved per element of the result (8 if fp32 is added to).
     """
     busy = 2.0 * (m * n + rates.idle_elements) * (k + rates.prologue_k) / rates.flops_per_s
     moved = ((m + n) * k * rates.operand_bytes + m * n * output_bytes) / rates.bytes_per_s
@@ -222,10 +225,10 @@ def product_time_s(rates: ProductRates, m: float, n: float, k: float, *, output_
 
 
 def alignment_share(rates: ProductRates, *widths: float) -> float:
-    """Part of the rate that is left by widths of a weight whose rows, in 16 bits, begin at any byte.
+    """Return the part of the rate that widths of a weight leave whose 16-bit rows begin at any byte.
 
-    A step of its own, as a unit more or less may cost a third. Of narrower types frameworks pad the rows, or
-    refuse them; and a width that ranks do not share evenly is padded too.
+    It is separate because a unit more or less may cost a third. Frameworks pad rows of narrower types, or
+    refuse them; a width that ranks do not share evenly is padded too.
     """
     lengths = [width * rates.operand_bytes for width in widths if width == int(width)]
     if rates.operand_bytes != 2.0 or all(length % _LINE_BYTES == 0 for length in lengths):
@@ -234,17 +237,17 @@ def alignment_share(rates: ProductRates, *widths: float) -> float:
 
 
 def product_flops_per_s(rates: ProductRates, m: float, n: float, k: float) -> float:
-    """The rate that a product of this shape reaches."""
+    """Return the rate that a product of this shape reaches."""
     return 2.0 * m * n * k / product_time_s(rates, m, n, k)
 
 
 def training_time_s(
     rates: ProductRates, tokens: float, inputs: float, outputs: float, *, gradient_bytes: float = 2.0
 ) -> tuple[float, float, float]:
-    """Seconds of a linear layer's forward pass, of its input's gradient and of its weight's gradient.
+    """Return the seconds of a linear layer's forward pass, input gradient and weight gradient.
 
-    `gradient_bytes`: traffic per element of the weight's gradient, 2 where it is written in bf16, 8 where it
-    is added to fp32.
+    `gradient_bytes`: traffic per element of the weight's gradient, 2 if it is written in bf16, 8 if it is
+    added to fp32.
     """
     return (
         product_time_s(rates, tokens, outputs, inputs),
@@ -262,8 +265,9 @@ def grouped_training_time_s(
     *,
     gradient_bytes: float = 2.0,
 ) -> tuple[float, float, float]:
-    """The same for `experts` weights of one shape that share `tokens` (copies of) tokens, as one grouped
-    kernel.
+    """Return the same for `experts` weights of one shape in one grouped kernel.
+
+    They share `tokens` (copies of) tokens.
     """
     rows = tokens + experts * rates.grouped_idle_rows
     rate = rates.flops_per_s * rates.grouped_share
@@ -293,8 +297,9 @@ def grouped_training_time_s(
 
 
 def prefers_cudnn(cluster: Cluster) -> bool:
-    """Whether software that leaves the choice of an attention kernel to torch gets cuDNN's, written for the
-    chip: where the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+    """Return whether torch chooses cuDNN's attention, written for the chip, by itself.
+
+    It does so if the compute capability is 10 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
     check_prefer_cudnn_attention).
     """
     return _chip(cluster.gpu, cluster.architecture) in _CUDNN_FIRST
@@ -303,10 +308,10 @@ def prefers_cudnn(cluster: Cluster) -> bool:
 def attention_rates(
     cluster: Cluster, precision: str, kernel: AttentionKernel, *, share: float = 1.0, sequence: float = 0.0
 ) -> AttentionRates | Unknown:
-    """Rates of attention on one rank; scores are computed in 16 bits where products use less. Unknown as in
-    `product_rates`.
+    """Return the rates of attention on one rank; scores are computed in 16 bits if products use less.
 
-    Where fused attention was measured on this machine, the measured length nearest to `sequence` counts.
+    Unknown as in `product_rates`. If fused attention was measured on this machine, the measured length
+    nearest to `sequence` counts.
     """
     wide = "bf16" if precision in _CAST else precision
     products = product_rates(cluster, wide, share=share)
@@ -321,26 +326,26 @@ def attention_rates(
 def _as_measured(
     rates: AttentionRates, cluster: Cluster, precision: str, *, share: float, sequence: float
 ) -> AttentionRates:
-    """Rates that give the measured times at the nearest length, the exponentials apart, as they do not grow
-    with the head.
+    """Return rates that give the measured times at the nearest length.
 
-    On a CPU the exponentials take most of the time, so one precision tells of the others.
+    Exponentials are scaled apart, as they do not grow with the head. On a CPU they take most of the time, so
+    a measurement in any precision serves.
     """
     names = _DTYPES.get(precision, (precision,))
-    found = {}
+    flops_per_s = {}
     for backward in (False, True):
-        of_pass = [one for one in cluster.attention_rates if one.backward is backward]
-        points = [one for one in of_pass if one.precision in names] or (
-            of_pass if cluster.device == "cpu" else []
-        )
+        of_pass = [rate for rate in cluster.attention_rates if rate.backward is backward]
+        points = [rate for rate in of_pass if rate.precision in names]
+        if not points and cluster.device == "cpu":
+            points = of_pass
         if points:
-            point = min(points, key=lambda one: abs(math.log(one.sequence_length / max(sequence, 1.0))))
-            found[backward] = point.flops_per_s * (1.0 + rates.softmax_dims / point.head_dim) * share
-    if len(found) < 2:
+            point = min(points, key=lambda rate: abs(math.log(rate.sequence_length / max(sequence, 1.0))))
+            flops_per_s[backward] = point.flops_per_s * (1.0 + rates.softmax_dims / point.head_dim) * share
+    if len(flops_per_s) < 2:
         return rates
     return rates._replace(
-        forward_flops_per_s=found[False],
-        backward_flops_per_s=found[True],
+        forward_flops_per_s=flops_per_s[False],
+        backward_flops_per_s=flops_per_s[True],
         idle_rows=0.0,
         prologue_keys=0.0,
         backward_idle_rows=0.0,
@@ -357,6 +362,7 @@ def _attention_rates(
     multiprocessors = (row.multiprocessors if row else None) or parameter("gemm.multiprocessors", chip)
     wave = 0.0 if device == "cpu" else multiprocessors * TILE
     unfused = kernel == "unfused"
+    launches = 4.0 if unfused else 1.0
     keys = (f"{chip}.{kernel}", chip, kernel)
     return AttentionRates(
         forward_flops_per_s=products.flops_per_s
@@ -371,7 +377,7 @@ def _attention_rates(
         score_bytes=parameter("attention.score_bytes") * (_BYTES.get(precision, 2.0) / 2.0)
         if unfused
         else 0.0,
-        launch_s=0.0 if device == "cpu" else products.launch_s * (4.0 if unfused else 1.0),
+        launch_s=0.0 if device == "cpu" else launches * products.launch_s,
         pads_heads=kernel == "flash2" and device != "cpu",
     )
 
@@ -399,28 +405,28 @@ def attention_time_s(
     causal: bool,
     window: int = 0,
 ) -> tuple[float, float]:
-    """Seconds of the forward and of the backward pass of one layer's attention over `sequences`.
+    """Return the seconds of the forward and backward pass of one layer's attention over `sequences`.
 
     Fused kernels skip the scores that a causal mask or a window hides; unfused ones compute and store all of
     them.
     """
     skips = not rates.score_bytes
-    seen = keys
+    visible_keys = keys
     if skips:
-        seen = keys / 2.0 if causal else keys
+        visible_keys = keys / 2.0 if causal else keys
         # A causal window of w sees w keys, and less at the start: w - w^2 / (2 keys) on average.
         if 0 < window < keys:
-            seen = window - window * window / (2.0 * keys) if causal else float(window)
+            visible_keys = window - window * window / (2.0 * keys) if causal else float(window)
     # FLOPs per score, products and exponential apart: the backward pass makes five products instead of two.
     dims = _compiled(query_key_dim) + _compiled(value_dim) if rates.pads_heads else query_key_dim + value_dim
     width, exponential = 2.0 * dims, 4.0 * rates.softmax_dims
     rows = sequences * heads * queries
     # The longest row of tiles ends last: it sees all keys, twice the mean under a causal mask.
-    longest = min(keys, 2.0 * seen) if causal else seen
-    seen += rates.prologue_keys
-    forward_flops = (width + exponential) * (rows * seen + rates.idle_rows * longest)
+    longest = min(keys, 2.0 * visible_keys) if causal else visible_keys
+    visible_keys += rates.prologue_keys
+    forward_flops = (width + exponential) * (rows * visible_keys + rates.idle_rows * longest)
     backward_flops = ((2.5 if skips else 2.0) * width + exponential) * (
-        rows * seen + rates.backward_idle_rows * longest
+        rows * visible_keys + rates.backward_idle_rows * longest
     )
     moved = sequences * (heads * queries + kv_heads * keys) * (query_key_dim + value_dim) * 2.0
     scores = rates.score_bytes * rows * keys / rates.bytes_per_s

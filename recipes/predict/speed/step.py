@@ -1,5 +1,6 @@
-"""Duration of one optimizer step by what it is spent on: computation, visible communication, pipeline bubble,
-optimizer, rest.
+"""Duration of one optimizer step by term.
+
+Terms are computation, visible communication, pipeline bubble, optimizer and the rest.
 """
 
 from __future__ import annotations
@@ -7,10 +8,10 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Unknown
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import blocks_of
 from recipes.job.optimizers import steps_all_at_once, traffic_share
-from recipes.job.training_job import TransformerJob
-from recipes.planning.plan import COMPUTE_TERMS, Candidate, TimeBreakdown
+from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s
@@ -27,6 +28,7 @@ from recipes.predict.speed.held import Held, held_by
 from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
 from recipes.predict.speed.offload import offloaded_s
 from recipes.predict.stacks import on_cpu
+from recipes.predict.training_job import TransformerJob
 
 _OF_BLOCKS = ("products", "attention", "elementwise", "launches")
 
@@ -82,12 +84,12 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     boundary, filling = passing
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
-    one = computing + exposed + each
+    micro_batch_s = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
     # it (ZB-H1).
     filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (stages - 1) * waits * max(0.0, one - filled)
+    bubble = (stages - 1) * waits * max(0.0, micro_batch_s - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
@@ -113,7 +115,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Time of the forward pass that the backward pass repeats."""
+    """Return time of the forward pass that the backward pass repeats."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
     if candidate.activation_checkpointing == "selective":
@@ -124,8 +126,9 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
 ) -> tuple[float, float] | Unknown:
-    """Visible data-parallel communication: of each micro-batch, and once per step. A stage has `layers`
-    blocks.
+    """Return the visible data-parallel communication: of each micro-batch, and once per step.
+
+    A stage has `layers` blocks.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees = candidate.degrees
@@ -155,7 +158,7 @@ def _sharding(
 def _stepped(
     job: TransformerJob, held: Held, rates: Rates, *, forward: float, backward: float
 ) -> tuple[float, float]:
-    """What the host's memory costs each micro-batch, and the optimizer's step, on the host or on the GPU."""
+    """Return the host memory's cost per micro-batch, and the optimizer's step on host or GPU."""
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
     stored = _updated(held, job.candidate, _shards(job.candidate))
@@ -165,8 +168,9 @@ def _stepped(
 
 
 def _shards(candidate: Candidate) -> int:
-    """Ranks that share optimizer states: fully sharded replicas each hold all of them (HSDP), else all
-    data-parallel ranks.
+    """Return the ranks that share optimizer states.
+
+    They are all data-parallel ranks, but with HSDP those of one fully sharded replica.
     """
     degrees = candidate.degrees
     replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
@@ -174,19 +178,20 @@ def _shards(candidate: Candidate) -> int:
 
 
 def _updated(held: Held, candidate: Candidate, shards: int) -> float:
-    """Parameters of one rank's share."""
+    """Return parameters of one rank's share."""
     return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
-    """Ranks that share the states of one expert."""
+    """Return ranks that share the states of one expert."""
     degrees = candidate.degrees
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 
 
 def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
-    """The optimizer's traffic over memory bandwidth, states shared as the sharding says, and the norm of the
-    gradients.
+    """Return the optimizer's traffic over memory bandwidth, and the norm of the gradients.
+
+    Ranks share states by the sharding.
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
@@ -206,11 +211,11 @@ def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
 
 
 def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) -> float:
-    """Muon's Newton-Schulz iterations on every matrix of a layer: X X^T, its square, and the product with X,
-    in 16 bits.
+    """Return the time of Muon's Newton-Schulz iterations on every matrix of a layer.
 
-    Of an m x n matrix, m the shorter side, an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon,
-    muon.py). Ranks that share optimizer states share the matrices.
+    They are X X^T, its square, and the product with X, in 16 bits. For an m x n matrix, m the shorter side,
+    an iteration is 4 m^2 n + 2 m^3 FLOPs (KellerJordan/Muon, muon.py). Ranks that share optimizer states
+    share the matrices.
     """
     candidate = job.candidate
     degrees = candidate.degrees

@@ -28,7 +28,7 @@ def predicted(**changes: str):
         ("deepspeed", "bert-large", False),
     ],
 )
-def test_time_and_memory_follow_one_choice_that_is_said(stack: str, model: str, written: bool) -> None:
+def test_time_and_memory_follow_one_choice_that_is_reported(stack: str, model: str, written: bool) -> None:
     blank, false, true = (
         predicted(stack=stack, model=model, flash_attention=flag) for flag in ("", "false", "true")
     )

@@ -68,7 +68,7 @@ def test_what_is_stated_is_taken_and_costs_what_it_is() -> None:
     thin, thick = resolved(lora_rank="8", lora_targets="all"), resolved(lora_rank="256", lora_targets="all")
     fewer = resolved(lora_rank="256", lora_targets="query-value")
     assert [
-        (one.stack.memory.adapter_rank, one.stack.memory.adapter_targets) for one in (thin, thick, fewer)
+        (item.stack.memory.adapter_rank, item.stack.memory.adapter_targets) for item in (thin, thick, fewer)
     ] == [
         (8, "all"),
         (256, "all"),
@@ -83,11 +83,11 @@ def test_what_is_stated_is_taken_and_costs_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("stack", "rank", "targets"), [("hf-trainer", 64, "all"), ("litgpt", 8, "query-value")]
 )
-def test_the_habit_of_the_framework_is_said(stack: str, rank: int, targets: str) -> None:
+def test_the_habit_of_the_framework_is_reported(stack: str, rank: int, targets: str) -> None:
     assert {f"lora_rank {rank}", f"lora_targets {targets}"} <= set(resolved(stack=stack).assumed)
     assert f"lora_rank {rank}" not in resolved(stack=stack, lora_rank="4").assumed
 
 
-def test_adapters_of_a_task_that_has_none_are_said_to_be_left_out() -> None:
+def test_adapters_of_a_task_that_has_none_are_reported_to_be_left_out() -> None:
     assert any("left out: no adapters" in note for note in resolved(task="sft", lora_rank="8").assumed)
     assert not any("lora" in note for note in resolved(task="sft").assumed)

@@ -20,12 +20,12 @@ def resolved(model: str, gpus: int, **changes: str) -> ResolvedCase:
 
 @pytest.mark.parametrize(("model", "gpus"), LARGE)
 def test_experts_are_spread_over_ranks(model: str, gpus: int) -> None:
-    found = resolved(model, gpus)
-    degrees = found.candidate.degrees
+    case = resolved(model, gpus)
+    degrees = case.candidate.degrees
     assert degrees.ep > 1
-    assert math.gcd(found.workload.model.experts, gpus // degrees.pp) % degrees.ep == 0
-    assert any(f"ep {degrees.ep}" in note for note in found.assumed)
-    assert found.fits(found.memory_of_case())
+    assert math.gcd(case.workload.model.experts, gpus // degrees.pp) % degrees.ep == 0
+    assert any(f"ep {degrees.ep}" in note for note in case.assumed)
+    assert case.fits(case.memory_of_case())
 
 
 @pytest.mark.parametrize(("model", "gpus"), [*LARGE, ("llama-3.1-405b", 1024), ("llama-3-70b", 64)])
@@ -75,21 +75,21 @@ def test_stages_have_equally_many_layers_with_embedding_and_head() -> None:
 
 
 def test_a_stated_division_of_experts_leaves_the_rest_open() -> None:
-    found = resolved("deepseek-v3", 1024, ep="64")
-    assert found.candidate.degrees.ep == 64
-    assert found.candidate.degrees.pp > 1
-    assert found.fits(found.memory_of_case())
+    case = resolved("deepseek-v3", 1024, ep="64")
+    assert case.candidate.degrees.ep == 64
+    assert case.candidate.degrees.pp > 1
+    assert case.fits(case.memory_of_case())
 
 
 def test_a_stated_layout_is_untouched() -> None:
-    one = resolved("qwen3-30b-a3b", 64, tp="8", pp="4", micro_batch="1", global_batch="64").candidate
-    assert (one.degrees.tp, one.degrees.pp, one.degrees.ep, one.grad_accum) == (8, 4, 1, 32)
+    layout = resolved("qwen3-30b-a3b", 64, tp="8", pp="4", micro_batch="1", global_batch="64").candidate
+    assert (layout.degrees.tp, layout.degrees.pp, layout.degrees.ep, layout.grad_accum) == (8, 4, 1, 32)
 
 
 def test_fully_sharded_experts_are_spread_where_their_layers_do_not_fit() -> None:
-    found = resolved("deepseek-v3", 1024, stack="torchtitan")
-    assert (found.candidate.sharding, found.candidate.degrees.fsdp) == ("zero3", 1024)
-    assert found.candidate.degrees.ep > 1
+    case = resolved("deepseek-v3", 1024, stack="torchtitan")
+    assert (case.candidate.sharding, case.candidate.degrees.fsdp) == ("zero3", 1024)
+    assert case.candidate.degrees.ep > 1
     assert resolved("deepseek-v3", 1024, stack="hf-trainer").candidate.degrees.ep == 1  # it cannot
 
 
@@ -101,9 +101,9 @@ def test_a_pipeline_is_filled_where_nobody_stated_a_batch(
     changes: dict[str, str], micro_batches: int
 ) -> None:
     layout = {"tp": "4", "pp": "8", "micro_batch": "1", **changes}
-    found = resolved("llama-3-70b", 64, **layout)
-    assert found.candidate.grad_accum == micro_batches
-    assert any(f"global_batch 64, grad_accum {micro_batches}" in note for note in found.assumed) == (
+    case = resolved("llama-3-70b", 64, **layout)
+    assert case.candidate.grad_accum == micro_batches
+    assert any(f"global_batch 64, grad_accum {micro_batches}" in note for note in case.assumed) == (
         not changes
     )
 
@@ -112,7 +112,7 @@ def test_gpus_that_wait_for_each_other_are_no_pipeline() -> None:
     assert resolved("llama-3-8b", 2, sharding="device_map", stack="hf-trainer").candidate.grad_accum == 1
 
 
-def test_where_nothing_fits_the_layout_that_needs_least_is_told() -> None:
+def test_where_nothing_fits_the_layout_that_needs_least_is_reported() -> None:
     answer = predict_row({**ROW, "model": "llama-3.1-405b", "n_gpus": "16"})
     assert answer.fits is False
     assert answer.memory is not None
@@ -150,8 +150,8 @@ def test_a_share_without_powers_of_two_is_taken_by_its_largest_divisor(
         "seq_len": "512",
         "precision": "fp16-mixed",
     }
-    found = resolve(case_of_row({**row, "global_batch": global_batch}))
-    assert found.candidate.micro_batch == micro_batch
+    case = resolve(case_of_row({**row, "global_batch": global_batch}))
+    assert case.candidate.micro_batch == micro_batch
 
 
 def test_tokens_that_are_shared_say_nothing_of_how_weights_are() -> None:
@@ -163,13 +163,13 @@ def test_tokens_that_are_shared_say_nothing_of_how_weights_are() -> None:
         "seq_len": "32768",
         "cp": "4",
     }
-    found = resolve(
+    case = resolve(
         case_of_row(
             {**row, "stack": "megatron-core", "micro_batch": "1", "task": "sft", "precision": "bf16-mixed"}
         )
     )
-    assert found.candidate.sharding_stage == "zero3"
-    assert any("zero3" in words for words in found.assumed)
+    assert case.candidate.sharding_stage == "zero3"
+    assert any("zero3" in words for words in case.assumed)
 
 
 SMALL = {
@@ -191,9 +191,9 @@ def test_bf16_that_would_not_fit_beside_fp32_weights_is_taken_for_16_bits_alone(
 ) -> None:
     answer = predict_row({**SMALL, **TRAINER, "precision": precision})
     assert answer.fits is fits
-    assert any("16 bits alone" in one for one in answer.assumed) == bool(words)
+    assert any("16 bits alone" in note for note in answer.assumed) == bool(words)
     roomy = predict_row({**SMALL, **TRAINER, "precision": precision, "gpu": "H100-SXM-80GB"})
-    assert not any("16 bits alone" in one for one in roomy.assumed)
+    assert not any("16 bits alone" in note for note in roomy.assumed)
 
 
 def test_recomputing_is_tried_where_it_pays_by_larger_micro_batches() -> None:

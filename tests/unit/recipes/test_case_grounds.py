@@ -17,7 +17,7 @@ DIVIDED = {
 }
 
 
-def test_rates_are_told_with_their_source() -> None:
+def test_rates_are_reported_with_their_source() -> None:
     alone, nodes = predict_row({**ROW, "n_gpus": "1"}).rests_on, predict_row(ROW).rests_on
     assert [line.split(" ", 1)[0] for line in alone] == ["989.4", "3350"]
     assert len(nodes) == 4
@@ -26,13 +26,13 @@ def test_rates_are_told_with_their_source() -> None:
 
 
 @pytest.mark.parametrize("figure", ["", "device"])
-def test_the_fullest_gpu_is_told_where_no_log_is_asked_for(figure: str) -> None:
+def test_the_fullest_gpu_is_reported_where_no_log_is_asked_for(figure: str) -> None:
     answer = predict_row({**ROW, **DIVIDED, "memory_figure": figure})
     assert answer.memory is not None
     assert answer.memory.logged < 1.0
     assert not answer.logged_stage
-    told = answer.memory.total if figure else answer.memory.allocated
-    assert answer.peak_mem_gib == pytest.approx(told / 1024**3)
+    total = answer.memory.total if figure else answer.memory.allocated
+    assert answer.peak_mem_gib == pytest.approx(total / 1024**3)
 
 
 @pytest.mark.parametrize("figure", ["allocated", "unknown"])

@@ -64,7 +64,7 @@ def test_a_layout_that_can_be_is_not(row: dict[str, str], changes: dict[str, str
     assert predict_row({**row, **changes}).status == "predicted"
 
 
-def test_parts_of_a_pipeline_that_are_not_alike_are_said() -> None:
+def test_parts_of_a_pipeline_that_are_not_alike_are_reported() -> None:
     assert any(
         "pp 4 x vp 7 does not divide 80 layers" in note for note in resolved(DENSE, pp="4", vp="7").assumed
     )
@@ -90,19 +90,19 @@ def test_a_stage_by_its_number_is_the_same_as_by_its_word() -> None:
 
 
 def test_a_stack_whose_examples_offload_does_so_on_one_gpu_and_says_it() -> None:
-    found = resolved(DENSE, n_gpus="1", sharding="zero3", stack="peft")
-    assert found.candidate.offload
-    assert any("the stack's own examples" in note for note in found.assumed)
+    case = resolved(DENSE, n_gpus="1", sharding="zero3", stack="peft")
+    assert case.candidate.offload
+    assert any("the stack's own examples" in note for note in case.assumed)
     assert not resolved(DENSE, n_gpus="2", sharding="zero3", stack="peft").candidate.offload
 
 
 def test_zero_plus_plus_is_zero_3_and_says_what_is_left_out() -> None:
-    found = resolved(DENSE, sharding="zero++")
-    assert (found.candidate.sharding, found.candidate.degrees.fsdp) == ("zero3", 64)
-    assert any("quantised communication" in note for note in found.assumed)
+    case = resolved(DENSE, sharding="zero++")
+    assert (case.candidate.sharding, case.candidate.degrees.fsdp) == ("zero3", 64)
+    assert any("quantised communication" in note for note in case.assumed)
 
 
-def test_states_on_nvme_are_said_to_be_taken_for_the_hosts() -> None:
+def test_states_on_nvme_are_reported_to_be_taken_for_the_hosts() -> None:
     assert any("NVMe" in note for note in resolved(DENSE, sharding="zero3 nvme").assumed)
 
 

@@ -82,8 +82,8 @@ SPELLINGS = {
 
 @pytest.mark.parametrize(("name", "preset"), SPELLINGS.items())
 def test_a_name_finds_its_preset_or_none(name: str, preset: str | None):
-    found = model_named(name)
-    assert (found.id if found else None) == preset
+    model = model_named(name)
+    assert (model.id if model else None) == preset
 
 
 def test_no_name_stands_for_two_presets():
@@ -148,7 +148,7 @@ def test_positions_are_as_many_as_the_sequence_is_long():
     )
 
 
-def test_the_number_of_parameters_tells_whether_the_head_is_tied():
+def test_the_number_of_parameters_decides_whether_the_head_is_tied():
     assert parameter_count(transformer(model="falcon-7b", params_b=7.217)) == 7_217_189_760
     assert parameter_count(transformer(model="falcon-7b", params_b=6.92)) == 6_921_720_704
     assert parameter_count(transformer(model="mt0-xxl", params_b=12.0)) == 12_921_057_280  # 12 is a name
@@ -214,7 +214,7 @@ def test_a_family_name_with_another_number_of_parameters_is_another_model():
         ),
     ],
 )
-def test_the_number_of_parameters_tells_how_sizes_are_meant(
+def test_the_number_of_parameters_decides_how_sizes_are_meant(
     columns: dict[str, object], gated: bool, tied: bool
 ):
     model = transformer(**columns)
@@ -342,7 +342,7 @@ def test_sizes_that_no_model_has_together_are_refused(columns: dict[str, object]
         ({"model": "llama-3-70b", "params_b": 70.0}, False),
     ],
 )
-def test_a_number_of_parameters_that_contradicts_the_rest_is_said(columns: dict[str, object], said: bool):
+def test_a_number_of_parameters_that_contradicts_the_rest_is_reported(columns: dict[str, object], said: bool):
     known = model_of(Case(case_id="x", **columns))  # type: ignore[arg-type]
     assert any("params_b" in words for words in known.assumed) == said
 

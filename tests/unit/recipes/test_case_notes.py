@@ -36,7 +36,7 @@ def test_words_that_mean_nothing_are_named(column: str, junk: str, known: str) -
     assert column not in said()
 
 
-def test_a_network_that_the_case_does_not_state_is_told() -> None:
+def test_a_network_that_the_case_does_not_state_is_reported() -> None:
     assert "usual network, eight GPUs on an NVSwitch board" in said()
     assert "usual network, one port of Ethernet: 100 Gb/s" in said(interconnect_inter="Ethernet")
     assert "network" not in said(interconnect_inter="8x NDR InfiniBand 400 Gb/s")
@@ -59,7 +59,7 @@ def test_links_that_the_run_does_not_use_are_not_judged() -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["bert-large", "resnet50"])
-def test_a_type_without_a_unit_is_said_to_run_at_another_rate(
+def test_a_type_without_a_unit_is_reported_to_run_at_another_rate(
     gpu: str, precision: str, taken: str, model: str
 ) -> None:
     words = said(gpu=gpu, precision=precision, model=model)

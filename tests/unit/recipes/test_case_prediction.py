@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recipes.cases.case import COLUMNS, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.planning.plan import Candidate
+from recipes.job.candidate import Candidate
 from recipes.predict.memory import memory_of
 
 LLAMA = {
@@ -51,7 +51,7 @@ def candidate(row: dict[str, str], **changes: str) -> Candidate:
 
 
 def test_what_is_stated_is_taken() -> None:
-    found = resolved(
+    case = resolved(
         LLAMA,
         stack="megatron-core",
         n_gpus="64",
@@ -65,12 +65,16 @@ def test_what_is_stated_is_taken() -> None:
         activation_checkpointing="selective",
         interconnect_inter="8x NDR InfiniBand 400 Gb/s",
     )
-    one = found.candidate
-    assert (one.degrees.tp, one.degrees.pp, one.degrees.vp, one.degrees.dp) == (2, 4, 2, 8)
-    assert (one.micro_batch, one.grad_accum, one.global_batch) == (1, 16, 128)
-    assert (one.activation_checkpointing, one.sharding, one.schedule) == ("selective", "zero1", "interleaved")
-    assert (found.workload.precision, found.workload.optimizer, found.batch_stated) == ("fp8", "adamw", True)
-    assert found.assumed == ()
+    layout = case.candidate
+    assert (layout.degrees.tp, layout.degrees.pp, layout.degrees.vp, layout.degrees.dp) == (2, 4, 2, 8)
+    assert (layout.micro_batch, layout.grad_accum, layout.global_batch) == (1, 16, 128)
+    assert (layout.activation_checkpointing, layout.sharding, layout.schedule) == (
+        "selective",
+        "zero1",
+        "interleaved",
+    )
+    assert (case.workload.precision, case.workload.optimizer, case.batch_stated) == ("fp8", "adamw", True)
+    assert case.assumed == ()
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,8 @@ def test_what_is_stated_is_taken() -> None:
     ],
 )
 def test_sharding(changes: dict[str, str], sharding: str, dp: int, fsdp: int) -> None:
-    one = candidate(LLAMA, n_gpus="16", micro_batch="1", **changes)
-    assert (one.sharding, one.degrees.dp, one.degrees.fsdp) == (sharding, dp, fsdp)
+    layout = candidate(LLAMA, n_gpus="16", micro_batch="1", **changes)
+    assert (layout.sharding, layout.degrees.dp, layout.degrees.fsdp) == (sharding, dp, fsdp)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +106,8 @@ def test_sharding(changes: dict[str, str], sharding: str, dp: int, fsdp: int) ->
     ],
 )
 def test_batches_follow_from_each_other(changes: dict[str, str], batches: tuple[int, int, int]) -> None:
-    one = candidate(LLAMA, sharding="fsdp", **changes)
-    assert (one.micro_batch, one.grad_accum, one.global_batch) == batches
+    layout = candidate(LLAMA, sharding="fsdp", **changes)
+    assert (layout.micro_batch, layout.grad_accum, layout.global_batch) == batches
 
 
 @pytest.mark.parametrize(
@@ -131,9 +135,9 @@ def test_a_pipeline_is_taken_to_be_filled_where_nothing_says_how_many_micro_batc
     assert stated.global_batch == 4
 
 
-def test_a_contradiction_between_batches_is_said() -> None:
-    found = resolved(LLAMA, sharding="fsdp", micro_batch="2", grad_accum="16", global_batch="64")
-    assert any("grad_accum 16" in words for words in found.assumed)
+def test_a_contradiction_between_batches_is_reported() -> None:
+    case = resolved(LLAMA, sharding="fsdp", micro_batch="2", grad_accum="16", global_batch="64")
+    assert any("grad_accum 16" in words for words in case.assumed)
 
 
 def test_gpus_follow_from_the_layout() -> None:
@@ -152,17 +156,17 @@ def test_experts_take_the_gpus_of_tensor_parallelism_too(layout: dict[str, str],
 
 def test_gpus_without_a_sequence_of_their_own_share_the_model() -> None:
     shared = {"n_gpus": "8", "grad_accum": "4", "global_batch": "8", "seq_len": "2048"}
-    one = candidate(LLAMA, stack="megatron-core", **shared)
-    assert (one.degrees.tp, one.micro_batch, one.grad_accum) == (4, 1, 4)
-    one = candidate(LLAMA, stack="deepspeed", n_gpus="512", global_batch="256")
-    assert one.degrees.cp == 2
+    layout = candidate(LLAMA, stack="megatron-core", **shared)
+    assert (layout.degrees.tp, layout.micro_batch, layout.grad_accum) == (4, 1, 4)
+    layout = candidate(LLAMA, stack="deepspeed", n_gpus="512", global_batch="256")
+    assert layout.degrees.cp == 2
 
 
 def test_layers_split_over_gpus_that_wait_for_each_other() -> None:
-    one = candidate(
+    layout = candidate(
         LLAMA, stack="hf-trainer", n_gpus="2", micro_batch="1", grad_accum="16", global_batch="16", task="sft"
     )
-    assert (one.degrees.pp, one.degrees.dp, one.schedule) == (2, 1, "layers")
+    assert (layout.degrees.pp, layout.degrees.dp, layout.schedule) == (2, 1, "layers")
 
 
 def test_without_a_layout_the_first_that_fits_is_taken() -> None:
@@ -175,14 +179,12 @@ def test_without_a_layout_the_first_that_fits_is_taken() -> None:
         "ffn_hidden": "49152",
         "model": "gpt",
     }
-    found = resolved(
-        LLAMA, **large, stack="megatron-core", global_batch="1536", n_gpus="1536", seq_len="2048"
-    )
+    case = resolved(LLAMA, **large, stack="megatron-core", global_batch="1536", n_gpus="1536", seq_len="2048")
     assert (small.degrees.tp, small.degrees.pp) == (1, 1)
-    assert found.candidate.degrees.tp * found.candidate.degrees.pp >= 16
-    assert f"tp {found.candidate.degrees.tp} pp {found.candidate.degrees.pp}" in found.assumed
-    memory = memory_of(found.job)  # type: ignore[arg-type]
-    assert memory.needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
+    assert case.candidate.degrees.tp * case.candidate.degrees.pp >= 16
+    assert f"tp {case.candidate.degrees.tp} pp {case.candidate.degrees.pp}" in case.assumed
+    memory = memory_of(case.job)  # type: ignore[arg-type]
+    assert memory.needed <= case.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -194,9 +196,9 @@ def test_without_a_layout_the_first_that_fits_is_taken() -> None:
     ],
 )
 def test_a_length_that_is_not_stated(row: dict[str, str], changes: dict[str, str], length: int) -> None:
-    found = resolved(row, micro_batch="1", **changes)
-    assert found.workload.sequence_length == length
-    assert f"seq_len {length}" in found.assumed
+    case = resolved(row, micro_batch="1", **changes)
+    assert case.workload.sequence_length == length
+    assert f"seq_len {length}" in case.assumed
 
 
 @pytest.mark.parametrize(
@@ -217,8 +219,8 @@ def test_a_length_that_is_not_stated(row: dict[str, str], changes: dict[str, str
     ],
 )
 def test_a_precision_that_is_not_stated(row: dict[str, str], changes: dict[str, str], precision: str) -> None:
-    found = resolved(row, micro_batch="1", **changes)
-    assert found.workload.precision == precision
+    case = resolved(row, micro_batch="1", **changes)
+    assert case.workload.precision == precision
 
 
 @pytest.mark.parametrize(
@@ -308,9 +310,9 @@ def test_any_row_is_answered(cells: dict[str, str], on_a_good_one: bool) -> None
 
 
 def test_hugging_face_predicts_every_position_of_a_masked_language_model() -> None:
-    found = {
+    by_name = {
         stack: resolved(BERT, micro_batch="1", stack=stack)
         for stack in ("hf-trainer", "nvidia-deeplearningexamples")
     }
-    fractions = {name: one.workload.model.head_fraction for name, one in found.items()}
+    fractions = {name: case.workload.model.head_fraction for name, case in by_name.items()}
     assert fractions == {"hf-trainer": 1.0, "nvidia-deeplearningexamples": 0.15}

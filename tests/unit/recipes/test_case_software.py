@@ -9,10 +9,10 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
 from recipes.cases.software import software_of
 from recipes.job.models.counts import parameter_count
-from recipes.job.training_job import transformer_job
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import stages_of
 from recipes.predict.memory.states import states_of
+from recipes.predict.training_job import transformer_job
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 ROW = {**LLAMA, "n_gpus": "16", "micro_batch": "1", "precision": "bf16", "activation_checkpointing": "full"}
@@ -64,22 +64,22 @@ def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
     """Weights and gradients in 16 bits, masters and moments in fp32, a sixteenth of each, also of a run
     called `bf16`.
     """
-    found = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
-    memory = found.memory_of_case()
-    each = parameter_count(found.workload.model) / 16 if found.workload else 0.0
+    case = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
+    memory = case.memory_of_case()
+    each = parameter_count(case.workload.model) / 16 if case.workload else 0.0
     assert memory.parameters == pytest.approx(2 * each, rel=0.01)
     assert memory.optimizer == pytest.approx(12 * each, rel=0.01)
 
 
 def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
     """What the optimizer's step holds beside states and gradients, and the parameters that a rank updates."""
-    found = resolved(stack="deepspeed", sharding=sharding)
+    case = resolved(stack="deepspeed", sharding=sharding)
     stack = msgspec.structs.replace(
-        found.stack,
-        memory=msgspec.structs.replace(found.stack.memory, step_elements=at_once, bucket_elements=1.0),
+        case.stack,
+        memory=msgspec.structs.replace(case.stack.memory, step_elements=at_once, bucket_elements=1.0),
     )
-    stage = stages_of(found.workload.model, found.candidate.degrees, 1, "1f1b")[0]
-    job = transformer_job(found.workload, found.candidate, found.cluster, stack)
+    stage = stages_of(case.workload.model, case.candidate.degrees, 1, "1f1b")[0]
+    job = transformer_job(case.workload, case.candidate, case.cluster, stack)
     states = states_of(job, stage)
     return buffers_of(job, stage, states).step, states.updated
 

@@ -118,7 +118,7 @@ def test_task(words: str, tuning: str, from_scratch: bool) -> None:
     assert (task.tuning, task.from_scratch, task.is_known) == (tuning, from_scratch, True)
 
 
-def test_an_unknown_task_is_said_to_be_unknown() -> None:
+def test_an_unknown_task_is_reported_to_be_unknown() -> None:
     assert task_of("weather forecast") == ("full", True, False)
 
 
@@ -156,7 +156,7 @@ def test_sharding(words: str, sharding: str | None) -> None:
     assert (sharing.sharding, sharing.is_known) == (sharding, True)
 
 
-def test_what_else_the_word_for_sharding_tells() -> None:
+def test_further_meanings_of_the_word_for_sharding() -> None:
     assert sharing_of("hsdp").hybrid
     assert sharing_of("zero-offload").offload
     assert sharing_of("zero3_offload") == sharing_of("ZeRO-3 Offload")

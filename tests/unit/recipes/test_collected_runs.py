@@ -11,8 +11,8 @@ from tests.calibration.runs import OWN, resolved_rows
 
 
 def _errors(items: list[Item]) -> list[float]:
-    told = ((item.predicted(), item.measured) for item in items)
-    return [abs(value / measured - 1) for value, measured in told if value is not None]
+    pairs = ((item.predicted(), item.measured) for item in items)
+    return [abs(value / measured - 1) for value, measured in pairs if value is not None]
 
 
 def test_each_run_has_an_address_and_a_name_of_its_own() -> None:
@@ -50,6 +50,6 @@ def test_peaks() -> None:
     assert sum(error < 0.5 for error in errors) > 0.85 * len(errors)
 
 
-def test_runs_that_ran_are_said_to_fit() -> None:
+def test_runs_that_ran_are_reported_to_fit() -> None:
     said = fit_memory.right_about_fitting(fit_memory.transformer_rows(OWN))
     assert sum(said[True]) > 0.95 * len(said[True])

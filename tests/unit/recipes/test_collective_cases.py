@@ -31,10 +31,10 @@ ROW = {
 
 def test_a_row_has_time_bandwidth_interval_and_algorithm():
     # 8 x H100: 466 GB/s (NVIDIA/dgxc-benchmarking sample)
-    found = predict_collective_row(ROW)
-    assert (found.case_id, found.status, found.algorithm) == ("coll-1", "predicted", "nvls")
-    assert found.busbw_gbps == pytest.approx(466, rel=0.1)
-    assert found.time_us_low < found.time_us < found.time_us_high
+    answer = predict_collective_row(ROW)
+    assert (answer.case_id, answer.status, answer.algorithm) == ("coll-1", "predicted", "nvls")
+    assert answer.busbw_gbps == pytest.approx(466, rel=0.1)
+    assert answer.time_us_low < answer.time_us < answer.time_us_high
 
 
 def test_measured_columns_are_not_read():
@@ -52,9 +52,9 @@ def test_a_collective_has_many_spellings(name):
     ("platform", "gbps"), [("AWS p5.48xlarge", 440), ("DGX A100", 235), ("GCP a3-highgpu-8g", 440)]
 )
 def test_the_platform_may_name_the_gpu(platform, gbps):
-    found = predict_collective_row(ROW | {"gpu": "", "intra": "", "platform": platform, "bytes": str(2**33)})
-    assert found.busbw_gbps == pytest.approx(gbps, rel=0.15)
-    assert "platform" in found.reason
+    answer = predict_collective_row(ROW | {"gpu": "", "intra": "", "platform": platform, "bytes": str(2**33)})
+    assert answer.busbw_gbps == pytest.approx(gbps, rel=0.15)
+    assert "platform" in answer.reason
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_the_platform_may_name_the_gpu(platform, gbps):
     ],
 )
 def test_a_row_that_does_not_tell_enough_is_refused_with_the_reason(change, words):
-    found = predict_collective_row(ROW | change)
-    assert (found.status, found.time_us) == ("refused", None)
-    assert words in found.reason
+    answer = predict_collective_row(ROW | change)
+    assert (answer.status, answer.time_us) == ("refused", None)
+    assert words in answer.reason
 
 
 @given(st.fixed_dictionaries({}, optional={column: st.text(max_size=20) | st.none() for column in ROW}))
 def test_any_row_is_answered(row):
-    found = predict_collective_row(ROW | row)
-    assert found.status == "predicted" or found.reason
+    answer = predict_collective_row(ROW | row)
+    assert answer.status == "predicted" or answer.reason
 
 
 @pytest.mark.skipif(not PUBLISHED.is_file(), reason=f"{PUBLISHED} is absent; set RIGTUNE_SHARED")
@@ -88,8 +88,8 @@ def test_published_collectives_are_met():
     errors, refused = [], 0
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found = predict_collective_row(row)
-            if found.time_us is None:
+            answer = predict_collective_row(row)
+            if answer.time_us is None:
                 refused += 1
                 continue
             measured = float(row["time_us"] or 0)
@@ -99,7 +99,7 @@ def test_published_collectives_are_met():
                     / float(row["busbw_gbps"])
                     / 1e3
                 )
-            errors.append(abs(found.time_us / measured - 1))
+            errors.append(abs(answer.time_us / measured - 1))
     assert len(errors) > 1000
     assert refused <= 0.05 * len(errors)
     assert statistics.median(errors) <= 0.1

@@ -90,8 +90,8 @@ def test_the_switch_of_two_nodes_halves_what_crosses_between_them():
 
 
 def test_the_switch_does_not_add_up_on_an_a100():
-    found = algorithms("all_reduce", NODE, h100_cluster(fabric="nvswitch", architecture="ampere"))
-    assert {one.name for one in found} == {"ring", "tree"}
+    candidates = algorithms("all_reduce", NODE, h100_cluster(fabric="nvswitch", architecture="ampere"))
+    assert {item.name for item in candidates} == {"ring", "tree"}
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -26,20 +26,20 @@ def predicted(answer: dict[str, object], **changes: str) -> CasePrediction:
     return predict_row({**ROW, **changes}, own_models={NAME: counted_model(json.dumps(answer), NAME)})
 
 
-def test_a_counted_module_is_predicted_and_said_to_be_counted() -> None:
-    found = predicted(counted_answer())
-    assert found.status == "predicted"
-    assert found.fits is True
-    assert found.samples_per_s is not None
-    assert found.step_time_s == pytest.approx(512 / found.samples_per_s)
-    assert found.memory is not None
-    assert found.memory.parameters == 4 * 1000
-    assert found.memory.activations == 64 * 2e7 * 2
+def test_a_counted_module_is_predicted_and_reported_as_counted() -> None:
+    answer = predicted(counted_answer())
+    assert answer.status == "predicted"
+    assert answer.fits is True
+    assert answer.samples_per_s is not None
+    assert answer.step_time_s == pytest.approx(512 / answer.samples_per_s)
+    assert answer.memory is not None
+    assert answer.memory.parameters == 4 * 1000
+    assert answer.memory.activations == 64 * 2e7 * 2
     assert any(
-        "counted on the meta device at micro-batch 2: 0.001 million parameters, 2 GFLOP" in one
-        for one in found.assumed
+        "counted on the meta device at micro-batch 2: 0.001 million parameters, 2 GFLOP" in note
+        for note in answer.assumed
     )
-    assert "pixels" not in found.title
+    assert "pixels" not in answer.title
 
 
 def test_full_sharding_divides_states_and_gathers_block_by_block() -> None:
@@ -72,7 +72,7 @@ def test_full_sharding_updates_less_and_sends_more() -> None:
     assert sharded.exposed_communication > replicated.exposed_communication  # type: ignore[operator]
 
 
-def test_a_module_of_ones_own_is_trained_with_adam_unless_said() -> None:
+def test_a_module_of_ones_own_is_trained_with_adam_by_default() -> None:
     assert any("optimizer adamw" in words for words in predicted(counted_answer()).assumed)
 
 
@@ -85,21 +85,21 @@ def test_sizes_of_the_row_do_not_change_what_was_counted() -> None:
 
 
 def test_an_input_without_micro_batch_is_one_sample() -> None:
-    found = predicted(counted_answer(takes_micro_batch=False))
-    assert any("its whole input as one sample" in one for one in found.assumed)
+    answer = predicted(counted_answer(takes_micro_batch=False))
+    assert any("its whole input as one sample" in note for note in answer.assumed)
 
 
-def test_frozen_parameters_are_said_to_cost_what_trained_ones_do() -> None:
-    found = predicted(counted_answer(trainable_parameters=400))
-    assert any("600 frozen parameters" in one for one in found.assumed)
+def test_frozen_parameters_are_reported_to_cost_what_trained_ones_do() -> None:
+    answer = predicted(counted_answer(trainable_parameters=400))
+    assert any("600 frozen parameters" in note for note in answer.assumed)
 
 
 @pytest.mark.parametrize("model", [NAME, "net.py", "net.py:", "/else/where/net.py:build"])
 def test_code_that_nobody_had_counted_is_refused(model: str) -> None:
-    found = predict_row({**ROW, "model": model})
-    assert found.status == "refused"
-    assert found.reason.startswith("model ")
-    assert "--own-module" in found.reason
+    answer = predict_row({**ROW, "model": model})
+    assert answer.status == "refused"
+    assert answer.reason.startswith("model ")
+    assert "--own-module" in answer.reason
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,12 @@ def test_a_healthy_node_gets_two_variables():
 
 
 def test_values_are_exact_names():
-    found = variables(two_interfaces(h100_node()), 2)
-    assert found["NCCL_SOCKET_IFNAME"].value == "=eno1"
-    assert found["NCCL_IB_HCA"].value == "=" + ",".join(f"mlx5_{n}:1" for n in range(8))
-    assert "mlx5_8:1" in found["NCCL_IB_HCA"].why
+    environment_variables = variables(two_interfaces(h100_node()), 2)
+    assert environment_variables["NCCL_SOCKET_IFNAME"].value == "=eno1"
+    assert environment_variables["NCCL_IB_HCA"].value == "=" + ",".join(f"mlx5_{n}:1" for n in range(8))
+    assert "mlx5_8:1" in environment_variables["NCCL_IB_HCA"].why
     assert variables(two_interfaces(cpu_box()), 2)["GLOO_SOCKET_IFNAME"].value == "eno1"
-    assert found["OMP_NUM_THREADS"].value == "14"
+    assert environment_variables["OMP_NUM_THREADS"].value == "14"
 
 
 def test_an_inactive_storage_port_is_no_reason():
@@ -104,8 +104,8 @@ def test_two_candidates_without_a_default_route_are_left_to_nccl():
 
 @pytest.mark.parametrize("version", ["", "nightly", "2", "2.x", None])
 def test_an_odd_torch_version_gets_the_present_name(version):
-    found = variables(node(training=TrainingPython(torch_version=version)), tight=True)
-    assert "PYTORCH_ALLOC_CONF" in found
+    environment_variables = variables(node(training=TrainingPython(torch_version=version)), tight=True)
+    assert "PYTORCH_ALLOC_CONF" in environment_variables
 
 
 def test_no_rule_touches_the_debugging_class():

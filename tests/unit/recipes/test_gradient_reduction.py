@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.job.training_job import transformer_job
-from recipes.planning.plan import TimeBreakdown
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import transformer_job
 
 ROW = {
     "model": "llama-2-7b",
@@ -28,11 +28,9 @@ ROW = {
 
 
 def exposed_s(optimizer: str = "adamw", stack: Stack | None = None, **changes: object) -> float:
-    found = resolve(case_of_row({**ROW, "optimizer": optimizer}))
+    case = resolve(case_of_row({**ROW, "optimizer": optimizer}))
     time = step_time(
-        transformer_job(
-            found.workload, found.candidate, found.cluster, replace(stack or found.stack, **changes)
-        )
+        transformer_job(case.workload, case.candidate, case.cluster, replace(stack or case.stack, **changes))
     )
     assert isinstance(time, TimeBreakdown)
     assert isinstance(time.exposed_communication, float)

@@ -9,10 +9,10 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import ResolvedCase, resolve
-from recipes.job.training_job import job_of
-from recipes.planning.plan import TimeBreakdown
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import job_of
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 SMALL = {**LLAMA, "seq_len": "512", "micro_batch": "1", "precision": "bf16-mixed"}
@@ -22,12 +22,12 @@ def resolved(row: dict[str, str], **changes: str) -> ResolvedCase:
     return resolve(case_of_row({**row, **changes}))
 
 
-def with_stack(found: ResolvedCase, stack: Stack) -> ResolvedCase:
-    return msgspec.structs.replace(found, job=job_of(found.workload, found.candidate, found.cluster, stack))
+def with_stack(case: ResolvedCase, stack: Stack) -> ResolvedCase:
+    return msgspec.structs.replace(case, job=job_of(case.workload, case.candidate, case.cluster, stack))
 
 
-def time_of(found: ResolvedCase) -> TimeBreakdown:
-    time = step_time(found.job)
+def time_of(case: ResolvedCase) -> TimeBreakdown:
+    time = step_time(case.job)
     assert isinstance(time, TimeBreakdown)
     return time
 
@@ -69,10 +69,10 @@ def test_gradients_that_wait_for_the_last_micro_batch_are_reduced_once() -> None
         "seq_len": "1024",
     }
     row |= {"micro_batch": "1", "activation_checkpointing": "none"}
-    found = resolved(row, grad_accum="8")
-    each = msgspec.structs.replace(found.stack.memory, accumulates_whole=False)
-    other = with_stack(found, msgspec.structs.replace(found.stack, memory=each))
-    assert time_of(found).exposed_communication < time_of(other).exposed_communication
+    case = resolved(row, grad_accum="8")
+    each = msgspec.structs.replace(case.stack.memory, accumulates_whole=False)
+    other = with_stack(case, msgspec.structs.replace(case.stack, memory=each))
+    assert time_of(case).exposed_communication < time_of(other).exposed_communication
     alone = resolved(row, grad_accum="1")
     same = with_stack(alone, msgspec.structs.replace(alone.stack, memory=each))
     assert time_of(alone).exposed_communication == time_of(same).exposed_communication
@@ -91,8 +91,8 @@ def test_flash_attention_3_is_for_hopper_alone() -> None:
     stack = load_stacks()["nanochat"]
     older = msgspec.structs.replace(stack, attention="flash2")
     for gpu, differs in (("H100-SXM-80GB", True), ("A100-SXM-80GB", False), ("B200-SXM", False)):
-        found = resolved(LLAMA, stack="nanochat", gpu=gpu)
-        now, before = time_of(found), time_of(with_stack(found, older))
+        case = resolved(LLAMA, stack="nanochat", gpu=gpu)
+        now, before = time_of(case), time_of(with_stack(case, older))
         assert (now.attention < before.attention) is differs
 
 
@@ -100,17 +100,17 @@ def test_torch_takes_the_attention_of_cudnn_on_blackwells_data_center_gpus() -> 
     stack = load_stacks()["torchtitan"]
     other = msgspec.structs.replace(stack, attention="cudnn")
     for gpu, same in (("B200-SXM", True), ("B300-SXM", True), ("H100-SXM-80GB", False), ("RTX 5090", False)):
-        found = resolved(LLAMA, stack="torchtitan", gpu=gpu)
-        usual, forced = time_of(found), time_of(with_stack(found, other))
+        case = resolved(LLAMA, stack="torchtitan", gpu=gpu)
+        usual, forced = time_of(case), time_of(with_stack(case, other))
         assert (usual.attention == forced.attention) is same
 
 
 def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
-    found = resolved(
+    case = resolved(
         {"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat"
     )
-    assert found.candidate.activation_checkpointing == "none"
-    assert found.memory_of_case().needed <= found.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
+    assert case.candidate.activation_checkpointing == "none"
+    assert case.memory_of_case().needed <= case.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
 
 
 MIXTRAL = {

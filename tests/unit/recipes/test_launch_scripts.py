@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from probes.base.errors import UsageError
+from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Artifact, Command, Environment, Recipe
-from recipes.launch.registry import LAUNCHERS
 from recipes.launch.validation import SCRIPT_VARIABLES, faults
 
 NASTY = (
@@ -347,7 +347,7 @@ def test_node_rank_master_and_port_may_come_from_the_environment(make_recipe, be
         (("1",), "MASTER_ADDR is not set"),
     ],
 )
-def test_wrong_calls_on_several_nodes_are_told(make_recipe, bench, tmp_path, arguments, complaint):
+def test_wrong_calls_on_several_nodes_are_reported(make_recipe, bench, tmp_path, arguments, complaint):
     script = put_files(tmp_path / "launch", render("torchrun", make_recipe(nodes=2)))
     outcome = bench.run(str(script), *arguments)
     assert outcome.exit_code == 2
@@ -469,7 +469,7 @@ def options_of_mpirun(bench: Bench, script: Path, **variables: str) -> list[str]
     return file.read_text().splitlines()
 
 
-def test_mpirun_is_told_hosts_in_order_and_what_to_hand_on(make_recipe, launch_bench, tmp_path):
+def test_mpirun_gets_hosts_in_order_and_variables_to_hand_on(make_recipe, launch_bench, tmp_path):
     entry = Environment(name="NCCL_SOCKET_IFNAME", value="=ens1", why="w", source="s")
     recipe = make_recipe(nodes=2, ranks_per_node=4, resources={"hosts": ("a", "b")}, environment=(entry,))
     script = put_files(tmp_path / "launch", render("mpi", recipe))

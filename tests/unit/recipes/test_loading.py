@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from probes.base.record import Unknown
 from probes.facts.measurements import Measurement
 from recipes.job.models.names import find_model
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.measured_rates import measured_loading, measured_reads
-from recipes.planning.plan import TIME_TERMS, Cluster, TimeBreakdown
+from recipes.predict.breakdowns import TIME_TERMS, TimeBreakdown
 from recipes.predict.candidate_prediction import predict_time
 from recipes.predict.speed.loading import without_loading
 from tests.support.clusters import case, figure, h100_cluster
@@ -72,16 +73,16 @@ def test_rates_come_from_what_was_measured_in_the_same_way() -> None:
         "storage", "read_rate_per_s", 5e3, order="random", block_bytes=131072, data_path="/data"
     )
     small = measured("storage", "read_rate_per_s", 9e5, order="random", block_bytes=4096, data_path="/data")
-    found = measured_reads((random, small))
-    assert found is not None
-    assert (found.value, found.source) == (5e3, "benchmark storage, /data")
+    reads = measured_reads((random, small))
+    assert reads is not None
+    assert (reads.value, reads.source) == (5e3, "benchmark storage, /data")
     assert measured_reads((small,)) is None
 
     def loader(rate: float, workers: int, ranks: int = 8) -> Measurement:
         case = {"num_workers": workers, "batch_size": 32, "world_size": ranks}
         return measured("data-loader", "batch_rate_per_s", rate, **case)
 
-    found = measured_loading((loader(90.0, 0), loader(10.0, 1), loader(20.0, 4), loader(70.0, 4, ranks=2)), 8)
-    assert found is not None
-    assert found.value == 640.0
+    reads = measured_loading((loader(90.0, 0), loader(10.0, 1), loader(20.0, 4), loader(70.0, 4, ranks=2)), 8)
+    assert reads is not None
+    assert reads.value == 640.0
     assert measured_loading((loader(90.0, 0),), 8) is None

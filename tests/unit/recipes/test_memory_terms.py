@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.units import GIB
+from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.job.training_job import transformer_job
-from recipes.planning.plan import Degrees
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.memory.stages import in_flight, stages_of
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import transformer_job
 from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")
@@ -237,12 +237,12 @@ def test_deepspeed_holds_its_whole_gradient_bucket_however_little_is_trained():
 
 def test_sequences_of_unknown_length_leave_more_behind():
     chat = {"tuning": "lora", "fine_tuning": True}
-    told, untold = (
+    stated, unstated = (
         bill("hf-trainer", workload=chat | {"length_stated": flag}, checkpointing="full")
         for flag in (True, False)
     )
-    assert told.allocated == untold.allocated
-    assert told.reserved < untold.reserved
+    assert stated.allocated == unstated.allocated
+    assert stated.reserved < unstated.reserved
 
 
 def test_a_last_stage_that_predicts_further_ahead_holds_an_embedding_and_another_loss():
@@ -250,8 +250,8 @@ def test_a_last_stage_that_predicts_further_ahead_holds_an_embedding_and_another
     model = msgspec.structs.replace(LLAMA, layers=31, prediction_layers=1)
     # the stack logs its last stage
     ahead, plain = (
-        figure_bytes(bill("megatron-core", one, ranks=4, candidate=layout), "allocated")
-        for one in (model, LLAMA)
+        figure_bytes(bill("megatron-core", item, ranks=4, candidate=layout), "allocated")
+        for item in (model, LLAMA)
     )
     assert ahead - plain >= 18 * LLAMA.vocab * LLAMA.hidden
 
@@ -371,9 +371,9 @@ def test_selective_recomputation_by_products_keeps_no_product_of_the_experts():
     # many layers, so that the one that is computed again hardly counts
     kept = [
         bill(
-            "torchtitan", model=msgspec.structs.replace(one, layers=layers), checkpointing="selective"
+            "torchtitan", model=msgspec.structs.replace(item, layers=layers), checkpointing="selective"
         ).activations
-        for one in (mixture, wider)
+        for item in (mixture, wider)
         for layers in (100, 200)
     ]
     assert kept[1] - kept[0] == pytest.approx(kept[3] - kept[2])

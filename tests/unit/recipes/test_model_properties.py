@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.base.record import Unknown
-from recipes.job.training_job import transformer_job
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import TransformerModel, Workload
-from recipes.planning.plan import TIME_TERMS, Candidate, Cluster, Degrees, MemoryBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import TIME_TERMS, MemoryBreakdown
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
+from recipes.predict.training_job import transformer_job
 from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured
 
 MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
@@ -304,10 +306,10 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
 
 def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
     """Figures of the cluster by name, each times its factor; those that it does not have stay so."""
-    found = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
+    by_name = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
     return {
         name: times({"": one}, factor)[""] if one is not None else None
-        for name, (one, factor) in found.items()
+        for name, (one, factor) in by_name.items()
     }
 
 

@@ -304,8 +304,8 @@ def test_a_hybrid_has_each_kind_of_layer():
 
 def test_an_encoder_decoder_attends_to_the_encoder():
     encoder, decoder = blocks_of(find_model("t5-11b"))
-    assert [one.cross for one in encoder.attention] == [False]
-    assert [one.cross for one in decoder.attention] == [False, True]
+    assert [item.cross for item in encoder.attention] == [False]
+    assert [item.cross for item in decoder.attention] == [False, True]
     assert (encoder.tokens, decoder.tokens) == (1.0, 0.25)
 
 

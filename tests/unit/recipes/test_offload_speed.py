@@ -69,8 +69,8 @@ def test_gradients_and_weights_in_fp32_are_twice_as_long_on_their_way() -> None:
 
 
 def test_weights_that_stay_on_the_host_come_up_for_the_passes_alone() -> None:
-    found = resolve(case_of_row(RUN))
-    job = found.job
+    case = resolve(case_of_row(RUN))
+    job = case.job
     passes = {"stored": PARAMETERS, "trained": PARAMETERS, "forward_s": 0.0, "backward_s": 0.0}
     up = offloaded_s(job, **passes)
     stays = offloaded_s(job._replace(candidate=replace(job.candidate, offload_weights=True)), **passes)

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
-from recipes.planning.plan import TimeBreakdown
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.collectives import Group, collective_time_s
 from recipes.predict.speed.step import step_time
 
@@ -20,8 +20,8 @@ def exposed_s(**changes: str) -> float:
         "pp": "2",
         "micro_batch": "4",
     }
-    found = resolve(case_of_row({**row, "global_batch": "32", "task": "sft", **changes}))
-    time = step_time(found.job)
+    case = resolve(case_of_row({**row, "global_batch": "32", "task": "sft", **changes}))
+    time = step_time(case.job)
     assert isinstance(time, TimeBreakdown)
     assert isinstance(time.exposed_communication, float)
     return time.exposed_communication
@@ -63,15 +63,15 @@ def test_layers_that_wait_for_each_other_pass_each_micro_batch_over_each_boundar
         "grad_accum": "1",
         "global_batch": "",
     }
-    found = resolve(
+    case = resolve(
         case_of_row(
             {"model": "llama-2-13b", "gpu": "A100-SXM-80GB", "n_gpus": "2", "micro_batch": "4", **row}
         )
     )
-    assert found.candidate.schedule == "layers"
-    job = found.job
+    assert case.candidate.schedule == "layers"
+    job = case.job
     message_s = collective_time_s("all_gather", 4.0 * job.tokens * 5120, Group(ranks=2, nodes=1), job.cluster)
     time = step_time(job)
     assert isinstance(message_s, float)
     assert isinstance(time, TimeBreakdown)
-    assert time.exposed_communication == pytest.approx(2 * found.candidate.grad_accum * message_s)
+    assert time.exposed_communication == pytest.approx(2 * case.candidate.grad_accum * message_s)

@@ -8,7 +8,7 @@ from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import resolve
 from recipes.cases.table_words import schedule_of
-from recipes.planning.plan import Candidate
+from recipes.job.candidate import Candidate
 
 ROW = {
     "case_id": "a",
@@ -60,13 +60,13 @@ def test_a_blank_one_follows_from_the_parts_of_a_stage() -> None:
 
 
 def test_an_interleaved_one_has_parts() -> None:
-    found = resolve(case_of_row({**ROW, "pp_schedule": "interleaved"}))
-    assert (found.candidate.schedule, found.candidate.degrees.vp) == ("interleaved", 2)
-    assert "vp 2" in found.assumed
+    case = resolve(case_of_row({**ROW, "pp_schedule": "interleaved"}))
+    assert (case.candidate.schedule, case.candidate.degrees.vp) == ("interleaved", 2)
+    assert "vp 2" in case.assumed
     assert candidate(pp_schedule="interleaved", pp="1", tp="8").degrees.vp == 1
 
 
-def test_a_schedule_that_is_not_the_usual_one_is_told_with_the_layout() -> None:
+def test_a_schedule_that_is_not_the_usual_one_is_reported_with_the_layout() -> None:
     assert "zero-bubble" in answer(pp_schedule="zero-bubble").layout
     assert "zero-bubble" not in answer(pp_schedule="zero-bubble", pp="1").layout
     assert "1f1b" not in answer().layout
@@ -85,8 +85,8 @@ def test_what_each_costs() -> None:
         all_forward.memory.activations > 2 * plain.memory.activations
     )  # all 32 micro-batches, not those of 8 stages
     assert filled.memory.activations == plain.memory.activations
-    times = [one.time for one in (plain, all_forward, filled, cut)]
-    bubbles = [one.bubble for one in times if one is not None]
+    times = [item.time for item in (plain, all_forward, filled, cut)]
+    bubbles = [time.bubble for time in times if time is not None]
     assert bubbles[0] == bubbles[1]
     assert (
         0.2 < bubbles[2] / bubbles[0] < 0.5

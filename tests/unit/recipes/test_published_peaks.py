@@ -20,7 +20,7 @@ def test_published_peaks_are_met():
     assert sum(error < 0.2 for error in errors) > 0.75 * len(errors)
 
 
-def test_runs_that_ran_are_said_to_fit_and_those_that_did_not_are_not():
+def test_runs_that_ran_are_reported_to_fit_and_those_that_did_not_are_not():
     said = right_about_fitting(transformer_rows(OPEN))
     assert sum(said[True]) > 0.98 * len(said[True])
     assert sum(said[False]) > 0.8 * len(said[False])

@@ -48,7 +48,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         writer = csv.DictWriter(file, SCORED)
         writer.writeheader()
         writer.writerows(_cells(predict_row(row)) for row in rows)
-    found = {}
+    by_name = {}
     for name, wanted in (("transformers", {"dense", "moe", "encoder"}), ("images", {"cnn"})):
         truth = folder / f"{name}.csv"
         with truth.open("w", newline="", encoding="utf-8") as file:
@@ -56,8 +56,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             writer.writeheader()
             writer.writerows(row for row in rows if row["family"] in wanted)
         command = [sys.executable, str(SCORER), str(truth), str(predicted)]
-        found[name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return found
+        by_name[name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return by_name
 
 
 def _cells(answer: CasePrediction) -> dict[str, str]:
@@ -68,9 +68,9 @@ def _cells(answer: CasePrediction) -> dict[str, str]:
 
 
 def _numbers(pattern: re.Pattern[str], text: str) -> list[float]:
-    found = pattern.search(text)
-    assert found is not None, text
-    return [float(group) for group in found.groups()]
+    result = pattern.search(text)
+    assert result is not None, text
+    return [float(group) for group in result.groups()]
 
 
 def test_nearly_all_runs_are_predicted(report: dict[str, str]) -> None:
@@ -96,7 +96,7 @@ def test_peak_memory_is_met(report: dict[str, str]) -> None:
     assert median <= 8
 
 
-def test_what_ran_is_said_to_fit_and_what_did_not_is_not(report: dict[str, str]) -> None:
+def test_what_ran_is_reported_to_fit_and_what_did_not_is_not(report: dict[str, str]) -> None:
     ran, all_ran, failed, all_failed = _numbers(FIT, report["transformers"])
     assert ran / all_ran >= 0.98
     assert failed / all_failed >= 0.8

@@ -7,11 +7,11 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
+from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
-from recipes.job.training_job import transformer_job
-from recipes.planning.plan import Degrees
 from recipes.predict.memory import memory_of
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import transformer_job
 from tests.support.clusters import case, figure, h100_cluster
 
 LLAMA = find_model("llama-2-7b")

@@ -14,7 +14,7 @@ from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
 from recipes.cases.machine_columns import cluster_of_case
-from recipes.planning.plan import Cluster, Figure
+from recipes.machine.cluster_records import Cluster, Figure
 from recipes.predict.parameters import load_parameters
 from recipes.predict.speed.rates import (
     AttentionRates,
@@ -190,13 +190,13 @@ def test_published_kernels_are_met():
     """Products within 10 % and attention within 15 % in the median, on each GPU; SimuMax's B200 ran slower
     than all others'.
     """
-    found = summary(errors())
-    for (kind, gpu, precision, source), (count, median, _, _) in found.items():
+    errors_by_kind = summary(errors())
+    for (kind, gpu, precision, source), (count, median, _, _) in errors_by_kind.items():
         if count > 10 and not (
             gpu == "B200-SXM" and source == "simumax" and not kind.startswith("attention")
         ):
             assert median < (0.15 if kind.startswith("attention") else 0.10), (kind, gpu, precision, source)
-    assert sum(count for count, *_ in found.values()) > 2800
+    assert sum(count for count, *_ in errors_by_kind.values()) > 2800
 
 
 @pytest.mark.parametrize(

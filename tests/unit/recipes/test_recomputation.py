@@ -32,11 +32,11 @@ def resolved(**changes: str) -> ResolvedCase:
     return resolve(case_of_row({**ROW, **changes}))
 
 
-def filled(found: ResolvedCase) -> float:
+def filled(case: ResolvedCase) -> float:
     """What the run needs of what there is."""
-    assert found.cluster.memory_bytes_per_rank is not None
-    memory = memory_of(found.job)
-    return memory.needed / found.cluster.memory_bytes_per_rank.value
+    assert case.cluster.memory_bytes_per_rank is not None
+    memory = memory_of(case.job)
+    return memory.needed / case.cluster.memory_bytes_per_rank.value
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def filled(found: ResolvedCase) -> float:
 )
 def test_a_part_of_the_layers_in_words(words: str, share: float) -> None:
     assert (checkpointing_of(words), recomputed_of(words).share) == ("full", share)
-    one = resolved(activation_checkpointing=words).candidate
-    assert (one.activation_checkpointing, one.recomputed_share) == ("full", share)
+    layout = resolved(activation_checkpointing=words).candidate
+    assert (layout.activation_checkpointing, layout.recomputed_share) == ("full", share)
 
 
 @pytest.mark.parametrize("stack", ["torch", "composer-fsdp", "hf-trainer"])
 def test_a_selection_of_blocks_is_every_second_one_where_nothing_says_more(stack: str) -> None:
-    found = resolved(stack=stack, activation_checkpointing="selective")
-    assert (found.candidate.activation_checkpointing, found.candidate.recomputed_share) == ("full", 0.5)
-    assert any("is taken for every second layer" in note for note in found.assumed)
+    case = resolved(stack=stack, activation_checkpointing="selective")
+    assert (case.candidate.activation_checkpointing, case.candidate.recomputed_share) == ("full", 0.5)
+    assert any("is taken for every second layer" in note for note in case.assumed)
     stated = resolved(stack=stack, activation_checkpointing="selective 1/4")
     assert stated.candidate.recomputed_share == 0.25
     assert not any("is taken for every second layer" in note for note in stated.assumed)
@@ -89,32 +89,32 @@ def test_any_words_give_a_part_or_a_reason(words: str) -> None:
 
 
 def test_what_is_stated_is_not_changed_though_it_does_not_fit() -> None:
-    found = resolved(activation_checkpointing="none", micro_batch="64")
-    assert (found.candidate.activation_checkpointing, found.fits_recomputed) == ("none", False)
-    assert filled(found) > 1
+    case = resolved(activation_checkpointing="none", micro_batch="64")
+    assert (case.candidate.activation_checkpointing, case.fits_recomputed) == ("none", False)
+    assert filled(case) > 1
 
 
 def test_as_many_layers_are_recomputed_as_must_be() -> None:
     shares = []
     for batch in BATCHES:
-        found = resolved(micro_batch=str(batch))
-        one = found.candidate
-        shares.append(one.recomputed_share if one.activation_checkpointing == "full" else 0.0)
-        if one.activation_checkpointing == "none":
-            assert filled(found) <= constant("recompute_margin")
-        elif one.recomputed_share < 1:
-            assert filled(found) <= 1
+        case = resolved(micro_batch=str(batch))
+        layout = case.candidate
+        shares.append(layout.recomputed_share if layout.activation_checkpointing == "full" else 0.0)
+        if layout.activation_checkpointing == "none":
+            assert filled(case) <= constant("recompute_margin")
+        elif layout.recomputed_share < 1:
+            assert filled(case) <= 1
     assert shares == sorted(shares)
     assert set(shares) == {0.0, 0.25, 0.5, 0.75, 1.0}
 
 
 def test_a_stack_without_a_setting_for_it_recomputes_all_layers_or_none() -> None:
     ones = [resolved(micro_batch=str(batch), stack="hf-trainer").candidate for batch in BATCHES]
-    assert {one.recomputed_share for one in ones} == {1.0}
-    assert {one.activation_checkpointing for one in ones} == {"none", "full"}
+    assert {item.recomputed_share for item in ones} == {1.0}
+    assert {item.activation_checkpointing for item in ones} == {"none", "full"}
 
 
-def test_the_part_is_said() -> None:
+def test_the_part_is_reported() -> None:
     answers = [predict_row({**ROW, "micro_batch": str(batch)}) for batch in BATCHES]
     said = next(
         answer
@@ -127,14 +127,14 @@ def test_the_part_is_said() -> None:
 
 def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_would_make_it() -> None:
     near = [
-        found
+        case
         for batch in BATCHES
-        if (found := resolved(micro_batch=str(batch), stack="hf-trainer")).fits_recomputed
+        if (case := resolved(micro_batch=str(batch), stack="hf-trainer")).fits_recomputed
     ]
-    for found in near:
-        assert found.candidate.activation_checkpointing == "none"
-        assert 1 < filled(found) <= constant("recompute_margin")
-        answer = predict_row({**ROW, "stack": "hf-trainer", "micro_batch": str(found.candidate.micro_batch)})
+    for case in near:
+        assert case.candidate.activation_checkpointing == "none"
+        assert 1 < filled(case) <= constant("recompute_margin")
+        answer = predict_row({**ROW, "stack": "hf-trainer", "micro_batch": str(case.candidate.micro_batch)})
         assert answer.fits is True
         other = answer.fits_by_recomputing
         assert other is not None
@@ -142,7 +142,7 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         assert other.total_gib < answer.memory_limit_gib < answer.memory.total / GIB
         stated = {
             "activation_checkpointing": "none",
-            "micro_batch": str(found.candidate.micro_batch),
+            "micro_batch": str(case.candidate.micro_batch),
             "stack": "hf-trainer",
         }
         as_stated = predict_row({**ROW, **stated})
@@ -162,18 +162,20 @@ def test_a_run_near_the_limit_recomputes_nothing_and_fits_where_recomputing_woul
         ("torchtitan", "true", "(every second matrix product's output is kept, the rest recomputed)"),
     ],
 )
-def test_what_a_selection_recomputes_is_said(stack: str, flash: str, words: str) -> None:
+def test_what_a_selection_recomputes_is_reported(stack: str, flash: str, words: str) -> None:
     row = {**ROW, "stack": stack, "flash_attention": flash}
     answers = {mode: predict_row({**row, "activation_checkpointing": mode}) for mode in ("none", "selective")}
     assert answers["selective"].layout.endswith(words)
-    none, selective = (one.memory.activations for one in answers.values() if one.memory is not None)
+    none, selective = (answer.memory.activations for answer in answers.values() if answer.memory is not None)
     assert (selective == none) == words.endswith("no memory is saved)")
 
 
 @pytest.mark.parametrize(
     ("changes", "is_told"), [({}, True), ({"fsdp": "8"}, False), ({"gpus_per_node": "8"}, False)]
 )
-def test_who_shares_one_copy_is_told_where_nothing_says_it(changes: dict[str, str], is_told: bool) -> None:
+def test_who_shares_one_copy_is_reported_where_nothing_says_it(
+    changes: dict[str, str], is_told: bool
+) -> None:
     answer = predict_row({**ROW, "sharding": "hsdp", "n_gpus": "16", **changes})
     assert (
         any(note.startswith("fsdp 8, the data-parallel GPUs of a node") for note in answer.assumed) == is_told
@@ -182,15 +184,15 @@ def test_who_shares_one_copy_is_told_where_nothing_says_it(changes: dict[str, st
 
 def test_images_are_not_recomputed() -> None:
     row = {"case_id": "a", "model": "resnet50", "family": "cnn", "gpu": "V100-SXM2-16GB", "n_gpus": "1"}
-    found = resolve(case_of_row({**row, "micro_batch": "4096"}))
-    assert (found.candidate.activation_checkpointing, found.candidate.recomputed_share) == ("none", 1.0)
+    case = resolve(case_of_row({**row, "micro_batch": "4096"}))
+    assert (case.candidate.activation_checkpointing, case.candidate.recomputed_share) == ("none", 1.0)
 
 
 def test_gpus_that_share_a_sequence_share_states_too_where_they_must() -> None:
-    one = resolved(
+    layout = resolved(
         stack="deepspeed", sharding="", n_gpus="512", global_batch="256", gpu="A100-SXM-80GB"
     ).candidate
-    assert (one.degrees.cp, one.sharding) == (2, "zero3")
+    assert (layout.degrees.cp, layout.sharding) == (2, "zero3")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_stated_length_is_filled_so_that_no_rate_is_beyond_the_peak(name):
         ("megatron-core", {"tp": "2"}, False),
     ],
 )
-def test_software_that_shards_parameters_by_default_does_so_unless_it_is_told(stack, columns, shared):
+def test_software_that_shards_parameters_by_default_does_so_unless_a_case_denies_it(stack, columns, shared):
     row = RUN | {"sharding": "", "stack": stack, "model": "llama-3.2-1b"} | columns
     assert ("zero3" in predict_row(row).layout) == shared
 

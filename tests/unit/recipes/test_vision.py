@@ -17,13 +17,15 @@ from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case
 from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.prediction import predict_row
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model, load_aliases, load_vision_models
-from recipes.job.training_job import image_job
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
-from recipes.planning.plan import Candidate, Cluster, Degrees, TimeBreakdown
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.memory import vision_memory
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import image_job
 
 RUNS = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "training_open.csv"
 CATALOGUE = load_catalogue()
@@ -133,15 +135,15 @@ def test_any_text_is_a_known_model_or_none(name: str) -> None:
 
 
 def test_an_unknown_model_is_refused_by_its_name() -> None:
-    found = predict_row(
+    answer = predict_row(
         {"case_id": "1", "family": "cnn", "model": "nosuchnet", "gpu": "V100-SXM2-16GB", "n_gpus": "1"}
     )
-    assert found.status == "refused"
-    assert "nosuchnet" in found.reason
+    assert answer.status == "refused"
+    assert "nosuchnet" in answer.reason
 
 
 def test_every_alias_names_a_counted_model() -> None:
-    assert {one.model for one in load_aliases()} <= set(load_vision_models())
+    assert {alias.model for alias in load_aliases()} <= set(load_vision_models())
 
 
 def test_an_image_of_twice_the_side_costs_four_times_the_work() -> None:
@@ -219,15 +221,15 @@ def test_a_machine_without_a_rate_gives_no_time() -> None:
 def test_published_runs_are_met() -> None:
     with RUNS.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["family"] == "cnn" and row["samples_per_s"]]
-    found = [predict_row(row) for row in rows]
+    answers = [predict_row(row) for row in rows]
     errors = [
         abs(one.samples_per_s / float(row["samples_per_s"]) - 1)
-        for one, row in zip(found, rows, strict=True)
+        for one, row in zip(answers, rows, strict=True)
         if one.samples_per_s is not None
     ]
     assert len(errors) >= 0.98 * len(rows)
     assert statistics.median(errors) <= 0.12
-    assert all(one.fits is not False for one in found)
+    assert all(item.fits is not False for item in answers)
 
 
 def test_the_host_launches_ahead_of_the_gpu() -> None:
@@ -237,8 +239,8 @@ def test_the_host_launches_ahead_of_the_gpu() -> None:
     more = msgspec.structs.replace(model, operators=2 * model.operators)
     few, many = (
         [
-            seconds(msgspec.structs.replace(work(), model=one), layout(batch), machine())
-            for one in (model, more)
+            seconds(msgspec.structs.replace(work(), model=item), layout(batch), machine())
+            for item in (model, more)
         ]
         for batch in (1, 256)
     )
@@ -253,8 +255,8 @@ def test_winograd_hastens_fp32_without_tensor_cores_alone() -> None:
 
     def gain(gpu: str, precision: Precision) -> float:
         several, none = (
-            seconds(msgspec.structs.replace(work(precision=precision), model=one), layout(), machine(gpu))
-            for one in (strided, small)
+            seconds(msgspec.structs.replace(work(precision=precision), model=item), layout(), machine(gpu))
+            for item in (strided, small)
         )
         return several / none
 
@@ -287,13 +289,13 @@ def test_depthwise_convolutions_run_on_the_lanes_of_fp32() -> None:
     model = known("convnext_tiny")
     small = msgspec.structs.replace(model, depthwise_flops=model.depthwise_flops * 9 / 49)
     whole, less = (
-        seconds(msgspec.structs.replace(work(precision="tf32"), model=one), layout(), machine())
-        for one in (model, small)
+        seconds(msgspec.structs.replace(work(precision="tf32"), model=item), layout(), machine())
+        for item in (model, small)
     )
     assert whole > 1.1 * less
 
 
-def test_the_layout_that_half_precision_is_taken_to_have_is_said() -> None:
+def test_the_layout_that_half_precision_is_taken_to_have_is_reported() -> None:
     row = {"case_id": "a", "model": "resnet50", "gpu": "V100-SXM2-16GB", "n_gpus": "1", "micro_batch": "64"}
     half, mean, whole = (
         predict_row(row | {"stack": stack, "precision": precision})

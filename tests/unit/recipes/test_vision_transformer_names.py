@@ -27,9 +27,9 @@ from recipes.job.models.image_models import find_vision_model
     ],
 )
 def test_a_size_is_found_in_any_name(name: str, model: str) -> None:
-    found = find_vision_model(name)
-    assert found is not None
-    assert found.id == model
+    model_result = find_vision_model(name)
+    assert model_result is not None
+    assert model_result.id == model
 
 
 def test_patches_that_nobody_counted_make_an_image_of_as_many() -> None:

@@ -6,7 +6,7 @@ import pytest
 from assistant.pages.training import plan_page as page
 from assistant.usecases.plan import PlanRequest
 from probes.base.errors import UsageError
-from recipes.planning.plan import Degrees
+from recipes.job.candidate import Degrees
 from tests.support.tui_plans import gpu_plan
 from tests.support.tui_text import words
 

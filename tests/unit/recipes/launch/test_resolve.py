@@ -7,21 +7,14 @@ import pytest
 
 from probes.base.errors import UsageError
 from probes.base.record import NOT_RECORDED
+from recipes.job.candidate import Degrees
 from recipes.job.workload import TransformerModel, Workload
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe, load_recipe
 from recipes.launch.resolve import recipe_of
-from recipes.planning.plan import (
-    Choice,
-    Cluster,
-    Decision,
-    Degrees,
-    EnvVar,
-    MemoryBreakdown,
-    Plan,
-    Predicted,
-    TimeBreakdown,
-)
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.plan import Choice, Decision, EnvVar, Plan
+from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown
 
 REFERENCE = Command(kind="reference")
 

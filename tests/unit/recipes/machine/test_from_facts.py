@@ -167,7 +167,7 @@ def test_a_collective_that_was_measured_costs_what_its_fit_says():
         cluster_from_facts(h100_node(), of, CATALOGUE, nodes=2)
         for of in (tuple(all_gather(n, 1.0) for n in sizes), ())
     ]
-    assert len({collective_time_s("all_gather", 2**20, Group(ranks=16, nodes=2), one) for one in two}) == 1
+    assert len({collective_time_s("all_gather", 2**20, Group(ranks=16, nodes=2), item) for item in two}) == 1
 
 
 def test_a_fit_that_misses_its_own_points_or_has_other_ranks_is_not_used():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import Case, CaseError
 from recipes.cases.machine_columns import cluster_of_case
-from recipes.planning.plan import Cluster
+from recipes.machine.cluster_records import Cluster
 
 CATALOGUE = load_catalogue()
 
@@ -24,29 +24,34 @@ def value(figure) -> float:
 
 
 def test_an_h100_node_is_that_of_its_reference_design():
-    found = cluster("H100-SXM-80GB", 64)
-    assert (found.nodes, found.ranks_per_node, found.fabric, found.domain_ranks) == (8, 8, "nvswitch", None)
-    assert value(found.peak_flops_per_s["bf16"]) == pytest.approx(989e12, rel=0.01)
-    assert value(found.peak_flops_per_s["mxfp8"]) == value(found.peak_flops_per_s["fp8"])
-    assert "nvfp4" not in found.peak_flops_per_s
-    assert value(found.intra_bus_bandwidth_bytes_per_s) == pytest.approx(367.6e9)
-    assert value(found.inter_bus_bandwidth_bytes_per_s) == pytest.approx(400e9 * 0.9)
-    assert found.transport == "infiniband"
-    assert found.has_bf16
+    machine = cluster("H100-SXM-80GB", 64)
+    assert (machine.nodes, machine.ranks_per_node, machine.fabric, machine.domain_ranks) == (
+        8,
+        8,
+        "nvswitch",
+        None,
+    )
+    assert value(machine.peak_flops_per_s["bf16"]) == pytest.approx(989e12, rel=0.01)
+    assert value(machine.peak_flops_per_s["mxfp8"]) == value(machine.peak_flops_per_s["fp8"])
+    assert "nvfp4" not in machine.peak_flops_per_s
+    assert value(machine.intra_bus_bandwidth_bytes_per_s) == pytest.approx(367.6e9)
+    assert value(machine.inter_bus_bandwidth_bytes_per_s) == pytest.approx(400e9 * 0.9)
+    assert machine.transport == "infiniband"
+    assert machine.has_bf16
 
 
 def test_blackwell_racks_have_a_domain_and_four_bit_rates():
-    found = cluster("GB200", 128)
-    assert (found.nodes, found.ranks_per_node, found.domain_ranks) == (32, 4, 72)
-    assert value(found.peak_flops_per_s["nvfp4"]) > 1.9 * value(found.peak_flops_per_s["fp8"])
+    machine = cluster("GB200", 128)
+    assert (machine.nodes, machine.ranks_per_node, machine.domain_ranks) == (32, 4, 72)
+    assert value(machine.peak_flops_per_s["nvfp4"]) > 1.9 * value(machine.peak_flops_per_s["fp8"])
     assert cluster("GB200", 128, interconnect_intra="NVLink5 NVL36").domain_ranks == 36
 
 
 def test_a_gpu_without_bf16_and_tf32_computes_in_what_it_has():
-    found = cluster("V100-SXM2-16GB")
-    assert not found.has_bf16
-    assert "bf16" not in found.peak_flops_per_s
-    assert value(found.peak_flops_per_s["tf32"]) == value(found.peak_flops_per_s["fp32"])
+    machine = cluster("V100-SXM2-16GB")
+    assert not machine.has_bf16
+    assert "bf16" not in machine.peak_flops_per_s
+    assert value(machine.peak_flops_per_s["tf32"]) == value(machine.peak_flops_per_s["fp32"])
     assert value(cluster("GTX 1080 Ti").peak_flops_per_s["fp16"]) == value(
         cluster("GTX 1080 Ti").peak_flops_per_s["fp32"]
     )
@@ -69,10 +74,10 @@ def test_a_generation_alone_is_that_of_the_usual_ports():
 
 
 def test_plain_ethernet_is_no_compute_network():
-    found = cluster("H100-SXM-80GB", 16, interconnect_inter="Ethernet")
-    assert found.transport == "ethernet"
-    assert value(found.inter_bus_bandwidth_bytes_per_s) <= 12.5e9
-    assert "Ethernet" in found.inter_bus_bandwidth_bytes_per_s.source  # type: ignore[union-attr]
+    machine = cluster("H100-SXM-80GB", 16, interconnect_inter="Ethernet")
+    assert machine.transport == "ethernet"
+    assert value(machine.inter_bus_bandwidth_bytes_per_s) <= 12.5e9
+    assert "Ethernet" in machine.inter_bus_bandwidth_bytes_per_s.source  # type: ignore[union-attr]
     roce = cluster("H100-SXM-80GB", 16, interconnect_inter="RoCE")
     assert value(roce.inter_bus_bandwidth_bytes_per_s) > 100e9
 
@@ -80,14 +85,14 @@ def test_plain_ethernet_is_no_compute_network():
 @pytest.mark.parametrize(("per_node", "gbps"), [(1, 400), (2, 800), (3, 1200), (8, 3200)])
 @pytest.mark.parametrize("words", ["", "NDR"])
 def test_a_smaller_node_has_fewer_ports(per_node: int, gbps: int, words: str) -> None:
-    found = cluster("H100-SXM-80GB", 2 * per_node, gpus_per_node=per_node, interconnect_inter=words)
-    assert value(found.inter_bus_bandwidth_bytes_per_s) == pytest.approx(gbps / 8 * 1e9 * 0.9)
+    machine = cluster("H100-SXM-80GB", 2 * per_node, gpus_per_node=per_node, interconnect_inter=words)
+    assert value(machine.inter_bus_bandwidth_bytes_per_s) == pytest.approx(gbps / 8 * 1e9 * 0.9)
 
 
 def test_gpus_of_a_part_of_a_node_send_no_more_than_their_slots_carry():
-    one = cluster("H100-SXM-80GB", 2, gpus_per_node=1, interconnect_inter="8x 400 Gb/s InfiniBand")
-    assert (one.nodes, one.ranks_per_node) == (2, 1)
-    assert value(one.inter_bus_bandwidth_bytes_per_s) <= 64e9
+    machine = cluster("H100-SXM-80GB", 2, gpus_per_node=1, interconnect_inter="8x 400 Gb/s InfiniBand")
+    assert (machine.nodes, machine.ranks_per_node) == (2, 1)
+    assert value(machine.inter_bus_bandwidth_bytes_per_s) <= 64e9
     whole = cluster("H100-SXM-80GB", 16, interconnect_inter="8x 400 Gb/s InfiniBand")
     assert value(whole.inter_bus_bandwidth_bytes_per_s) == pytest.approx(400e9 * 0.9)
 
@@ -140,10 +145,10 @@ def test_another_size_of_memory_is_believed_and_a_rounded_one_is_not():
 
 def test_a_gpu_that_only_the_case_describes():
     described = {"gpu_peak_tflops": 640.0, "gpu_memory_bandwidth_gb_per_s": 3200.0, "gpu_mem_gb": 64.0}
-    found = cluster("Ascend 910C", 16, **described)
-    assert value(found.peak_flops_per_s["bf16"]) == 640e12
-    assert value(found.memory_bandwidth_bytes_per_s) == 3200e9
-    assert found.world_size == 16
+    machine = cluster("Ascend 910C", 16, **described)
+    assert value(machine.peak_flops_per_s["bf16"]) == 640e12
+    assert value(machine.memory_bandwidth_bytes_per_s) == 3200e9
+    assert machine.world_size == 16
     with pytest.raises(
         CaseError,
         match="'Ascend 910C' is not in the catalogue: give gpu_memory_bandwidth_gb_per_s, gpu_mem_gb",
@@ -161,19 +166,19 @@ def test_a_gpu_that_only_the_case_describes():
     st.sampled_from(["", "InfiniBand", "10 GbE", "8x NDR 400 Gb/s", "0 Gb/s"]),
 )
 def test_every_gpu_in_any_number_is_a_whole_machine(gpu, gpus, per_node, intra, inter):
-    found = cluster(gpu, gpus, gpus_per_node=per_node, interconnect_intra=intra, interconnect_inter=inter)
-    assert found.gpu == gpu
-    assert found.nodes * found.ranks_per_node >= gpus > (found.nodes - 1) * found.ranks_per_node
-    network = (found.inter_bus_bandwidth_bytes_per_s, found.inter_latency_s)
-    if found.nodes == 1:
+    machine = cluster(gpu, gpus, gpus_per_node=per_node, interconnect_intra=intra, interconnect_inter=inter)
+    assert machine.gpu == gpu
+    assert machine.nodes * machine.ranks_per_node >= gpus > (machine.nodes - 1) * machine.ranks_per_node
+    network = (machine.inter_bus_bandwidth_bytes_per_s, machine.inter_latency_s)
+    if machine.nodes == 1:
         assert network == (None, None)
         network = ()
     for figure in (
-        found.memory_bytes_per_rank,
-        found.memory_bandwidth_bytes_per_s,
-        found.intra_bus_bandwidth_bytes_per_s,
-        found.intra_latency_s,
+        machine.memory_bytes_per_rank,
+        machine.memory_bandwidth_bytes_per_s,
+        machine.intra_bus_bandwidth_bytes_per_s,
+        machine.intra_latency_s,
         *network,
     ):
         assert value(figure) > 0
-    assert {"fp32", "fp16", "tf32"} <= set(found.peak_flops_per_s)
+    assert {"fp32", "fp16", "tf32"} <= set(machine.peak_flops_per_s)

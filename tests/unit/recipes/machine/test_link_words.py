@@ -110,8 +110,8 @@ def test_a_domain_is_named_by_its_gpus():
 
 @given(st.text(max_size=80), st.integers(1, 16))
 def test_any_text_is_read(text, gpus_per_node):
-    found = inter_bandwidth_of(text, gpus_per_node)
-    assert found is None or found > 0
+    bandwidth = inter_bandwidth_of(text, gpus_per_node)
+    assert bandwidth is None or bandwidth > 0
     assert transport_of(text)
     assert domain_of(text) != 0
     assert fabric_of(text) in {None, "nvswitch", "nvlink", "xgmi", "pcie"}

@@ -9,16 +9,17 @@ from probes.bench.resnet import RESNET_50, SMALL
 from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.facts.measurements import Measurement
 from recipes.cases.figures import time_for
+from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import find_model
-from recipes.job.training_job import image_job, job_of
 from recipes.job.workload import VisionWorkload
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
-from recipes.planning.plan import Candidate, Cluster, Degrees
 from recipes.predict.candidate_prediction import predict, predict_time
 from recipes.predict.image_prediction import predict_images
 from recipes.predict.reference_images import reference_vision_model
 from recipes.predict.stacks import REFERENCE, load_stacks
+from recipes.predict.training_job import image_job, job_of
 from tests.support.clusters import case
 from tests.support.machines import cpu_box, h100_node
 from tests.support.measured import measured
@@ -120,8 +121,8 @@ def test_attention_takes_the_measured_length_nearest_to_its_own():
 
 def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
     plain = [
-        msgspec.structs.replace(one, parameters={**one.parameters, "kernel": "math"})
-        for one in attentions(1e12, 1e12)
+        msgspec.structs.replace(attention, parameters={**attention.parameters, "kernel": "math"})
+        for attention in attentions(1e12, 1e12)
     ]
     assert seconds(h100(*plain)) == seconds(h100())
 
@@ -175,10 +176,12 @@ def test_an_unknown_gpu_is_predicted_once_it_is_measured():
 
 def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
     """Two ranks side by side."""
-    told = {"threads": threads}
-    found = [
+    conditions = {"threads": threads}
+    collected = [
         *(
-            measured("gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=told, dtype="fp32", m=1024)
+            measured(
+                "gemm", "gemm_flops_per_s", f"CPU rank {n}", 1e11, conditions=conditions, dtype="fp32", m=1024
+            )
             for n in (0, 1)
         ),
         *(
@@ -187,13 +190,13 @@ def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
                 "memory_bandwidth_bytes_per_s",
                 f"CPU rank {n}",
                 2e10,
-                conditions=told,
+                conditions=conditions,
                 operation="copy",
             )
             for n in (0, 1)
         ),
     ]
-    return tuple(found)
+    return tuple(collected)
 
 
 def cpu(ranks: int, *more: Measurement) -> Cluster:

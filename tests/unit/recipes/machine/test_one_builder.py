@@ -9,9 +9,9 @@ from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions
 from probes.facts import Link, MachineFacts
 from probes.sources.choose import open_source
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
-from recipes.planning.plan import Cluster
 from tests.support.machines import h100, h100_node
 
 CATALOGUE = load_catalogue()

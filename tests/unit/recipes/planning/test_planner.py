@@ -15,9 +15,10 @@ from probes.facts.measurements import Measurement
 from recipes.job.models.counts import load_models
 from recipes.job.models.names import find_model
 from recipes.job.workload import PLANNED_PRECISIONS, Pins
+from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.measured_rates import measured_noise_scale, measured_workers
 from recipes.planning.default_model import default_model_id
-from recipes.planning.plan import Cluster, Plan, StepAnchor
+from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
 from recipes.predict.candidate_prediction import predict_memory
 from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
@@ -112,9 +113,9 @@ def test_pins_are_obeyed_or_refused(model_id, strategy, micro_batch, mode, rate,
 
 def test_only_what_the_reference_workload_can_do_is_offered():
     made = plan("llama-3.2-3b")
-    offered = [made.chosen, *made.alternatives, *(one.candidate for one in made.rejected)]
-    assert {one.activation_checkpointing for one in offered} == {"none", "full"}
-    assert {one.precision for one in offered} <= set(PLANNED_PRECISIONS)
+    offered = [made.chosen, *made.alternatives, *(rejection.candidate for rejection in made.rejected)]
+    assert {candidate.activation_checkpointing for candidate in offered} == {"none", "full"}
+    assert {candidate.precision for candidate in offered} <= set(PLANNED_PRECISIONS)
 
 
 def test_a_small_model_stays_with_ddp():
@@ -127,7 +128,7 @@ def test_a_small_model_stays_with_ddp():
 def test_a_model_too_large_for_one_gpu_is_sharded_and_the_bill_says_why():
     made = plan("llama-3-8b")
     assert made.chosen.strategy == "fsdp"
-    reasons = [one.reason for one in made.rejected if one.candidate.strategy == "ddp"]
+    reasons = [rejection.reason for rejection in made.rejected if rejection.candidate.strategy == "ddp"]
     assert len(reasons) == 2
     assert all("GiB of 79.1 GiB: " in reason for reason in reasons)
 
@@ -175,10 +176,11 @@ def test_a_measured_noise_scale_stands_beside_the_batch_and_changes_nothing():
     cluster = h100_cluster()
     own = msgspec.structs.replace(measured, parameters={"step": "train.py:make"})
     noisy = msgspec.structs.replace(cluster, noise_scale_sequences=measured_noise_scale((own, measured)))
-    plain, told = plan("gpt2", cluster), plan("gpt2", noisy)
-    assert told.chosen.global_batch == plain.chosen.global_batch == 512
+    plain, noisy_plan = plan("gpt2", cluster), plan("gpt2", noisy)
+    assert noisy_plan.chosen.global_batch == plain.chosen.global_batch == 512
     (before,), (after,) = (
-        [one for one in made.decisions if one.name == "global_batch"] for made in (plain, told)
+        [decision for decision in made.decisions if decision.name == "global_batch"]
+        for made in (plain, noisy_plan)
     )
     assert after.because.startswith(before.because)
     assert "8 times the gradient noise scale" in after.because
@@ -199,10 +201,12 @@ def test_measured_loaders_advise_how_many_workers_to_start():
 
     here = measured_workers((measured(4.0, data_path="/mnt/photos"), measured(1.0, world_size=2)), 8)
     made = plan("gpt2", msgspec.structs.replace(h100_cluster(), data_loader_workers=here))
-    (decision,) = [one for one in made.decisions if one.name == "num_workers"]
+    (decision,) = [decision for decision in made.decisions if decision.name == "num_workers"]
     assert (decision.value, decision.basis) == ("4", "measured")
     assert "/mnt/photos" in decision.because
-    assert not [one for one in plan("gpt2", h100_cluster()).decisions if one.name == "num_workers"]
+    assert not [
+        decision for decision in plan("gpt2", h100_cluster()).decisions if decision.name == "num_workers"
+    ]
     assert measured_workers((measured(1.0, world_size=2),), 8) is None
 
 
@@ -255,11 +259,11 @@ def test_a_plan_keeps_a_margin_for_the_models_own_error():
     assert (ample.chosen.micro_batch, short.chosen.micro_batch) == (4, 2)
     memory = short.chosen.predicted.memory_bytes_per_gpu
     assert memory.upper >= memory.needed + memory.margin > memory.needed
-    (shown,) = [one for one in short.decisions if one.name == "memory_margin"]
+    (shown,) = [decision for decision in short.decisions if decision.name == "memory_margin"]
     assert "9 of 10 published runs needed less than 1.2" in shown.because
     summed = f"{gib(memory.upper)} ({gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error)"
     assert shown.because.endswith(f"with it at most {summed}")
-    (reason,) = [one.reason for one in short.rejected if one.candidate.micro_batch == 4]
+    (reason,) = [rejection.reason for rejection in short.rejected if rejection.candidate.micro_batch == 4]
     assert reason.startswith("may need ")
     assert "the models' error" in reason
 
@@ -289,7 +293,7 @@ def test_where_the_margin_alone_is_too_much_the_way_out_is_to_fix_the_micro_batc
 def test_a_cpu_has_a_bound_of_its_own_and_no_margin():
     made = plan("rigtune-mini", cpu_cluster())
     assert made.chosen.predicted.memory_bytes_per_gpu.margin == 0
-    assert not [one for one in made.decisions if one.name == "memory_margin"]
+    assert not [decision for decision in made.decisions if decision.name == "memory_margin"]
 
 
 def test_unknown_memory_is_refused():

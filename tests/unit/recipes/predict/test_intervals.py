@@ -38,7 +38,7 @@ def test_published_runs_lie_in_their_intervals() -> None:
             answer = predict_row(row)
             if answer.status == "predicted":
                 compare(row, answer, inside)
-    shares = {kind: sum(found) / len(found) for kind, found in inside.items() if len(found) >= FEWEST}
+    shares = {kind: sum(hits) / len(hits) for kind, hits in inside.items() if len(hits) >= FEWEST}
     assert {"memory", "dense", "moe", "encoder", "cnn"} <= set(shares)
     assert {kind: share for kind, share in shares.items() if not 0.7 <= share <= 0.95} == {}
 

@@ -16,7 +16,7 @@ def test_every_kind_of_kernels_has_its_traffic_and_launches(kernels: str) -> Non
     assert parameter("time.block_kernels", kernels) > 0
 
 
-def test_a_row_that_is_not_there_is_said() -> None:
+def test_a_row_that_is_not_there_is_reported() -> None:
     with pytest.raises(KeyError, match=r"no row time\.nothing"):
         parameter("time.nothing", "hopper")
 

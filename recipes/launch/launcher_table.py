@@ -1,17 +1,8 @@
-"""The ordered tables of strategies and launchers. To add one, write a file and a row here."""
+"""The launchers that a recipe can be exported to. To add one, write its file and a row here."""
 
 from __future__ import annotations
 
 from probes.base.table_rows import Row
-
-STRATEGIES: tuple[Row, ...] = (
-    Row(
-        id="ddp",
-        title="Data parallel, every rank holds the whole model",
-        module="recipes.planning.strategies.ddp",
-    ),
-    Row(id="fsdp", title="Fully sharded data parallel (FSDP2)", module="recipes.planning.strategies.fsdp"),
-)
 
 LAUNCHERS: tuple[Row, ...] = (
     Row(id="torchrun", title="torchrun on one or several nodes", module="recipes.launch.launchers.torchrun"),

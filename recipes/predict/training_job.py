@@ -1,16 +1,17 @@
-"""One training job as the models of time and memory see it: workload, layout, cluster and software.
+"""One training job with all that its models need: workload, layout, cluster and software.
 
-`job_of` resolves once what follows from all four together, so that no model asks again what the job is.
+`job_of` resolves once what follows from all four together, so that every model takes the same answers.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
 from recipes.job.models.image_models import at_size
 from recipes.job.workload import FULL_PRECISIONS, AdapterTargets, VisionModel, VisionWorkload, Workload
-from recipes.planning.plan import Candidate, Cluster
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.image_precision import HALF, computed_in
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import Stack
@@ -26,7 +27,7 @@ class TransformerJob(NamedTuple):
     adapted: AdapterTargets | None
     """Linear layers beside which adapters are trained; None if all weights are trained."""
     wide_bytes: float
-    """Bytes of an element that no narrow type holds: 4 in fp32 and TF32, else 2."""
+    """Bytes of an element without a narrower type: 4 in fp32 and TF32, else 2."""
     sequence: float
     """Tokens that each sequence of a micro-batch costs."""
     tokens: float
@@ -89,7 +90,7 @@ Job: TypeAlias = TransformerJob | ImageJob
 def transformer_job(
     workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
 ) -> TransformerJob:
-    """Return the job with what its parts decide together."""
+    """Return the job with the values that its parts decide together."""
     sequence = stack.sample_tokens(workload, candidate.micro_batch)
     return TransformerJob(
         workload=workload,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from recipes.cases.case import case_of_row
 from recipes.cases.figures import memory_for, time_for
 from recipes.cases.resolved import resolve
-from recipes.job.training_job import ImageJob, Job, TransformerJob
-from recipes.planning.plan import MemoryBreakdown, TimeBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
 from tests.unit.recipes.test_case_prediction import LLAMA
 
 IMAGES = {
@@ -23,7 +23,7 @@ def job(row: dict[str, str], **changes: str) -> Job:
 
 
 def test_transformers_and_image_models_pass_the_same_doors() -> None:
-    kinds = {type(one): one for one in (job(LLAMA, micro_batch="1"), job(IMAGES))}
+    kinds = {type(item): item for item in (job(LLAMA, micro_batch="1"), job(IMAGES))}
     assert kinds.keys() == {TransformerJob, ImageJob}
     for one in kinds.values():
         assert isinstance(memory_for(one), MemoryBreakdown)
