@@ -2,7 +2,7 @@
 subjects.
 
 A row reads one fact, or some, of the machine or of each of its devices, and gives the rules that the fact has
-to keep. The first rule that is broken becomes the finding. `probes/checks/limits.py` evaluates the rows, and
+to keep. The first rule that is broken becomes the finding. `probes/checks/limit_checks.py` evaluates the rows, and
 `probes/checks/check_table.py` orders them.
 """
 

@@ -1,7 +1,7 @@
 """The rows of checks that look for events in logs: `probes/data/log_checks.toml`.
 
 A row names kinds of events and gives rules. The first rule that fits an event writes its finding; an event
-that no rule fits is only mentioned. `probes/checks/log_events.py` evaluates the rows.
+that no rule fits is only mentioned. `probes/checks/log_checks.py` evaluates the rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LogCheck(StrictRecord, kw_only=True):
     group: Group
     needs: tuple[Need, ...] = ("logs",)
     log: str = "kernel-log"
-    """The kind of log that must have been read (`probes/catalogue/kinds.py`)."""
+    """The kind of log that must have been read (`probes/catalogue/text_kinds.py`)."""
     kinds: tuple[str, ...]
     settled: bool = False
     """Whether events count that a later boot or recovery has settled."""

@@ -145,7 +145,7 @@ class MachineFacts(Record, kw_only=True):
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
     """Of the kernel log and other logs; empty where a log was read and holds none."""
     logs: tuple[str, ...] | Unknown = NOT_RECORDED
-    """The kinds of log that `events` come from (`probes/catalogue/kinds.py`): `kernel-log`, `nccl-log`,
+    """The kinds of log that `events` come from (`probes/catalogue/text_kinds.py`): `kernel-log`, `nccl-log`,
     `fabric-manager-log`.
     """
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED

@@ -22,7 +22,7 @@ class Output(Record, kw_only=True):
 def outputs(
     source: Source, kind: str, *argvs: tuple[str, ...], timeout_s: float = 10.0, even_failed: bool = False
 ) -> tuple[Output, ...] | Unknown:
-    """The texts of `kind` (a row of `probes/catalogue/kinds.py`) and the output of each command of `argvs`;
+    """The texts of `kind` (a row of `probes/catalogue/text_kinds.py`) and the output of each command of `argvs`;
     Unknown without any.
 
     With `even_failed`, what a command wrote before it failed counts too.

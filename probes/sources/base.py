@@ -94,7 +94,7 @@ class Source(Protocol):
         """One environment variable; None where it is not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """What a person gave of one kind (`probes/catalogue/kinds.py`); nothing on a live machine."""
+        """What a person gave of one kind (`probes/catalogue/text_kinds.py`); nothing on a live machine."""
 
     def close(self) -> None:
         """End what the source has started; it is not asked any more."""

@@ -1,4 +1,4 @@
-"""Files that a person pasted: recognised by what they hold (`probes/catalogue/kinds.py`), whatever they are
+"""Files that a person pasted: recognised by what they hold (`probes/catalogue/text_kinds.py`), whatever they are
 called.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import Unknown
-from probes.catalogue.kinds import KINDS
+from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
 from probes.sources.recording_draft import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack

@@ -22,7 +22,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "HTTP_PROXY"
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
 
 
-def proxy(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Iterator[Finding]:
     container = evidence.facts.container
     sidecars = () if isinstance(container.annotations, Unknown) else container.annotations
     for sidecar in sidecars:

@@ -29,7 +29,7 @@ _REMEDY = Remedy(
 )
 
 
-def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(JUDGE, evidence, (*_BENCHES, "own-step", "micro-batch"))
     rates = [one for one in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(one)]
     if not rates:

@@ -53,7 +53,7 @@ _COLLECTIVE = Remedy(
 @on_measured(
     JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
 )
-def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
+def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     found: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):

@@ -74,7 +74,7 @@ _REMEDIES: dict[Layer, Remedy] = {
 _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
 
 
-def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Iterator[Finding]:
     collapses = list(_collapses(evidence))
     yield from collapses
     aspect = Aspect(

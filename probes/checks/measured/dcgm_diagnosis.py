@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\bGPU ?\d{1,4}\b")
 """Words that differ only in the GPU that they name are one problem."""
 
 
-def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Iterator[Finding]:
     diagnoses = evidence.facts.diagnoses
     if isinstance(diagnoses, Unknown):
         yield JUDGE.undetermined(HOST, diagnoses, what="the diagnosis")

@@ -21,7 +21,7 @@ JUDGE = Judge(
 
 
 @on_gpus(JUDGE)
-def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+def numa(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     count = _node_count(evidence.facts)
     if isinstance(count, Unknown):
         yield JUDGE.undetermined(HOST, count, what="the NUMA nodes")

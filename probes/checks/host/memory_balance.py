@@ -20,7 +20,7 @@ BALANCE = Judge(
 )
 
 
-def memory_balance(evidence: Evidence) -> Iterator[Finding]:
+def check(evidence: Evidence) -> Iterator[Finding]:
     nodes, spread = evidence.facts.numa_nodes, evidence.thresholds.numa_memory_spread
     if isinstance(nodes, Unknown):
         yield BALANCE.undetermined(HOST, nodes, what="the NUMA nodes")
