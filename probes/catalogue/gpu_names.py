@@ -14,7 +14,7 @@ from probes.base.patterns import pattern
 
 
 class NameParts(NamedTuple):
-    """What a name says."""
+    """Parts of the name of a GPU."""
 
     model: str
     form: str

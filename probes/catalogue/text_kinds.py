@@ -1,5 +1,6 @@
-"""The kinds of text that a person can give, each told by what it holds. A new kind is a parser module and a
-row here.
+"""The kinds of text that a person can give, each recognised by its contents.
+
+A new kind is a parser module and a row here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from probes.base.record import Record
 
 
 class KindRow(Record, kw_only=True):
-    """One kind. Its module has `recognise(text: str) -> bool`, quick on any text and never raising, and its
-    parser.
+    """One kind of text.
+
+    Its module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never
+    raises.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Whether a version is one that a policy wants: exact, a pattern, or a range."""
+"""Compare versions with those that a policy expects: an exact version, a pattern or a range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 def complaint_of(wanted: str) -> str | None:
-    """What is wrong with an expected version; None where it can be held against a found one."""
+    """Return the mistake in an expected version; None if it can be compared with a version."""
     if wanted[:1] not in "<>=!":
         return None
     for part in wanted.split(","):
@@ -27,7 +27,7 @@ def complaint_of(wanted: str) -> str | None:
 
 
 def any_matches(found: str, wanted: str | tuple[str, ...]) -> bool:
-    """Whether `found` is one of those wanted."""
+    """Return whether `found` matches one of the expected versions."""
     return any(_matches(found, one) for one in ((wanted,) if isinstance(wanted, str) else wanted))
 
 
@@ -36,14 +36,16 @@ def words_of(wanted: str | tuple[str, ...]) -> str:
 
 
 def nccl_of(facts: MachineFacts) -> str | Unknown | None:
-    """The NCCL that torch brings, which is the one that training uses; else the system's."""
+    """Return the NCCL that torch brings, which training uses, else that of the system."""
     brought, installed = facts.training.nccl_version, facts.software.nccl_version
     return brought if value_or(brought, None) is not None or installed is None else installed
 
 
 def _matches(found: str, wanted: str) -> bool:
-    """A plain dotted number also takes any build of it: `2.6.0` is met by `2.6.0+cu124`; other words are
-    exact.
+    """Return whether a version matches an expected version.
+
+    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Other words must be
+    equal.
     """
     if wanted[:1] in "<>=!":
         return all(_holds(found, *_split(part)) for part in wanted.split(","))
@@ -72,8 +74,9 @@ def _holds(found: str, operator: str, version: str) -> bool:
 
 
 def _order(found: str, wanted: str) -> int | None:
-    """-1, 0 or 1 as `found` is older, the same or newer; None where it is no version. Missing parts count as
-    zero.
+    """Return -1, 0 or 1 if `found` is older, the same or newer; None if it is no version.
+
+    Missing parts count as zero.
     """
     have, need = numbers_of(found), numbers_of(wanted)
     if not have:

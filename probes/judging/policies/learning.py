@@ -62,14 +62,15 @@ _LONGEST = 200
 
 
 def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
-    """The expectations that this machine meets. What could not be read, or differs between its parts, is not
-    expected.
+    """Return the expectations that this machine meets.
+
+    Values that could not be read, or that differ between its parts, are not expected.
     """
     return Policy(gpu=_gpu(facts, catalogue), nic=_nic(facts), software=_software(facts), host=_host(facts))
 
 
 def policy_text(policy: Policy, name: str, day: datetime.date) -> str:
-    """A learned policy as a commented file; `name` is the machine's."""
+    """Write a learned policy as a commented file; `name` is the name of the machine."""
     title = "".join(character if character.isprintable() else "?" for character in printable(name))
     parts = [_HEAD.format(name=title, day=day)]
     for section, comment in _SECTIONS.items():
@@ -80,13 +81,13 @@ def policy_text(policy: Policy, name: str, day: datetime.date) -> str:
 
 
 def expectation_count(policy: Policy) -> int:
-    """How many values the policy expects."""
+    """Return the number of values that the policy expects."""
     values = [value for section in _SECTIONS for value in _stated(getattr(policy, section)).values()]
     return sum(len(value) if isinstance(value, (dict, list)) else 1 for value in values)
 
 
 def _stated(section: StrictRecord) -> dict[str, Any]:
-    """The fields that demand something; a tolerance only beside what it belongs to."""
+    """Return the fields that demand something; a tolerance only with the field that it applies to."""
     built = msgspec.to_builtins(section)
     fields = {
         field: value for field, value in built.items() if value is not None and value not in ([], {}, ())
@@ -161,19 +162,19 @@ def _host(facts: MachineFacts) -> HostExpectation:
 
 
 def _size(value: Number | Unknown | None) -> Number | None:
-    """A number that a machine can have."""
+    """Return the number if a machine can have it."""
     return value if known(value) and value is not None and 0 < value < math.inf else None
 
 
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
-    """The value that all share; None where they differ, where one is unknown, and where there are none."""
+    """Return the value that all share; None if they differ, if one is unknown, or if there are none."""
     found = set(values)
     value = found.pop() if len(found) == 1 else None
     return value_or(value, None)
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
-    """All that occur; None where one of them cannot be expected."""
+    """Return all versions that occur; None if one of them cannot be expected."""
     found = [_version(value) for value in sorted(set(values), key=str)]
     if not found or None in found:
         return None
@@ -182,7 +183,7 @@ def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
 
 
 def _version(value: str | Unknown | None) -> str | None:
-    """A value that, as an expected version, means itself: not a pattern and not a range."""
+    """Return the version if it matches only itself as an expectation: it is no pattern and no range."""
     name = _name(value)
     return name if name is not None and complaint_of(name) is None and any_matches(name, name) else None
 
@@ -196,6 +197,6 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name(value: str | Unknown | None) -> str | None:
-    """A value that a file of UTF-8 can hold and a person can read."""
+    """Return the name if a UTF-8 file can hold it and a person can read it."""
     is_fit = isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
     return value if is_fit and isinstance(value, str) else None
