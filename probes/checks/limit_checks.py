@@ -193,8 +193,10 @@ def _number(case: _Case, given: float | str) -> tuple[Any, tuple[EvidenceRef, ..
 
 
 def _read(subject: Any, path: str) -> Any:
-    """Return the fact at a path such as `kernel.uptime_s`, `counters[link_downed]` or
-    `sysctl:net.core.somaxconn`."""
+    """Return the fact at a path.
+
+    Examples: `kernel.uptime_s`, `counters[link_downed]`, `sysctl:net.core.somaxconn`.
+    """
     if path.startswith(_SYSCTL):
         settings, name = subject.kernel.sysctls, path.removeprefix(_SYSCTL)
         if isinstance(settings, Unknown):

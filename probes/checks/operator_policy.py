@@ -1,6 +1,6 @@
-"""Is the machine what the operator's policy expects, and are the policy's waivers still valid?
+"""Compare the machine with the operator's policy, and check that its waivers are still valid.
 
-Source: the policy file. A limit or expectation that it does not state is not judged here.
+Source: the policy file. Limits and expectations that it does not state are not judged here.
 """
 
 from __future__ import annotations
@@ -57,28 +57,29 @@ class Held(NamedTuple):
 
 
 def policy_gpus(evidence: Evidence) -> Iterator[Finding]:
-    """Model, number, memory, VBIOS and MIG mode."""
+    """Compare model, number, memory, VBIOS and MIG mode of the GPUs."""
     return _findings(GPUS, _held_gpus(evidence))
 
 
 def policy_nics(evidence: Evidence) -> Iterator[Finding]:
-    """Number, rate, link layer, firmware and places of the training ports."""
+    """Compare number, rate, link layer, firmware and places of the training ports."""
     return _findings(NICS, _held_nics(evidence))
 
 
 def policy_versions(evidence: Evidence) -> Iterator[Finding]:
-    """Driver, operating system, kernel, libraries."""
+    """Compare driver, operating system, kernel and libraries."""
     return _findings(VERSIONS, _held_versions(evidence))
 
 
 def policy_host(evidence: Evidence) -> Iterator[Finding]:
-    """Memory, processors, mounts, services and kernel modules."""
+    """Compare memory, processors, mounts, services and kernel modules."""
     return _findings(HOST_STATE, _held_host(evidence))
 
 
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
-    """Waivers that ran out. Those that cover nothing are told beside the verdict, as only the other findings
-    show it.
+    """Report waivers that have expired.
+
+    Waivers that cover nothing are notes of the verdict, because only the other findings show them.
     """
     waivers = evidence.policy.waivers
     if not waivers:
@@ -105,8 +106,10 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
-    """One finding for each difference; what could not be read together by reason, what only a deep check
-    reads as a SKIP.
+    """Yield one finding for each difference.
+
+    Values that could not be read share a finding by reason; values that only a deep check reads give a
+    SKIP.
     """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
@@ -192,7 +195,7 @@ def _of_each(
     holds: Callable[[Value], bool],
     words: Callable[[Value], str],
 ) -> Iterator[Held]:
-    """One expectation on every GPU; those with the same value share one answer."""
+    """Hold one expectation against every GPU; GPUs with the same value share one answer."""
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return
@@ -290,7 +293,7 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
 
 
 def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
-    """The different values, or why one of them is unknown."""
+    """Return the different values, or why one of them is unknown."""
     if isinstance(nics, Unknown):
         return nics
     found: list[Value] = []
@@ -348,7 +351,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
 
 
 def _driver(evidence: Evidence) -> str | Unknown | None:
-    """Of the software, else of the first GPU, which pastes of nvidia-smi state alone."""
+    """Return the driver of the software, else of the first GPU: outputs of nvidia-smi only have the latter."""
     version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
     return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
 
@@ -389,7 +392,7 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
 
 
 def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
-    """Mounts, services and modules, each name by itself."""
+    """Compare mounts, services and modules, each name by itself."""
     facts = evidence.facts
     storage, services, modules = facts.storage, facts.software.services, facts.software.modules
     mounts = storage if isinstance(storage, Unknown) else {disk.mount: "mounted" for disk in storage}
@@ -427,7 +430,7 @@ def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
 
 
 def _unit(name: str) -> str:
-    """`nvidia-fabricmanager` is the unit `nvidia-fabricmanager.service`; either may be written."""
+    """Return the unit of a service: `nvidia-fabricmanager` means `nvidia-fabricmanager.service`."""
     return name.removesuffix(".service")
 
 

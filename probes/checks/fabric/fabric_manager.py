@@ -1,4 +1,4 @@
-"""Does the Fabric Manager run on a machine with NVSwitch?
+"""Check that the Fabric Manager runs on a machine with NVSwitch.
 
 It sets up the switches; without it no new job gets NVLink. In a virtual machine or container it usually runs
 outside, so that only a service that failed right here counts. Source: NVIDIA Fabric Manager user guide;

@@ -1,10 +1,10 @@
-"""Are all NVLinks of every GPU up?
+"""Check that all NVLinks of every GPU are up.
 
 The expected number comes from the catalogue row of the GPU: 12 on A100, 18 on H100, and 8 on the A800, by
-design. It never comes from the links that are alive, which would hide a dead one. A GPU without a row is only
-compared with its peers. A link that the driver says is down is a fault, and so is one that it lists for other
-GPUs only; one that it lists for none may be left out by design, and is told. Source: the catalogue; NVIDIA
-health validation, which allows no inactive link.
+design. It never comes from the active links, which would hide a dead one. A GPU without a row is only
+compared with its peers. A link that the driver reports as down is a fault, and so is one that it lists for
+other GPUs only. A link that it lists for no GPU may be left out by design; it is only mentioned. Source: the
+catalogue; NVIDIA health validation, which allows no inactive link.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
 
 
 class _Places(NamedTuple):
-    """What the other GPUs of the machine tell."""
+    """Links that the other GPUs of the machine have."""
 
     most: int
     """Ports that the GPU with the most of them lists."""
@@ -102,7 +102,7 @@ def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
 
 
 def _words(dead: list[NvLink]) -> str:
-    """`; down: link 6; switched off: link 10, 11`."""
+    """Return the dead links as text: `; down: link 6; switched off: link 10, 11`."""
     if any(link.index == UNNUMBERED for link in dead):
         return "; all links are inactive"
     down = [str(link.index) for link in dead if link.disabled is not True]
@@ -112,13 +112,13 @@ def _words(dead: list[NvLink]) -> str:
 
 
 def _may_be_up(links: tuple[NvLink, ...]) -> float:
-    """How many more links may be up; where a list was cut, any number."""
+    """Return how many more links may be up; any number if a list was cut."""
     unread = [link for link in links if isinstance(link.active, Unknown)]
     return math.inf if any(link.index == UNNUMBERED for link in unread) else len(unread)
 
 
 def _is_alone(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
-    """One GPU that needs no peers: the first of its machine, and not said to be one of several."""
+    """Return whether this is the first GPU of its machine and no sign of other GPUs exists."""
     attached = evidence.facts.attached_gpus
     return (
         len(gpus) == 1
@@ -132,7 +132,7 @@ def _unread(links: tuple[NvLink, ...]) -> Unknown | None:
 
 
 def _usual(gpus: list[Gpu]) -> int | None:
-    """The number of links up that most of the GPUs have; None where there is nobody to compare with."""
+    """Return the number of links up that most GPUs have; None if there is no other GPU to compare with."""
     counts = Counter(sum(link.active is True for link in gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks))
     if counts.total() < 2:
         return None

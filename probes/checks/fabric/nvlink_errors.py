@@ -1,9 +1,9 @@
-"""Do the NVLinks count errors?
+"""Check that the NVLinks count no errors.
 
 The counters run since the driver was loaded. A replay repairs a damaged packet and costs little; a recovery
-trains the link anew and stalls the collective; a counter at its end says that errors came for as long as it
-could count. Source: NVIDIA/DCGM, health watches of NVLink (recovery errors fail, replays and CRC errors
-warn); `nvidia-smi nvlink -e`.
+trains the link anew and stalls the collective. A counter at its maximum means that errors occurred for as
+long as it could count. Source: NVIDIA/DCGM, health watches of NVLink (recovery errors fail, replays and CRC
+errors warn); `nvidia-smi nvlink -e`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Have all pairs of GPUs the same NVLinks?
+"""Check that all pairs of GPUs have the same NVLinks.
 
-Behind switches every pair has all links of the lesser GPU; in a mesh or a hybrid cube the pairs differ, and
-each GPU still has the same sum. A sum that is smaller is a dead link. Machines with PCIe alone, or with
-bridges between pairs, are built otherwise, and so are AMD's, whose pairs differ by design. A source that
-knows the PCI bus alone says nothing of NVLinks. Source: NVIDIA HGX and DGX-1 system architecture; NCCL user
-guide, topology; `nvidia-smi topo -m` legend.
+Behind switches every pair has all links of the GPU with fewer links. In a mesh or a hybrid cube the pairs
+differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only, or with
+bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source that
+knows only the PCI bus reports nothing about NVLinks. Source: NVIDIA HGX and DGX-1 system architecture; NCCL
+user guide, topology; `nvidia-smi topo -m` legend.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
 def _uneven(
     whole: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
 ) -> Finding:
-    """One link less at one GPU lowers the sums of its peers too, by less than its own."""
+    """Yield the GPUs that have lost links.
+
+    One link less at one GPU also lowers the sums of its peers, by less than its own.
+    """
     least, most = min(whole.values()), max(whole.values())
     poor = [name for name, total in whole.items() if total == least]
     return JUDGE.failed(
@@ -120,26 +123,26 @@ def _uneven(
 
 
 def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
-    """All pairs have NVLink, and more than a cube gives to one."""
+    """Return whether all pairs have NVLink, and more links than a cube gives to one pair."""
     counts = [link.nvlink_count or 0 for link in pairs.values()]
     return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
 
 
 def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> int | None:
-    """The NVLinks of one GPU to all its peers; None where one of its pairs is not known."""
+    """Return the number of NVLinks of one GPU to all its peers; None if one of its pairs is unknown."""
     links = [pairs.get(frozenset((name, other))) for other in names if other != name]
     counts = [link.nvlink_count or 0 for link in links if link is not None]
     return sum(counts) if len(counts) == len(links) else None
 
 
 def _left_out(whole: dict[str, int]) -> list[str]:
-    """GPUs without any NVLink beside more GPUs than a bridge joins."""
+    """Return the GPUs without any NVLink, if more GPUs than a bridge joins have NVLinks."""
     bare = sorted(name for name, total in whole.items() if total == 0)
     return bare if len(whole) - len(bare) > _MOST_BRIDGED else []
 
 
 def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
-    """GPUs of a kind that sits behind switches, or in a full mesh, with a pair that has no NVLink."""
+    """Return GPUs that should sit behind switches or in a full mesh and have a pair without NVLink."""
     meshed: set[str] = set()
     for gpu in gpus:
         row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
@@ -159,7 +162,7 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
 
 
 def _kinds(pairs: dict[frozenset[str], Link]) -> str:
-    """`NV18 x 28`, with the most frequent first."""
+    """Return the kinds of pairs, the most frequent first: `NV18 x 28`."""
     counts = Counter(
         f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values()
     )

@@ -1,4 +1,4 @@
-"""Do the NVLinks that are up run at full speed?
+"""Check that the NVLinks that are up run at full speed.
 
 A link that trained at a lower rate slows every ring through it. Source: the catalogue; NVIDIA health
 validation and oracle-quickstart/oci-hpc check the rate of each link.

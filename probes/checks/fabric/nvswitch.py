@@ -1,8 +1,8 @@
-"""Are the NVSwitches, the fabric that they make, its manager and IMEX well?
+"""Check the NVSwitches, the fabric that they make, its manager and IMEX.
 
-The fabric's health mask is the driver's own word. NVSwitches that a virtual machine does not see are looked
-after by its host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX
-user guide; leptonai/gpud, nvswitch.
+The driver reports the fabric's health mask. NVSwitches that a virtual machine does not see are managed by its
+host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide;
+leptonai/gpud, nvswitch.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _release(version: str) -> str:
-    """`535.161.08` of a package's `535.161.08-1`."""
+    """Return the release of a package's version: `535.161.08` for `535.161.08-1`."""
     return version.partition("-")[0].strip()
 
 

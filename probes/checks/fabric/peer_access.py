@@ -1,7 +1,7 @@
-"""Do the GPUs reach each other's memory directly?
+"""Check that the GPUs access each other's memory directly.
 
-Where the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a
-fault; over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed.
+If the driver refuses it, NCCL copies through host memory. Between GPUs joined by NVLink a refusal is a fault;
+over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs speed.
 Atomics are not needed. Source: NCCL user guide, troubleshooting: GPU direct peer to peer; `nvidia-smi topo
 -p2p` legend; NVIDIA/nccl-tests#117 on RTX 40.
 """
@@ -118,7 +118,7 @@ def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _without_table(
     evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAccess, ...] | Unknown
 ) -> Iterator[Finding]:
-    """The matrix of distances tells one thing: a platform that hides the PCI tree leaves no peer access."""
+    """Judge by the matrix of distances: a platform that hides the PCI tree allows no peer access."""
     if len(gpus) < 2:
         yield JUDGE.skipped(HOST, "one GPU has no peer")
     elif (hidden := _hidden_tree(evidence, gpus)) is not None:
@@ -139,7 +139,7 @@ def _without_table(
 
 
 def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, ...] | None:
-    """The evidence where every pair of devices is SYS, though two GPUs are on one NUMA node; None else."""
+    """Return evidence that every pair of devices is SYS although two GPUs are on one NUMA node; else None."""
     links = evidence.facts.links
     if isinstance(links, Unknown) or not links or any(link.kind != "SYS" for link in links):
         return None
@@ -151,7 +151,7 @@ def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, 
 
 
 def _joined(evidence: Evidence, gpus: Sequence[Gpu]) -> set[frozenset[str]] | None:
-    """The pairs with NVLink; None where all GPUs are of a kind that has switches or a full mesh."""
+    """Return the pairs with NVLink; None if all GPUs are of a kind that has switches or a full mesh."""
     links = evidence.facts.links
     if known(links) and any(_is_between_gpus(link) for link in links):
         return {frozenset((link.a, link.b)) for link in links if link.kind == "NVLINK"}

@@ -1,4 +1,4 @@
-"""Module, library, device files and flavour of the driver.
+"""Check module, library, device files and flavour of the driver.
 
 Source: NVIDIA driver documentation (library and module must have one version); NVIDIA open GPU kernel modules
 (needed from Blackwell on, with dma-buf from Turing on); CUDA release notes (first CUDA of each architecture).

@@ -1,7 +1,7 @@
-"""Does somebody else use the GPUs?
+"""Check that no other program uses the GPUs.
 
-Processes of other containers are often invisible, so where nobody can list them memory in use counts as well.
-Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts).
+Processes of other containers are often invisible. If processes cannot be listed, memory in use counts as
+well. Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _describe(process: GpuProcess) -> str:
-    """The program without folder and arguments; some drivers give the whole command line."""
+    """Return the program without folder and arguments; some drivers give the whole command line."""
     name = process.name.split(" -")[0].rpartition("/")[2][:40] if known(process.name) else "process"
     memory = f", {gib(process.memory_bytes)}" if known(process.memory_bytes) else ""
     return f"{name} (pid {process.pid}{memory})"

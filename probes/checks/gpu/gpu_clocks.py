@@ -1,4 +1,4 @@
-"""How long something held the clocks down, and clocks that somebody set.
+"""Check how long something held the clocks down, and whether somebody set clocks.
 
 Power capping is normal under load, but GPUs that do the same work are capped alike. Source: NVML reference,
 clock event reason counters; NVIDIA/DCGM#242 and leptonai/gpud for thermal and power brake;

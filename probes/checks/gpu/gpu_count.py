@@ -1,7 +1,7 @@
-"""Are all GPUs of the PCI bus available?
+"""Check that all GPUs of the PCI bus are available.
 
-A GPU that is on the bus and that the driver does not list has failed to start; the job then runs with fewer
-ranks than planned, or not at all. Likewise one that the driver counts and does not describe. Source:
+A GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
+planned, or not at all. The same holds for a GPU that the driver counts and does not describe. Source:
 awsome-distributed-training and Primus node checks.
 """
 

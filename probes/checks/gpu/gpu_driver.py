@@ -1,4 +1,4 @@
-"""Does the NVIDIA driver answer for the GPUs that are there?
+"""Check that the NVIDIA driver reports the GPUs that are installed.
 
 A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start.
 Source: NVIDIA driver documentation; the exit codes of nvidia-smi.
@@ -64,7 +64,7 @@ def check(evidence: Evidence) -> Findings:
 
 
 def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
-    """The first GPU's word where none of them has a name or a memory size, for an error each."""
+    """Return the first GPU's error if no GPU has a name or a memory size because of an error."""
     words = [value for gpu in gpus for value in (gpu.name, gpu.memory_bytes) if isinstance(value, Unknown)]
     is_silent = len(words) == 2 * len(gpus) and all(value.reason in BROKEN for value in words)
     return words[0] if is_silent else None
@@ -96,6 +96,9 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
 
 
 def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:
-    """Lost GPUs are for `gpu-lost` to name, and versions that differ for `driver-library`."""
+    """Judge one GPU.
+
+    `gpu-lost` reports lost GPUs, and `driver-library` versions that differ.
+    """
     version = driver if isinstance(driver, str) else gpu.driver_version
     return version if isinstance(version, Unknown) else f"driver {version}"

@@ -1,4 +1,4 @@
-"""Memory size, VBIOS, firmware, InfoROM and confidential computing.
+"""Check memory size, VBIOS, firmware, InfoROM and confidential computing.
 
 Source: awsome-distributed-training and facebookresearch/gcm (one VBIOS per node); NVIDIA DCGM software tests
 (InfoROM); NVIDIA confidential computing guide (peer traffic and copies to the host are encrypted); the
@@ -66,7 +66,7 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
 
 
 def _largest(gpus: tuple[Gpu, ...]) -> dict[str, int]:
-    """The largest memory of each model; slices of a shared GPU are no measure of each other."""
+    """Return the largest memory of each model. Slices of a shared GPU are not comparable and left out."""
     sizes: dict[str, int] = {}
     for gpu in gpus:
         if known(gpu.name) and known(gpu.memory_bytes) and gpu.virtualization != "vgpu":

@@ -1,9 +1,8 @@
-"""Does every GPU answer in full?
+"""Check that every GPU answers all queries.
 
 A GPU that has fallen off the bus keeps its name and its place in lists; its readings are errors. Single
-queries that fail while the rest answers are a fault of the driver, and no reason to take the GPU away.
-Source: leptonai/gpud, nvidia-smi outputs with `GPU is lost` and `Unknown Error`; NVIDIA Xid catalogue, Xid
-79.
+queries that fail while the rest answers are a fault of the driver, and no reason to replace the GPU. Source:
+leptonai/gpud, nvidia-smi outputs with `GPU is lost` and `Unknown Error`; NVIDIA Xid catalogue, Xid 79.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _readings(gpu: Gpu) -> tuple[object, ...]:
-    """What every GPU of every driver has."""
+    """Return the readings that every GPU of every driver has."""
     return (
         gpu.name,
         gpu.memory_bytes,

@@ -1,4 +1,4 @@
-"""ECC mode, corrected errors, on-chip memory, spare rows and retired pages.
+"""Check ECC mode, corrected errors, on-chip memory, spare rows and retired pages.
 
 Before Ampere a GPU retires bad memory pages, since then it remaps rows; each query is meaningless on the
 other kind. Source: NVIDIA GPU memory error management guide; NVIDIA RMA policy; azurehpc-health-checks;

@@ -1,8 +1,8 @@
-"""Temperatures against the board's own limits, between GPUs, and the fans.
+"""Compare temperatures with the board's own limits and between GPUs, and check the fans.
 
-Hopper and newer state a margin (T.Limit) that falls with the temperature and its offset at which clocks fall;
-older GPUs state degrees. Some boards state a margin of 0 while they are cool: that is no reading. Source:
-NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
+Hopper and newer report a margin (T.Limit) that falls with the temperature, and its offset at which clocks
+fall; older GPUs report degrees. Some boards report a margin of 0 while they are cool; this is no reading.
+Source: NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thre
 
 
 def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
-    """Whether GPUs of one model are all at work and take about the same power."""
+    """Return whether GPUs of one model are all at work and take about the same power."""
     powers = [gpu.power_w for gpu in gpus if known(gpu.power_w)]
     loads = [gpu.utilization_percent for gpu in gpus if known(gpu.utilization_percent)]
     if not len(powers) == len(loads) == len(gpus) or len({str(gpu.name) for gpu in gpus}) > 1:

@@ -1,7 +1,8 @@
-"""Does something hold the clocks of a GPU down?
+"""Check that nothing holds the clocks of a GPU down.
 
-Which reasons count, and how much, are data rows. Running at the power limit (`sw_power_cap`) is normal under
-load and an idle GPU gives `gpu_idle`; neither is a finding. Source: NVML reference, clock event reasons.
+The reasons that count, and how much, are data rows. Running at the power limit (`sw_power_cap`) is normal
+under load and an idle GPU gives `gpu_idle`; neither is a finding. Source: NVML reference, clock event
+reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load and memory that no useful work explains.
+"""Check that useful work explains the load and memory of GPUs.
 
 Source: facebookresearch/gcm and AMD-AGI/Primus (memory left behind); stas00/ml-engineering, debugging NVIDIA
 GPUs (full load without a process); field reports of hung NCCL collectives (full SM load, no memory traffic).
@@ -81,8 +81,9 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
-    """Whether a process is there; where nobody can list them, whether so much memory is in use that one must
-    be.
+    """Return whether a GPU has a process.
+
+    If processes cannot be listed, return whether so much memory is in use that there must be one.
     """
     if known(gpu.processes):
         return bool(gpu.processes)

@@ -1,8 +1,7 @@
-"""What the driver complained of in the kernel log: Xids by what they ask for, its system processor, and other
-words.
+"""Judge what the driver reports in the kernel log: Xids, its system processor, other messages.
 
-An application's fault is no fault of the node. What a later boot, load of the driver or recovery has settled
-counts less; only a card that falls off the bus again and again stays a fault. Source: NVIDIA Xid catalogue
+An application's fault is no fault of the node. A fault before a later boot, load of the driver or recovery
+counts less; only a card that falls off the bus repeatedly remains a fault. Source: NVIDIA Xid catalogue
 (`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
 """
 
@@ -85,7 +84,7 @@ class Case(Record, kw_only=True):
 
     @property
     def severity(self) -> str:
-        """`fail`, `warn` or `none`, by the log's own word on NVLink, else by the catalogue."""
+        """Return `fail`, `warn` or `none`, by the log's own statement for NVLink, else by the catalogue."""
         words = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
         severity = (
             ("fail" if any(words) else "warn") if self.row.kind == "link" and words else self.row.severity
@@ -142,7 +141,7 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
 
 
 def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
-    """The Xids by device and number, in the order of the log."""
+    """Return the Xids by device and number, in the order of the log."""
     groups: dict[tuple[str, int], list[LogEvent]] = {}
     seen = {(event.device, event.code) for event in events if event.kind == "xid"}
     for event in events:
@@ -186,7 +185,7 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
 
 
 def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
-    """What Xid 154 names last on each device."""
+    """Return the action that Xid 154 names last on each device."""
     last: dict[str, LogEvent] = {}
     for event in events:
         if event.kind == "xid" and event.code == RECOVERY and event.device is not None:
@@ -258,7 +257,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
 
 
 def _subject(evidence: Evidence, device: str) -> str:
-    """`GPU4` where the machine's GPUs are known, else the PCI address."""
+    """Return the subject: `GPU4` if the machine's GPUs are known, else the PCI address."""
     gpu = _gpu(evidence, device)
     return device if gpu is None else f"GPU{gpu.index}"
 
@@ -271,7 +270,7 @@ def _gpu(evidence: Evidence, device: str) -> Gpu | None:
 
 
 def _observed(events: Iterable[LogEvent]) -> str:
-    """`5 times, first Sun Feb 23 16:24:18 2025, last Sun Feb 23 16:30:13 2025: <first line>`."""
+    """Return `5 times, first Sun Feb 23 16:24:18 2025, last Sun Feb 23 16:30:13 2025: <first line>`."""
     ordered = sorted(events, key=lambda event: event.line)
     count = sum(event.count for event in ordered)
     first = next((event.first_time for event in ordered if event.first_time), "")

@@ -1,4 +1,4 @@
-"""Is the host itself well: its clock, its processes, its power and its sensors?
+"""Check the host itself: its clock, its processes, its power and its sensors.
 
 Source: AMD-AGI/Primus (time daemons), leptonai/gpud (zombies, processes in uninterruptible sleep),
 NVIDIA/NVSentinel#695 (settling after a start), IPMI 2.0 (sensors); the figures are data rows.
@@ -92,7 +92,7 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:
-    """Where no tool talks to a management controller there is none to ask, as in virtual machines."""
+    """Return SKIP if no tool reads a management controller, as in virtual machines; else UNKNOWN."""
     if unknown.reason is Reason.TOOL_MISSING:
         return judge.skipped(HOST, f"nothing here tells: {unknown.detail or what}")
     if unknown.reason is Reason.NOT_SUPPORTED:

@@ -1,4 +1,4 @@
-"""Is the host's memory free, whole, and evenly spread?
+"""Check that the host's memory is spread evenly over its NUMA nodes.
 
 Source: imbue-ai/cluster-health (no swap), facebookresearch/gcm (free blocks), mej/nhc (corrected errors),
 Linux EDAC documentation; the figures are data rows.

@@ -1,8 +1,8 @@
-"""Are the GPUs spread evenly over the sockets, and does the machine show its topology to NCCL?
+"""Check that the GPUs are spread over the sockets, and that the topology is visible to NCCL.
 
 All GPUs on one of two sockets share one socket's memory bandwidth and PCIe roots; an uneven spread often
 means that a GPU is missing. A virtual machine that hides link speeds and nodes leaves NCCL without paths.
-Source: NVIDIA/nvbandwidth, affinity; NVIDIA/nccl, src/graph/xml.cc (what NCCL assumes without sysfs).
+Source: NVIDIA/nvbandwidth, affinity; NVIDIA/nccl, src/graph/xml.cc (defaults of NCCL without sysfs).
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
-    """The socket of each NUMA node with CPUs. Firmware numbers the nodes socket by socket, each with equally
-    many.
+    """Return the socket of each NUMA node with CPUs.
+
+    Firmware numbers the nodes socket by socket, with the same number of nodes each.
     """
     if isinstance(facts.numa_nodes, Unknown):
         return facts.numa_nodes
@@ -99,7 +100,7 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _shown(gpu: Gpu) -> bool | Unknown:
-    """True where a node or a link is known; False where the platform says that it has neither."""
+    """Return True if a node or a link is known, False if the platform reports that it has neither."""
     values = (gpu.numa_node, gpu.pcie.width, gpu.pcie.width_max)
     if any(known(value) and value is not None for value in values):
         return True

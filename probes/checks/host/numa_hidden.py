@@ -1,6 +1,6 @@
-"""Does a two-socket GPU server show both of its NUMA nodes?
+"""Check that a two-socket GPU server shows both of its NUMA nodes.
 
-Boards with eight GPUs behind NVSwitches are built into servers with two sockets. Where all eight say one NUMA
+Boards with eight GPUs behind NVSwitches are built into servers with two sockets. If all eight report one NUMA
 node, the firmware interleaves the memory of the sockets or the hypervisor hides the second node. Source:
 NVIDIA HGX reference architecture; NCCL user guide, NUMA binding.
 """

@@ -1,4 +1,4 @@
-"""Does the platform say on which NUMA node each GPU and NIC sits?
+"""Check that the platform reports the NUMA node of each GPU and NIC.
 
 Without it neither NCCL nor a launcher can bind ranks near their GPU. Source: NVIDIA/nvbandwidth, affinity;
 copies across sockets were measured at a third of the rate.
@@ -55,7 +55,7 @@ def _judge(device: Gpu | Nic) -> Judged:
 
 
 def _node_count(facts: MachineFacts) -> int | Unknown:
-    """Nodes with CPUs: memory of GPUs and behind CXL is no place for a rank."""
+    """Return the number of nodes with CPUs. Memory of GPUs and behind CXL cannot hold a rank."""
     if known(facts.numa_nodes) and facts.numa_nodes:
         with_cpus = [node for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True]
         return len(with_cpus)

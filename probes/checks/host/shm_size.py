@@ -1,4 +1,4 @@
-"""Is /dev/shm large enough?
+"""Check that /dev/shm is large enough.
 
 Data loader workers and NCCL pass data between processes through it; containers give it 64 MiB by default.
 Source: NCCL user guide, troubleshooting; AMD-AGI/Primus. The figures are data rows.

@@ -1,4 +1,4 @@
-"""Is the stack unlimited with an NCCL that suffers from it?
+"""Check that the stack limit suits the installed NCCL.
 
 With an unlimited stack the C library gives threads 2 MiB each, and NCCL before 2.28 overflows that at start.
 Source: NCCL user guide, troubleshooting.
@@ -57,7 +57,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """The NCCL that torch brings, else the one of the system."""
+    """Return the NCCL that torch brings, else that of the system."""
     brought = facts.training.nccl_version
     if known(brought) and brought is not None:
         return brought

@@ -1,4 +1,4 @@
-"""Can the filesystems be written?
+"""Check that the filesystems can be written.
 
 The kernel remounts a damaged filesystem read-only. Source: leptonai/gpud and mej/nhc, mount checks; images
 that are read-only by design are a data row.

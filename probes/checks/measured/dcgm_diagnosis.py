@@ -1,7 +1,7 @@
-"""What did DCGM's own diagnostic and its health watches find?
+"""Judge the results of DCGM's diagnostic and of its health watches.
 
-A failed test is a fault of the node until it passes, but for tests of settings that slow nothing down. A
-report in which no test can be found is unknown, never a pass. Source: NVIDIA DCGM user guide, diagnostics.
+A failed test is a fault of the node until it passes, except for tests of settings that slow nothing down. A
+report without a recognised test is unknown, never a pass. Source: NVIDIA DCGM user guide, diagnostics.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Are the collectives of this machine as fast as on such machines, and which layer or pair is slow?
+"""Compare the collectives of this machine with references, and find a slow layer or pair.
 
-The largest rate over all sizes counts, against what the same collective reached with as many GPUs and as
-large a message. Where NCCL went around a ring although the switch could reduce, the machine is sound and
-still not at its best: that warns. Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests,
-doc/PERFORMANCE.md; stas00/ml-engineering (NVLS and ring by number of GPUs);
-awslabs/awsome-distributed-training (one layer at a time).
+The largest rate over all sizes is compared with what the same collective reached with as many GPUs and as
+large a message. If NCCL used a ring although the switch could reduce, the machine is sound but not at its
+best: this warns. Source: `probes/data/bench_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
+stas00/ml-engineering (NVLS and ring by number of GPUs); awslabs/awsome-distributed-training (one layer at a
+time).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _is_ring(beside: Beside) -> bool:
 
 
 def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
-    """As fast as a ring, or nearly: what the switch could do is not used."""
+    """Warn about collectives that are about as fast as a ring although the switch could reduce."""
     worst = min(ringed, key=lambda one: one.measured.median / one.reference.value)
     variable = forbids_nvls(evidence.facts)
     why = f": {variable} forbids it" if variable else ""
@@ -121,7 +121,10 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 
 
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
-    """Larger messages that are much slower than smaller ones. On CPUs caches make it so."""
+    """Yield larger messages that are much slower than smaller ones.
+
+    CPU caches cause this, so CPUs do not count.
+    """
     curves: dict[tuple[str, str], list[Measurement]] = {}
     for one in of(evidence, ("collectives", "across-nodes"), _BUS):
         if one.parameters.get("backend") == "nccl" and isinstance(one.parameters.get("bytes"), int):
@@ -178,8 +181,9 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
 
 
 def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
-    """Pairs that are joined alike are held against each other; a member without any fast pair is named
-    instead of its pairs.
+    """Compare pairs that are joined alike.
+
+    A member without any fast pair is named instead of its pairs.
     """
     yield from failures(PAIRS, evidence, ("pairs",))
     measured = of(evidence, ("pairs",), "pair_bandwidth_bytes_per_s")
@@ -210,9 +214,7 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
 def _alike(
     evidence: Evidence, measured: Sequence[Measurement]
 ) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
-    """Pairs of one kind: same parameters, and the same links between the two. Of both directions the slower
-    counts.
-    """
+    """Group pairs with the same parameters and the same links. The slower of both directions counts."""
     links = evidence.facts.links if known(evidence.facts.links) else ()
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}

@@ -1,9 +1,9 @@
-"""Do the GPUs compute and copy as fast as such GPUs do?
+"""Compare the compute and copy rates of the GPUs with those of healthy GPUs of the same model.
 
-Each GPU is held against what healthy ones of its model reached; of a sweep over shapes the best case counts.
-A GPU that falls short is named with what its facts say about the cause: a power limit, a narrow PCIe link,
-NVLinks that are down. Source: `probes/data/bench_references.toml`, `tool_references.toml`;
-stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three quarters).
+The best case of a sweep over shapes counts. A GPU that falls short is named with the facts that may be the
+cause: a power limit, a narrow PCIe link, NVLinks that are down. Source: `probes/data/bench_references.toml`,
+`tool_references.toml`; stas00/ml-engineering (achievable FLOPS, bandwidths); NVIDIA/DCGM (limits at three
+quarters).
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _narrow(evidence: Evidence) -> Iterator[Finding]:
-    """Copies that are as fast as a link which is narrower than it could be: nothing else is wrong, and it is
-    slow.
-    """
+    """Warn about copies that are as fast as a link which is narrower than it could be."""
     told = set()
     for beside in beside_references(evidence):
         one = beside.measured
@@ -150,9 +148,7 @@ def measured_peer_copy(evidence: Evidence) -> Iterable[Finding]:
 
 
 def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:
-    """The GPU whose every pair is slow is named once; so are all GPUs together where most of their pairs are
-    slow.
-    """
+    """Report a GPU once if all its pairs are slow, and all GPUs together if most of their pairs are slow."""
     slow = {pair: beside for beside in short if (pair := pair_of(beside.measured.subject)) is not None}
     fine = {pair for beside in well if (pair := pair_of(beside.measured.subject)) is not None}
     parts: Parts = {}

@@ -1,7 +1,7 @@
-"""Does a GPU keep its rate, and does everything compute right?
+"""Check that a GPU keeps its rate and that all results are right.
 
-A GPU that slows down within seconds of full load is named with what the sensors said: heat or power. Wrong
-values are the worst there is: nothing stops, and the training is lost. Source: facebook's and Google's
+A GPU that slows down within seconds of full load is named with what its sensors reported: heat or power.
+Wrong values are the worst fault: nothing stops, and the training is lost. Source: facebook's and Google's
 reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference, clock event
 reasons; memtest86 (patterns).
 """
@@ -64,7 +64,7 @@ def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -
 
 
 def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
-    """One device that slows down under load."""
+    """Report one device that slows down under load."""
     fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
     rates = [
         one for one in of(evidence, ("sustained",), "gemm_flops_per_s") if one.subject == fraction.subject
@@ -86,7 +86,7 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
 
 
 def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
-    """Heat or power, by what held the clocks down meanwhile."""
+    """Return heat or power as the reason, by what held the clocks down meanwhile."""
     seen, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
@@ -104,7 +104,7 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
 
 
 def _clocks(rates: Measurement) -> str:
-    """`SM clock 1980 to 1410 MHz`."""
+    """Return the change of the clock: `SM clock 1980 to 1410 MHz`."""
     clocks = rates.series.get("sm_clock_hz", ())
     quarter = len(clocks) // _QUARTERS
     if not quarter:

@@ -1,9 +1,9 @@
-"""Is one of several equal devices or ranks slower than the others?
+"""Compare equal devices or ranks with each other.
 
-Equals need no reference: the median of them all is what each of them should reach, whatever hardware it is.
-Source: NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and
-ROCm/cvs (outliers of a fleet). For few members the median and its absolute deviation, which one bad member
-does not move.
+Equal devices need no reference: each of them should reach their median, whatever the hardware. Source:
+NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs
+(outliers of a fleet). With few members the median and its absolute deviation are used, because one bad member
+does not move them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _differ(evidence: Evidence, peers: Peers) -> bool:
 
 
 def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurement]]) -> Finding:
-    """A device that is slower than its equals, in one benchmark or in several."""
+    """Report a device that is slower than its equals, in one benchmark or in several."""
     found = sorted(found, key=lambda pair: pair[0].share(pair[1]))
     peers, worst = found[0]
     gpu = gpu_named(evidence, subject)
@@ -117,7 +117,7 @@ def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurem
 
 
 def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
-    """Which of two is the bad one, nobody can say without a reference."""
+    """Report that two devices differ. Without a reference it is unknown which of them is the bad one."""
     peers = min(unlike, key=lambda one: min(one.share(member) for member in one.members))
     first, second = sorted(peers.members, key=lambda member: member.subject)
     slower, faster = sorted(
@@ -136,9 +136,7 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
 
 
 def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks that do the same work by themselves: the one that takes longer is the one that the others wait
-    for.
-    """
+    """Compare ranks that do the same work by themselves: the others wait for the slowest."""
     yield from failures(RANKS, evidence, ("collectives",))
     own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
     times = {one.subject: one for one in own_work if is_sound(one)}

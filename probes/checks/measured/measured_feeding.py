@@ -1,8 +1,8 @@
-"""Do storage and data loaders keep up with the training step?
+"""Check that storage and data loaders keep up with the training step.
 
-Neither has a speed of its own that is right: what counts is whether it delivers what the step takes. The
-measured step of the convolutional network says how many images that is; an image is one random read. Source:
-NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
+Neither has a right speed of its own: it must deliver what the step consumes. The measured step of the
+convolutional network gives the images per second; an image is one random read. Source: NVIDIA DALI and MLPerf
+Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ STORAGE = Judge(
 LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
 
 _IMAGE_BYTES = 128 * 1024
-"""The block of `storage` that stands for an image: those of ImageNet have 110 KB on average (image-net.org,
-ILSVRC 2012).
+"""Block size of `storage` that stands for an image.
+
+Images of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012).
 """
 
 
@@ -92,13 +93,13 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
 
 
 def _images(evidence: Evidence) -> Measurement | None:
-    """The fastest measured step over most ranks: images per second of all of them."""
+    """Return the fastest measured step over most ranks, in images per second of all ranks."""
     steps = of(evidence, ("train-cnn",), "images_per_s")
     return max(steps, key=lambda one: (_whole(one, "world_size"), one.median), default=None)
 
 
 def _samples_per_s(loader: Measurement) -> float:
-    """Of all ranks: the rate is that of the slowest."""
+    """Return the samples per second of all ranks: the slowest rank's rate for each."""
     return loader.median * _whole(loader, "batch_size") * _whole(loader, "world_size")
 
 
@@ -108,7 +109,7 @@ def _whole(measured: Measurement, name: str) -> int:
 
 
 def _advice(evidence: Evidence, best: Measurement) -> str:
-    """`, best with 8 workers per rank`."""
+    """Return the best number of workers: `, best with 8 workers per rank`."""
     advised = of(evidence, ("data-loader",), "recommended_workers")
     workers = round(advised[0].median) if advised else best.parameters.get("num_workers")
     return f", best with num_workers={workers} in each rank" if workers is not None else ""

@@ -1,7 +1,7 @@
-"""Is this machine slower than it was, and do the conditions allow to say so?
+"""Compare measurements with earlier ones, and check the conditions of measurement.
 
-Only measurements with all parameters equal compare. A difference counts where it is more than a twentieth and
-chance does not explain it; what changed in between (torch, driver, NCCL) is named. Numbers that were taken
+Only measurements with all parameters equal are compared. A difference counts if it is more than a twentieth
+and chance does not explain it; changes in between (torch, driver, NCCL) are named. Numbers that were taken
 while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U, bootstrap);
 NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
@@ -91,7 +91,7 @@ def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
 
 
 def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Finding:
-    """Nothing is slower; what became faster is told."""
+    """Return the PASS if nothing is slower; it names what became faster."""
     least = evidence.thresholds.earlier_difference_fraction.value
     faster = [
         one
@@ -132,7 +132,7 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Processes of others on the GPUs, each GPU with its own."""
+    """Yield processes of others on the GPUs, one finding per GPU."""
     shared: dict[str, list[Measurement]] = {}
     for one in measured:
         for words in str(one.conditions.get("gpu_shared_with", "")).split("; "):
@@ -152,7 +152,7 @@ def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Others on the CPUs."""
+    """Yield the load of others on the CPUs."""
     yield from _strangers(measured)
     busy = [one for one in measured if one.conditions.get("host_busy") is True]
     busy = [
@@ -177,7 +177,7 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """GPUs whose clocks were held down by heat or by the hardware while they were measured."""
+    """Yield GPUs whose clocks were held down by heat or by the hardware during the measurement."""
     rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
     held: dict[str, list[Measurement]] = {}
     for one in measured:
@@ -197,7 +197,7 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
 
 
 def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Ranks that ran different versions: hosts with different software."""
+    """Yield ranks that ran different versions, which means hosts with different software."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
         by_value: dict[str, list[Measurement]] = {}
         for one in measured:

@@ -1,7 +1,7 @@
-"""Is one of several hosts, or one way between two of them, slower than the others?
+"""Compare hosts, and links between hosts, with each other.
 
-A host is known by its best link: a good one has a fast link to another good one, a bad one has none.
-Collectives across hosts are also held against the line rate of the training ports. Source:
+A host is known by its best link: a good host has a fast link to another good one, a bad host has none.
+Collectives across hosts are also compared with the line rate of the training ports. Source:
 oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good
 partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
 """
@@ -82,7 +82,7 @@ def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _kind(one: Measurement) -> dict[str, object]:
-    """The parameters that do not say who is meant."""
+    """Return the parameters except those that name the hosts."""
     return {
         name: value
         for name, value in one.parameters.items()
@@ -91,7 +91,7 @@ def _kind(one: Measurement) -> dict[str, object]:
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
-    """Of pairs, of both directions the slower; of single hosts, the outliers."""
+    """Return the slow members: the slower direction of each pair, or single hosts that are outliers."""
     least = 1 - evidence.thresholds.measured_warn_fraction.value
     pairs: dict[Pair, float] = {}
     hosts: dict[str, float] = {}
@@ -131,7 +131,7 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
 
 
 def _direction(slow: SlowPart, its: Sequence[Measurement], limit: float) -> str:
-    """Whether a host is slow when it sends, when it receives, or both."""
+    """Return whether a host is slow when it sends, when it receives, or both."""
     sends = [one.median for one in its if one.subject.startswith(f"{slow.part}->")]
     receives = [one.median for one in its if one.subject.endswith(f"->{slow.part}")]
     is_slow = [bool(rates) and max(rates) < limit * slow.usual for rates in (sends, receives)]

@@ -1,6 +1,6 @@
-"""Does the training step scale from one rank to all of them?
+"""Check that the training step scales from one rank to all of them.
 
-How fast a step should be depends on the model, so there is no reference: one rank alone is the measure of all
+The right speed of a step depends on the model, so there is no reference: one rank alone is compared with all
 ranks together. Source: PyTorch, DDP design notes (overlap of all-reduce and backward); health reports of
 clusters that compare a step alone and together.
 """

@@ -1,9 +1,9 @@
-"""Are the copies that other tools measured as fast as the links allow?
+"""Check that the copies measured by other tools are as fast as the links allow.
 
-The reference is what such a link achieves, by the PCIe link or the NVLinks of the GPU. Where the GPU is not
-known, GPUs are compared with each other only. Copies by the copy engine over one GPU's link at a time are
-judged; copies by SMs, and several at once, are slower by nature. Source: `probes/data/tool_references.toml`;
-NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks, their gates.
+The reference is the achievable rate of the GPU's PCIe link or NVLinks. If the GPU is not known, GPUs are only
+compared with each other. Copies by the copy engine over one GPU's link at a time are judged; copies by SMs,
+and several at once, are slower by nature. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth,
+README; leptonai/gpud and azurehpc-health-checks, their gates.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Rem
 
 
 def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
-    """The fastest of each test and subject: tools repeat a copy for each NUMA node."""
+    """Return the fastest result of each test and subject: tools repeat a copy for each NUMA node."""
     best: dict[tuple[str, str, str], ToolResult] = {}
     for result in results:
         key = (result.tool, result.test, result.subject)
@@ -119,8 +119,9 @@ def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None
 def _among_peers(
     judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy
 ) -> Iterator[Finding]:
-    """GPUs whose best rate is far below that of the others. Pairs may differ by design; GPUs with slow pairs
-    only do not.
+    """Report GPUs whose best rate is far below that of the others.
+
+    Pairs may differ by design, so a GPU with some slow pairs is no problem.
     """
     tests: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:

@@ -1,7 +1,7 @@
-"""What did other tools' collectives say: right results, their speed, and complaints?
+"""Judge the collectives of other tools: results, speed and complaints.
 
-The reference holds for a ring within one machine, of messages that fill the links; NVLS and trees may read
-higher. Across machines the network decides, which a table alone does not tell: there only a collapse with
+The reference holds for a ring within one machine and for messages that fill the links; NVLS and trees may be
+faster. Across machines the network decides, and a table alone does not identify it: then only a collapse with
 growing size is judged. Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
 stas00/ml-engineering, network benchmarks.
 """
@@ -94,7 +94,7 @@ def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) ->
 
 
 def _refused(result: ToolResult) -> Finding | None:
-    """The tool's own verdict on the minimum that it was given."""
+    """Report the tool's own verdict on the minimum that it was given."""
     if result.test != _AVERAGE or not result.message:
         return None
     return BANDWIDTH.failed(
@@ -108,7 +108,7 @@ def _refused(result: ToolResult) -> Finding | None:
 
 
 def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
-    """Larger messages that are much slower than smaller ones."""
+    """Return larger messages that are much slower than smaller ones."""
     found = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
     if found is None:
         return None
@@ -151,7 +151,7 @@ def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | N
 
 
 def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
-    """Curves with a reference are well; of the others nobody knows how fast they should be."""
+    """Return the PASS for curves with a reference; it is unknown how fast the others should be."""
     judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())

@@ -1,7 +1,7 @@
-"""Are RDMA transfers as fast as the port that they ran over?
+"""Check that RDMA transfers are as fast as the port that they used.
 
-Headers take a few hundredths of a port's rate, and small messages do not fill it. A loop within one card
-reads the same. Source: `probes/data/tool_references.toml`; linux-rdma/perftest; oracle-quickstart/oci-hpc,
+Headers take a few hundredths of a port's rate, and small messages do not fill it. A loop within one card has
+the same rate. Source: `probes/data/tool_references.toml`; linux-rdma/perftest; oracle-quickstart/oci-hpc,
 active health checks.
 """
 
@@ -55,7 +55,7 @@ def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> It
 
 
 def _port_rates(evidence: Evidence) -> dict[str, float]:
-    """Rates of the RDMA ports in Gb/s by device; devices with several ports are left out."""
+    """Return the rates of the RDMA ports in Gb/s by device; devices with several ports are left out."""
     nics = evidence.facts.nics if known(evidence.facts.nics) else ()
     names = [nic.name for nic in nics]
     return {nic.name: nic.rate_gbps for nic in nics if known(nic.rate_gbps) and names.count(nic.name) == 1}

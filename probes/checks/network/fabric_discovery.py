@@ -1,4 +1,4 @@
-"""Is the InfiniBand fabric behind the host whole, as discovery tools show it?
+"""Check that the InfiniBand fabric behind the host is complete, as discovery tools show it.
 
 Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8);
 treydock/infiniband_exporter (ports without a speed); stanford-rc/ibswinfo (states of power supplies and
@@ -38,7 +38,10 @@ _UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
 
 
 def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
-    """The ports of the fabric; None where they could not be read, which one UNKNOWN says."""
+    """Return the ports of the fabric.
+
+    If they could not be read, yield one UNKNOWN and return None.
+    """
     ports = evidence.facts.fabric_ports
     if isinstance(ports, Unknown):
         yield judge.undetermined(HOST, ports, what="the fabric")
@@ -201,7 +204,7 @@ def _name(port: FabricPort) -> str:
 
 
 def _is_host_link(port: FabricPort, hosts: set[str]) -> bool:
-    """Links between switches may be faster or slower than those to hosts, by design."""
+    """Return whether a link leads to a host. Links between switches may have other speeds by design."""
     return port.node in hosts or port.peer in hosts
 
 
@@ -211,12 +214,15 @@ def _rate(port: FabricPort) -> float | None:
 
 
 def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
-    """Below what most links of its kind do; a tie or a single link proves nothing."""
+    """Return whether a rate is below that of most links of its kind.
+
+    A tie or a single link proves nothing.
+    """
     return rate is not None and bool(usual) and usual[0][1] > 2 and rate < usual[0][0]
 
 
 def _first(ports: list[FabricPort] | tuple[FabricPort, ...]) -> tuple[EvidenceRef, ...]:
-    """The text itself: a fabric has thousands of lines."""
+    """Return the text itself as evidence: a fabric has thousands of lines."""
     return tuple(
         dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence)
     )

@@ -1,7 +1,8 @@
-"""Does the host's name lead to an address that other nodes can reach?
+"""Check that the host's name resolves to an address that other nodes can reach.
 
-Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the address of its own name. Debian writes the name with
-127.0.1.1 into /etc/hosts. Source: vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
+Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the address of its own name. Debian
+writes the name with 127.0.1.1 into /etc/hosts. Source: vllm-project/vllm#7074; sgl-project/sglang#3226;
+Debian reference, the hostname resolution.
 """
 
 from __future__ import annotations

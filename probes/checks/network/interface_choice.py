@@ -1,8 +1,8 @@
-"""Is it clear which interface the ranks meet over, and does each network have one way only?
+"""Check that the ranks' interface is clear and that each network has only one interface.
 
-NCCL and Gloo take the first interface that is up unless they are told; a second one in the same subnet
-answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel
-documentation, ip-sysctl (arp_ignore).
+NCCL and Gloo take the first interface that is up unless they are configured; a second interface in the same
+subnet answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux
+kernel documentation, ip-sysctl (arp_ignore).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
-    """The interfaces of each IPv4 network; point-to-point addresses are none."""
+    """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
     found: dict[str, list[str]] = {}
     for one in usable:
         for address in one.addresses if known(one.addresses) else ():

@@ -1,4 +1,4 @@
-"""Are bonds whole, and do the interfaces of one kind agree with each other and with the host's configuration?
+"""Check that bonds are complete and that interfaces of one kind agree with each other.
 
 Source: facebookresearch/gcm, health checks (state, speed, MTU and neighbours of bond members); Linux kernel
 documentation, networking/bonding; NVIDIA DGX user guides (ports of known machines, `probes/data/nics.toml`).
@@ -46,7 +46,7 @@ def _interfaces(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tu
 
 
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
-    """Those that have members, or should have some; a bond that nobody uses is not in the way."""
+    """Return the bonds that have members, or should have some; an unused bond does no harm."""
     wanted = {one.bond_configured for one in interfaces if isinstance(one.bond_configured, str)}
     return [
         one

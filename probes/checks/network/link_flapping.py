@@ -1,7 +1,7 @@
-"""Do links stay up, and are cables and modules well?
+"""Check that links stay up, and that cables and modules work.
 
-The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss
-happens; many, or one that ends the log, need a look. Source: Azure/azurehpc-health-checks (link flaps in 24
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss is
+normal; many, or one that ends the log, need a look. Source: Azure/azurehpc-health-checks (link flaps in 24
 hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
 """
 
@@ -51,7 +51,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_port(interface: Interface) -> bool:
-    """A port with a cable: loopback, bonds and the interfaces of containers come and go with software."""
+    """Return whether an interface has a cable.
+
+    Loopback, bonds and container interfaces change with software.
+    """
     return interface.is_virtual is not True and interface.bond_members is None
 
 
@@ -121,8 +124,10 @@ def _judge_losses(
 
 
 def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
-    """The loss that ends the log. A port that never was up has no cable, and says so at each boot; a bond had
-    members.
+    """Return the loss that ends the log.
+
+    A port that never was up has no cable and reports a loss at each boot; the loss of a bond is that of
+    its members.
     """
     last = max(
         (event for event in events if not event.settled), key=lambda event: event.last_line, default=None

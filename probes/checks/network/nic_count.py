@@ -1,7 +1,8 @@
-"""Are all the NICs there that this machine has for training?
+"""Check that the machine has all its NICs for training.
 
-Only a known machine tells how many there should be: one of the catalogue by its maker's product name, or one
-whose NICs sit in known places. Source: the rows' own sources (`probes/data/machines.toml`, `nics.toml`).
+The number is only known for a known machine: a machine of the catalogue, by its maker's product name, or a
+machine whose NICs are in known places. Source: the rows' own sources (`probes/data/machines.toml`,
+`nics.toml`).
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def check(evidence: Evidence) -> Finding:
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:
-    """The catalogue's machine with this product name. Clouds give one name to machines with any NICs: theirs
-    are left out.
+    """Return the catalogue's machine with this product name.
+
+    Clouds give one name to machines with different NICs, so their machines are left out.
     """
     product = evidence.facts.dmi.product_name
     rows = evidence.catalogue.machines_sold_as(product) if known(product) else ()

@@ -1,9 +1,9 @@
-"""Do the training ports belong to one working network: served by a subnet manager, in one partition, of one
-kind?
+"""Check that the training ports belong to one working network.
 
-NCCL uses every port that is up unless it is told otherwise; InfiniBand and RoCE ports cannot talk to each
-other. Source: NCCL user guide, troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC);
-InfiniBand Architecture Specification volume 1, subnet management.
+They need a subnet manager, one partition and one kind. NCCL uses every port that is up unless it is
+configured; InfiniBand and RoCE ports cannot communicate with each other. Source: NCCL user guide,
+troubleshooting: networking (NCCL_IB_HCA, NCCL_IB_PKEY, NCCL_IB_TC); InfiniBand Architecture Specification
+volume 1, subnet management.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _partition(pkeys: tuple[str, ...]) -> str:
-    """The keys as full members have them; a limited member is in the same partition."""
+    """Return the keys in the form of full members; a limited member is in the same partition."""
     numbers = sorted({int(key, 16) | _FULL_MEMBER for key in pkeys if _PKEY.fullmatch(key)})
     return ", ".join(f"0x{number:04x}" for number in numbers) or "none"
 
@@ -143,7 +143,7 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 
 def _comparable(others: list[Nic], rails: list[Nic]) -> bool:
-    """NCCL leaves a port alone that is much slower than the best; it takes one of the same rate."""
+    """Return the ports that NCCL would use: it skips ports that are much slower than the best."""
     rate = rails[0].rate_gbps
     return known(rate) and any(known(nic.rate_gbps) and nic.rate_gbps >= rate for nic in others)
 

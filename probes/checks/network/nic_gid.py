@@ -1,7 +1,7 @@
-"""Can RoCE ports be reached across routers, and does a forced GID index name the right entry?
+"""Check that RoCE ports are reachable across routers and that a forced GID index is right.
 
-RoCE packets bear a GID as their address. Only the entries of RoCE v2 with an IP address of the interface
-cross a router; where they stand in the table depends on the order in which addresses came. Source: NCCL user
+RoCE packets carry a GID as their address. Only the entries of RoCE v2 with an IP address of the interface
+cross a router; their place in the table depends on the order in which addresses were added. Source: NCCL user
 guide, NCCL_IB_GID_INDEX; AMD-AGI/Primus, preflight; NVIDIA/nccl#426, #1510.
 """
 
@@ -26,7 +26,7 @@ INDEX = Judge(
     why="With the wrong GID, connections fail with error 12 or leave by another network.",
 )
 USUAL = (1, 3)
-"""Where RoCE v2 with IPv4 stands on a fresh host: 3 on NVIDIA and Broadcom cards, 1 on others."""
+"""Index of RoCE v2 with IPv4 on a fresh host: 3 on NVIDIA and Broadcom cards, 1 on others."""
 _NO_ROCE = "no training port is RoCE"
 
 
@@ -39,8 +39,9 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _roce_rails(evidence: Evidence) -> list[Nic]:
-    """RoCE ports for training; ports of whose state nothing is known count, as a list of GIDs alone tells
-    none.
+    """Return the RoCE ports for training.
+
+    Ports with an unknown state count, because a list of GIDs alone contains no states.
     """
     rails = training_rails(evidence.facts)
     ports = rails.active or rails.down

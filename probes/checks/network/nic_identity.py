@@ -1,4 +1,4 @@
-"""Are the cards what they seem: one firmware per kind, names of their places, and whole devices?
+"""Check that cards of a kind have one firmware, names of their places, and whole devices.
 
 Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
 facebookresearch/gcm, health checks (interfaces bound to other cards).
@@ -61,8 +61,9 @@ def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]
 
 
 def _family(nic: Nic) -> tuple[str, str]:
-    """Part and parameter set; the first number of a version tells the chip where virtual functions share a
-    part number.
+    """Return the part and the parameter set of a card.
+
+    If virtual functions share a part number, the first number of a version distinguishes the chips.
     """
     part = nic.board_id if known(nic.board_id) else nic.device_type
     version = nic.firmware_version if known(nic.firmware_version) else ""

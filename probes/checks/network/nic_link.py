@@ -1,9 +1,9 @@
-"""Do the links run as fast, as wide and as cleanly as the cards can?
+"""Check that the links are as fast, as wide and as free of errors as the cards allow.
 
-A port trains down when a cable or transceiver is poor, or when the other end can do no more. Half of a card's
-rate is normal where one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast
-and few. Source: OCI GPU health checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489
-(rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools, mlxlink.
+A port trains down if a cable or transceiver is poor, or if the other end is slower. Half of a card's rate is
+normal if one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few.
+Source: OCI GPU health checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA
+ConnectX user manuals; NVIDIA firmware tools, mlxlink.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESEAT = Remedy(
 )
 _NONE_UP = "no RDMA port is up, see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
-"""Of InfiniBand and RoCE (Linux, enum ib_mtu)."""
+"""MTUs of InfiniBand and RoCE in bytes (Linux, enum ib_mtu)."""
 
 
 @on_nics(SPEED)
@@ -206,7 +206,7 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:
-    """The active one; for RoCE else the largest that fits the interface's frames."""
+    """Return the active MTU; for RoCE, else the largest that fits the interface's frames."""
     if known(nic.mtu) or nic.link_layer != "Ethernet" or isinstance(facts.interfaces, Unknown):
         return nic.mtu
     frame = next((interface.mtu for interface in facts.interfaces if interface.name == nic.netdev), nic.mtu)

@@ -1,4 +1,4 @@
-"""Are the network interfaces of the training ports up, and have RoCE ones an address?
+"""Check that the interfaces of the training ports are up and that RoCE ones have an address.
 
 InfiniBand works without its interface (IPoIB), but the rendezvous often uses it; RoCE does not work without
 one. Source: NCCL user guide, troubleshooting: networking; facebookresearch/gcm, health checks (operstate of
@@ -42,8 +42,9 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 
 
 def _is_without_ip(facts: MachineFacts) -> bool:
-    """True where several InfiniBand ports have interfaces and none is up: nobody set IP over InfiniBand up
-    here.
+    """Return whether several InfiniBand ports have interfaces and none is up.
+
+    Then IP over InfiniBand is not in use on this machine.
     """
     ports = [
         nic

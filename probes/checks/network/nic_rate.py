@@ -1,4 +1,4 @@
-"""Do all training ports run at the same rate?
+"""Check that all training ports run at the same rate.
 
 NCCL spreads a collective evenly over the rails, so the slowest one sets the pace. Source: NVIDIA/nccl#307,
 #489 (a port that trained to a lower rate ruins collectives).

@@ -1,7 +1,7 @@
-"""Are the ports that carry training up?
+"""Check that the ports that carry training are up.
 
-Which ports those are is told in `probes/judging/rails.py`. A port that is down among them costs its share of
-the bandwidth or stops the job; one for storage or management is only worth a look. Source: NCCL user guide,
+`probes/judging/rails.py` selects these ports. A training port that is down costs its share of the bandwidth
+or stops the job; a port for storage or management only deserves a look. Source: NCCL user guide,
 troubleshooting; AMD-AGI/Primus.
 """
 
@@ -44,7 +44,7 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
 
 
 def _card(nic: Nic) -> str:
-    """What the ports of one card have in common: the slot, else the device."""
+    """Return the identity that the ports of one card share: the slot, else the device."""
     return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
@@ -73,7 +73,7 @@ def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
 
 
 def _vanished(nic: Nic, error: Unknown) -> Finding:
-    """The kernel lists the device and cannot show it: its driver has lost it."""
+    """Report a device that the kernel lists but cannot show: its driver has lost it."""
     remedy = Remedy(
         text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
         command="dmesg",

@@ -1,6 +1,6 @@
-"""Can NICs read and write GPU memory directly (GPUDirect RDMA)?
+"""Check that NICs access GPU memory directly (GPUDirect RDMA).
 
-There are two ways: dma-buf, with the open kernel module and a kernel that has it, and the older module
+There are two ways: dma-buf, with the open kernel module and a kernel that supports it, and the older module
 nvidia_peermem. EFA brings its own, and GeForce GPUs have none. Source: NVIDIA GPU Operator, GPUDirect RDMA;
 NVIDIA/nccl#897, #1537.
 """
@@ -50,7 +50,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _peer_module(software: Software) -> str | None:
-    """The module that is loaded; nv_peer_mem is the one of the time before the driver brought its own."""
+    """Return the loaded module; nv_peer_mem is the predecessor of the driver's own module."""
     if software.peermem_loaded is True:
         return "nvidia_peermem"
     return "nv_peer_mem" if known(software.modules) and "nv_peer_mem" in software.modules else None

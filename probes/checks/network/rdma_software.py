@@ -1,4 +1,4 @@
-"""Can programs use the RDMA devices: are their device files here, and the kernel modules loaded?
+"""Check that programs can use the RDMA devices: device files and kernel modules.
 
 Source: NVIDIA/NVSentinel, NIC health (uverbs of each NIC); awslabs/awsome-distributed-training, EFA
 enumeration (modules); NVIDIA/nccl#451 (device files missing in a container).

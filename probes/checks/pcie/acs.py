@@ -1,8 +1,8 @@
-"""Does Access Control Services send traffic between GPUs and NICs through the host?
+"""Check that Access Control Services does not send peer traffic through the host.
 
 A bridge with request or completion redirect sends every peer-to-peer packet up to the root complex: slow at
 best, a hang at worst. In a virtual machine the host needs it for isolation. On Grace the same holds for the
-SMMU. A redirect warns; where copies between GPUs were measured to be slow for it, it fails. Source: NCCL,
+SMMU. A redirect warns; if copies between GPUs were measured to be slow because of it, it fails. Source: NCCL,
 troubleshooting, PCI Access Control Services; NVIDIA/nccl#304 (patterns of broken and good machines), #2079.
 """
 
@@ -51,7 +51,7 @@ def check(evidence: Evidence) -> Findings:
 
 
 def _of_lines(bridges: list[PciDevice]) -> Finding:
-    """Of `lspci -vvv | grep ACSCtl`, which tells of bridges without their names."""
+    """Judge `lspci -vvv | grep ACSCtl`, which reports bridges without their names."""
     redirecting = [bridge for bridge in bridges if REDIRECTS & set(_controls(bridge))]
     if not redirecting:
         return JUDGE.passed(
@@ -104,9 +104,7 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
 
 
 def _slow_copies(evidence: Evidence) -> list[Measurement]:
-    """Copies between two GPUs over PCIe that are much slower than those between each of the two and the
-    host.
-    """
+    """Return copies between two GPUs over PCIe that are much slower than their copies to the host."""
     links = evidence.facts.links if known(evidence.facts.links) else ()
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
     host: dict[str, float] = {}

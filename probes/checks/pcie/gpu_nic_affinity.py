@@ -1,8 +1,8 @@
-"""Has every GPU a NIC close by?
+"""Check that every GPU has a NIC nearby.
 
 GPUDirect RDMA runs at full rate below one PCIe switch or host bridge; across sockets it runs at half or NCCL
-turns it off. On Grace machines every distance reads NODE or SYS because NVLink-C2C hides the PCIe tree, and
-that is no fault. Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
+turns it off. On Grace machines every distance is NODE or SYS because NVLink-C2C hides the PCIe tree; this is
+no fault. Source: linux-rdma/perftest#241; NCCL user guide, NCCL_NET_GDR_LEVEL.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
-    """The training ports that are up; all ports where no text tells which are (lspci, templates of
-    clouds).
+    """Return the training ports that are up.
+
+    All ports count if no text states their role (lspci, templates of clouds).
     """
     nics = facts.nics if known(facts.nics) else ()
     if all(isinstance(nic.state, Unknown) for nic in nics):
@@ -87,7 +88,10 @@ def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
 
 
 def _on_grace(facts: MachineFacts) -> bool:
-    """By the architecture, or by a GPU of a superchip: a pasted matrix does not name the CPU."""
+    """Return whether the CPU is a Grace.
+
+    The architecture or a GPU of a superchip shows it: a pasted matrix does not name the CPU.
+    """
     names = [gpu.name for gpu in facts.gpus if known(gpu.name)] if known(facts.gpus) else []
     return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)
 

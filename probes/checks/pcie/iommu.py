@@ -1,4 +1,4 @@
-"""Does the IOMMU leave the addresses of GPUs and NICs alone?
+"""Check that the IOMMU does not translate the addresses of GPUs and NICs.
 
 On x86 without virtual machines, translation costs bandwidth of GPUDirect and breaks it on some machines;
 passthrough or no IOMMU is right. On Arm the SMMU has to translate for DMA-BUF before Linux 6.11. Source:
@@ -52,7 +52,7 @@ def check(evidence: Evidence) -> Finding:
 
 
 def _mode(facts: MachineFacts) -> str | Unknown:
-    """The kernel's mode, else what the groups of the devices say."""
+    """Return the kernel's mode, else that of the groups of the devices."""
     if known(facts.kernel.iommu):
         return facts.kernel.iommu
     groups = {device.iommu_group_type for device in training_devices(facts) if known(device.iommu_group_type)}

@@ -1,7 +1,7 @@
-"""Do the PCIe links run at the speed that both of their ends have, and without repeating or losing packets?
+"""Check that PCIe links run at the speed of both ends, without replays or lost packets.
 
-An idle GPU lowers its generation to save power, so that only its maximum is judged here; NICs and NVMe keep
-theirs. A GPU's maximum is that of its path, as the driver states it. Source: DCGM, nvvs/plugin_src/pcie
+An idle GPU lowers its generation to save power, so only its maximum is judged here; NICs and NVMe devices
+keep theirs. A GPU's maximum is that of its path, as the driver reports it. Source: DCGM, nvvs/plugin_src/pcie
 (replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5
 driver (slot power).
 """
@@ -98,7 +98,7 @@ def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str | None:
-    """A problem, what is well, or None where there is nothing to judge."""
+    """Return a problem, the good value, or None if there is nothing to judge."""
     now = device.pcie.generation
     if isinstance(now, Unknown):
         if now.reason is not Reason.UNPARSABLE:
@@ -199,7 +199,7 @@ def _error_event(event: LogEvent, subject: str) -> Finding:
 
 
 def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
-    """A finding, or whether the counters are known at all."""
+    """Return a finding, or whether the counters are known at all."""
     most = evidence.thresholds.pcie_correctable_errors_most
     fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
     corrected = value_or(device.aer_correctable, 0)

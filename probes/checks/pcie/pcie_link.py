@@ -1,8 +1,8 @@
-"""Do the GPUs and NICs run on their full PCIe width, and the GPUs at full speed when they work?
+"""Check that GPUs and NICs have their full PCIe width, and busy GPUs their full speed.
 
 A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe
-generation to save power, so a low generation counts only while the GPU is busy. Other devices are held
-against the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
+generation to save power, so a low generation counts only while the GPU is busy. Other devices are compared
+with the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
 (outliers).
 """
 
@@ -54,8 +54,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _others(evidence: Evidence) -> Iterator[Finding]:
-    """NICs, NVMe and NVSwitches that trained narrower than both ends allow, and one word on those that did
-    not.
+    """Yield NICs, NVMe and NVSwitches that trained narrower than both ends allow.
+
+    The others share one finding.
     """
     facts, well = evidence.facts, []
     tree, names = tree_of(facts), names_of(facts)
@@ -114,6 +115,6 @@ def _judge(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
 
 
 def _works(gpu: Gpu) -> bool:
-    """Busy by both signs; a GPU between two kernels shows neither."""
+    """Return whether a GPU is busy by both signs; a GPU between two kernels shows neither."""
     busy = known(gpu.utilization_percent) and gpu.utilization_percent > 0
     return busy and known(gpu.throttle_reasons) and "gpu_idle" not in gpu.throttle_reasons

@@ -1,4 +1,4 @@
-"""Are payload and read request sizes set as the path allows?
+"""Check that payload and read request sizes are set as the path allows.
 
 The payload of a device must not exceed what the bridge above it takes, and a smaller one than all ends
 support wastes bandwidth. NICs of 200 Gb/s and more need read requests of 4096 bytes to fetch at line rate.

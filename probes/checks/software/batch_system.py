@@ -1,4 +1,4 @@
-"""Does the batch system leave training what it needs: limits, sight of all GPUs, all GPUs?
+"""Check that the batch system leaves training its limits and makes all GPUs visible.
 
 Source: slurm.conf(5), PropagateResourceLimits; NVIDIA/nccl#1066 and open-mpi/ompi#11949 (GPUs bound to single
 tasks do not see each other); gres.conf(5).

@@ -1,7 +1,8 @@
-"""Has the container what RDMA and NCCL need: device files, the right to lock memory, the right to place it?
+"""Check that the container has what RDMA and NCCL need.
 
-Source: NCCL user guide, troubleshooting (containers, cuMem host allocations); docker run reference
-(capabilities, seccomp); NVIDIA/nccl#451.
+They need device files, the right to lock memory, and the right to place memory on NUMA nodes. Source: NCCL
+user guide, troubleshooting (containers, cuMem host allocations); docker run reference (capabilities,
+seccomp); NVIDIA/nccl#451.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do the variables of CUDA and of the threads suit this machine?
+"""Check that the variables of CUDA and of the threads suit this machine.
 
 Source: NVIDIA/Megatron-LM, arguments.py, and pytorch/torchtitan#1147 (connections); CUDA C++ programming
 guide, CUDA environment variables (visible devices); PyTorch performance tuning guide (threads).

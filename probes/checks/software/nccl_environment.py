@@ -1,4 +1,4 @@
-"""Do the variables that steer NCCL say what somebody meant, and nothing that costs?
+"""Check that the variables that control NCCL are understood and cost nothing.
 
 Source: NVIDIA NCCL user guide, environment variables; NVIDIA/nccl, src/misc/param.cc and utils.cc;
 NVIDIA/nccl#1716 (maintainers: do not set what you do not need). The variables are rows of
@@ -50,7 +50,10 @@ _NOISY = ("COLL", "CALL", "ALL", "PROXY")
 
 
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
-    """Those that are set. Where none is, all is well, and the table need not be read."""
+    """Return the variables that are set.
+
+    If none is set, all is well, and the table need not be read.
+    """
     variables = yield from variables_of(judge, evidence)
     if variables == {}:
         yield judge.passed(HOST, well, observed="none is set")
@@ -99,7 +102,7 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
-    """A log that grows with every call."""
+    """Yield log settings that write at every call."""
     level, parts = variables.get("NCCL_DEBUG"), variables.get("NCCL_DEBUG_SUBSYS")
     if level is None or level.value.upper() not in ("INFO", "TRACE"):
         return None
@@ -221,7 +224,7 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
 
 
 def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
-    """The files that the variables come from, and the lines that NCCL skips."""
+    """Check the files that the variables come from, and the lines that NCCL skips."""
     facts = evidence.facts
     variables = yield from variables_of(FILES, evidence)
     if variables is None or not known(facts.environment):

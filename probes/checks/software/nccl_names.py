@@ -1,7 +1,7 @@
-"""Do the variables that name interfaces and ports name the right ones?
+"""Check that the variables that name interfaces and ports name the right ones.
 
-NCCL takes beginnings of names unless `=` stands first, and a user's list replaces its own filter of docker
-and loopback. Gloo takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA;
+NCCL takes name prefixes unless `=` comes first, and a user's list replaces its own filter of docker and
+loopback. Gloo takes whole names only. Source: NVIDIA NCCL user guide, NCCL_SOCKET_IFNAME and NCCL_IB_HCA;
 NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 """
 
@@ -169,13 +169,16 @@ def _best(facts: MachineFacts) -> str:
 
 
 def _without_ports(wanted: NameList) -> NameList:
-    """`mlx5_0:1` names a port of mlx5_0."""
+    """Return the names without ports: `mlx5_0:1` names a port of mlx5_0."""
     names = tuple(name.partition(":")[0] for name in wanted.names)
     return NameList(excludes=wanted.excludes, exact=wanted.exact, names=names)
 
 
 def _is_number_longer(name: str, meant: set[str]) -> bool:
-    """`mlx5_10` where `mlx5_1` is meant; `mlx5_1` where `mlx5` is meant is the purpose of a beginning."""
+    """Return whether a prefix also matches a longer number: `mlx5_10` where `mlx5_1` is meant.
+
+    A prefix without a number, such as `mlx5`, is meant to match them all.
+    """
     return any(
         entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry
         for entry in meant

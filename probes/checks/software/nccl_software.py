@@ -1,4 +1,4 @@
-"""Is the NCCL that training loads new enough, the only one, and has it the plugin of this platform?
+"""Check that training loads one NCCL, new enough and with the plugin of this platform.
 
 Source: NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
 documentation. Versions are data rows.
@@ -49,7 +49,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     rows = {row.compute_capability: row for row in limits.nccl_architectures}
 
     def judge(gpu: Gpu) -> Judged:
-        """What is needed depends on the GPU's architecture."""
+        """Judge by the minimum for the GPU's architecture."""
         if isinstance(gpu.compute_capability, Unknown):
             return gpu.compute_capability
         row = rows.get(gpu.compute_capability.partition(".")[0])
@@ -71,7 +71,7 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
 
 
 def _is_between(version: str, first: str, last: str) -> bool:
-    """Both included."""
+    """Return whether a version is between two others, both included."""
     return numbers_of(first) <= numbers_of(version) <= numbers_of(last)
 
 
@@ -147,7 +147,7 @@ _REMEDIES = {
 
 
 def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
-    """The network that NCCL cannot drive alone."""
+    """Return the network that NCCL cannot drive without a plugin."""
     if any(nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower() for nic in nics):
         return "EFA"
     if facts.cloud.provider == "gcp":

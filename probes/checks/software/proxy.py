@@ -1,4 +1,4 @@
-"""Does a proxy stand between the ranks?
+"""Check that no proxy stands between the ranks.
 
 Source: kubeflow/trainer#1636, kubeflow/kubeflow#5143, pytorch/pytorch#81704: sidecars intercept the
 connections of ranks, and proxy variables catch those of HTTP and gRPC (etcd, Ray, model hubs) unless

@@ -1,4 +1,4 @@
-"""Do the services of a GPU server run?
+"""Check that the services of a GPU server run.
 
 Only what is installed is judged: a service that failed did not do what somebody installed it for. Source:
 systemctl(1); NVIDIA driver and DCGM documentation.

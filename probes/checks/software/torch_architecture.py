@@ -1,4 +1,4 @@
-"""Does torch's CUDA have code for these GPUs?
+"""Check that torch's CUDA has code for these GPUs.
 
 A build from before the GPU was made, or from after its support ended, imports well and fails at the first
 kernel ("no kernel image is available"). Source: CUDA Toolkit release notes; the versions are data rows.

@@ -1,4 +1,4 @@
-"""Can the training interpreter use the GPUs: has it torch, built for CUDA, for a CUDA that this driver runs?
+"""Check that the interpreter has a torch whose CUDA this driver runs.
 
 Source: NVIDIA CUDA Compatibility guide; the drivers are data rows.
 """
