@@ -198,19 +198,19 @@ class Catalogue:
 
         Words that lead nowhere may still be an id or a driver's name, some of which say less than people do.
         """
-        said = parts_of(words)
-        if said.model not in self._gpus_by_plain_name:
-            said = parts_of(with_unit(words))
-        memory_gb = said.memory_gb if said.memory_gb is not None else memory_gb
+        parts = parts_of(words)
+        if parts.model not in self._gpus_by_plain_name:
+            parts = parts_of(with_unit(words))
+        memory_gb = parts.memory_gb if parts.memory_gb is not None else memory_gb
 
         def distance(row: GpuModel) -> tuple[float, ...]:
             return (
-                form_distance(said.form, row.form),
+                form_distance(parts.form, row.form),
                 size_distance(memory_gb, row.memory_bytes / 1024**3),
-                size_distance(said.watts, row.power_limit_w),
+                size_distance(parts.watts, row.power_limit_w),
             )
 
-        return min(self._gpus_by_plain_name.get(said.model, ()), key=distance, default=None) or self.gpu(
+        return min(self._gpus_by_plain_name.get(parts.model, ()), key=distance, default=None) or self.gpu(
             words
         )
 

@@ -65,8 +65,8 @@ class NicModels(StrictRecord, kw_only=True):
             return None
         addresses = {nic.pci_bus_id for nic in facts.nics if known(nic.pci_bus_id)}
         for layout in self.layouts:
-            there = sum(place.address in addresses for place in layout.rails)
-            if there >= _ENOUGH * len(layout.rails):
+            present = sum(place.address in addresses for place in layout.rails)
+            if present >= _ENOUGH * len(layout.rails):
                 return layout
         return None
 

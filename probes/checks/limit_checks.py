@@ -281,7 +281,7 @@ def _knows_any(row: LimitCheck, subject: Subject) -> bool:
 
 
 def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, bool]:
-    """Return whether training ports are up, after one SKIP or UNKNOWN where they are not."""
+    """Return whether training ports are up, after one SKIP or UNKNOWN if they are not."""
     if not (yield from nics_of(judge, evidence)):
         return False
     if not training_rails(evidence.facts).active:

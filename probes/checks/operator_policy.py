@@ -114,35 +114,35 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
     is_empty = True
-    for one in held:
+    for expectation in held:
         is_empty = False
-        if isinstance(one.found, Unknown):
-            unread.setdefault(one.found, []).append(one)
-        elif one.holds:
-            met.append(one)
+        if isinstance(expectation.found, Unknown):
+            unread.setdefault(expectation.found, []).append(expectation)
+        elif expectation.holds:
+            met.append(expectation)
         else:
             yield judge.failed(
-                fold_names(one.subjects),
-                f"{one.what} differs from the policy",
-                expected=one.expected,
-                observed=one.found,
+                fold_names(expectation.subjects),
+                f"{expectation.what} differs from the policy",
+                expected=expectation.expected,
+                observed=expectation.found,
                 remedy=Remedy(text=_REMEDY),
-                evidence=(policy_ref(one.place), *one.evidence),
+                evidence=(policy_ref(expectation.place), *expectation.evidence),
             )
-    for unknown, ones in unread.items():
-        what = ", ".join(dict.fromkeys(one.what for one in ones))
-        refs = tuple(policy_ref(one.place) for one in ones)
+    for unknown, expectations in unread.items():
+        what = ", ".join(dict.fromkeys(expectation.what for expectation in expectations))
+        refs = tuple(policy_ref(expectation.place) for expectation in expectations)
         if unknown == DEEP_ONLY:
             yield judge.skipped(HOST, f"{what}: {unknown.detail}", evidence=refs)
         else:
             yield judge.undetermined(HOST, unknown, what=what, evidence=refs)
     if met:
-        words = ", ".join(dict.fromkeys(one.what for one in met))
+        names = ", ".join(dict.fromkeys(expectation.what for expectation in met))
         yield judge.passed(
             HOST,
             "as the policy expects",
-            observed=words,
-            evidence=tuple(policy_ref(one.place) for one in met),
+            observed=names,
+            evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
     if is_empty:
         yield judge.skipped(HOST, "the policy expects nothing of it")
@@ -151,37 +151,41 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
 def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     wanted, gpus = evidence.policy.gpu, evidence.facts.gpus
     if wanted.count is not None:
-        found = gpus if isinstance(gpus, Unknown) else str(len(gpus))
-        yield Held("gpu.count", "the number of GPUs", str(wanted.count), found, found == str(wanted.count))
-    each = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
+        known_row = gpus if isinstance(gpus, Unknown) else str(len(gpus))
+        yield Held(
+            "gpu.count", "the number of GPUs", str(wanted.count), known_row, known_row == str(wanted.count)
+        )
+    judged_gpus = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
 
         def is_model(name: str) -> bool:
-            found = evidence.catalogue.gpu(name)
+            known_row = evidence.catalogue.gpu(name)
             return name.lower() == str(wanted.model).lower() or (
-                row is not None and found is not None and row.id == found.id
+                row is not None and known_row is not None and row.id == known_row.id
             )
 
         title = f"{row.title} ({row.id})" if row is not None else wanted.model
-        yield from _of_each(Wish("gpu.model", "the model", title), each, lambda gpu: gpu.name, is_model, str)
+        yield from _of_each(
+            Wish("gpu.model", "the model", title), judged_gpus, lambda gpu: gpu.name, is_model, str
+        )
     if wanted.memory_bytes is not None:
         size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
         wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
         yield from _of_each(
-            wish, each, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib
+            wish, judged_gpus, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib
         )
     if wanted.vbios is not None:
         vbios = wanted.vbios
         wish = Wish("gpu.vbios", "the VBIOS", words_of(vbios))
         yield from _of_each(
-            wish, each, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str
+            wish, judged_gpus, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str
         )
     if wanted.mig is not None:
         mig = wanted.mig
         yield from _of_each(
             Wish("gpu.mig", "the MIG mode", _on(mig)),
-            each,
+            judged_gpus,
             lambda gpu: gpu.mig_enabled,
             lambda has: has is mig,
             _on,
@@ -218,14 +222,14 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
     refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
     names = tuple(subject_name(nic) for nic in active) or (HOST,)
     if wanted.count is not None:
-        found = (
+        found_count = (
             nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
         )
         yield Held(
             "nic.count",
             "the number of training ports",
             str(wanted.count),
-            found,
+            found_count,
             len(active) == wanted.count,
             evidence=refs,
         )
@@ -296,13 +300,13 @@ def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] 
     """Return the different values, or why one of them is unknown."""
     if isinstance(nics, Unknown):
         return nics
-    found: list[Value] = []
+    different: list[Value] = []
     for value in values:
         if isinstance(value, Unknown):
             return value
-        if value not in found:
-            found.append(value)
-    return tuple(found)
+        if value not in different:
+            different.append(value)
+    return tuple(different)
 
 
 def _held_versions(evidence: Evidence) -> Iterator[Held]:
@@ -336,15 +340,15 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
             software,
         ),
     )
-    for place, what, versions, found, record in pairs:
+    for place, what, versions, version, record in pairs:
         if versions is None:
             continue
-        holds = known(found) and found is not None and any_matches(found, versions)
+        holds = known(version) and version is not None and any_matches(version, versions)
         yield Held(
             place,
             what,
             words_of(versions),
-            "not installed" if found is None else found,
+            "not installed" if version is None else version,
             holds,
             evidence=record.evidence,
         )
@@ -361,31 +365,31 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
     if wanted.memory_bytes is not None:
         size, share, total = wanted.memory_bytes, wanted.memory_tolerance_percent, facts.memory.total_bytes
         expected = f"{gib(size)}, give or take {share:g} %"
-        found = total if isinstance(total, Unknown) else gib(total)
+        observed = total if isinstance(total, Unknown) else gib(total)
         holds = known(total) and _is_near(total, size, share)
         yield Held(
-            "host.memory_bytes", "the host memory", expected, found, holds, evidence=facts.memory.evidence
+            "host.memory_bytes", "the host memory", expected, observed, holds, evidence=facts.memory.evidence
         )
     if wanted.cpus is not None:
         cpus = facts.cpu.logical_cpus
-        found = cpus if isinstance(cpus, Unknown) else str(cpus)
+        observed = cpus if isinstance(cpus, Unknown) else str(cpus)
         yield Held(
             "host.cpus",
             "the number of CPUs",
             str(wanted.cpus),
-            found,
+            observed,
             cpus == wanted.cpus,
             evidence=facts.cpu.evidence,
         )
     if wanted.numa_nodes is not None:
         nodes = facts.numa_nodes
         count = nodes if isinstance(nodes, Unknown) else sum(node.is_gpu_memory is not True for node in nodes)
-        found = count if isinstance(count, Unknown) else str(count)
+        observed = count if isinstance(count, Unknown) else str(count)
         yield Held(
             "host.numa_nodes",
             "the number of NUMA nodes",
             str(wanted.numa_nodes),
-            found,
+            observed,
             count == wanted.numa_nodes,
         )
     yield from _held_names(wanted, evidence)
@@ -419,9 +423,9 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
             "not loaded",
         ),
     )
-    for place, what, names, found, good, absent in tables:
+    for place, what, names, states, good, absent in tables:
         for name in names:
-            state = found if isinstance(found, Unknown) else found.get(name, absent)
+            state = states if isinstance(states, Unknown) else states.get(name, absent)
             yield Held(place, f"the {what} {name}", good, state, state == good)
 
 
@@ -434,8 +438,8 @@ def _unit(name: str) -> str:
     return name.removesuffix(".service")
 
 
-def _is_near(found: int, wanted: int, share_percent: float) -> bool:
-    return abs(found - wanted) <= wanted * share_percent / 100
+def _is_near(size: int, wanted: int, share_percent: float) -> bool:
+    return abs(size - wanted) <= wanted * share_percent / 100
 
 
 def _on(value: bool) -> str:

@@ -135,11 +135,11 @@ def _implied_nodes(gpus: Sequence[Gpu], distances: Mapping[tuple[str, str], Link
     is left out.
     """
     nodes = {subject_name(gpu): gpu.numa_node for gpu in gpus if isinstance(gpu.numa_node, int)}
-    found: dict[str, set[int]] = {}
+    nodes_of_nic: dict[str, set[int]] = {}
     for (gpu, nic), kind in distances.items():
         if kind in (*NEAR, "PHB") and gpu in nodes:
-            found.setdefault(nic, set()).add(nodes[gpu])
-    return {nic: next(iter(where)) for nic, where in found.items() if len(where) == 1}
+            nodes_of_nic.setdefault(nic, set()).add(nodes[gpu])
+    return {nic: next(iter(where)) for nic, where in nodes_of_nic.items() if len(where) == 1}
 
 
 def _natural(names: Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
@@ -184,12 +184,12 @@ def _dealt(
     """
     if len(free) >= number:
         least, more = divmod(len(free), number)
-        starts = [each * least + min(each, more) for each in range(number + 1)]
+        starts = [position * least + min(position, more) for position in range(number + 1)]
         return [tuple(free[start:end]) for start, end in itertools.pairwise(starts)]
     if free:
-        return [(free[each * len(free) // number],) for each in range(number)]
+        return [(free[position * len(free) // number],) for position in range(number)]
     ordered = sorted(nics, key=lambda nic: load[nic])
-    return [(ordered[each % len(ordered)],) for each in range(number)]
+    return [(ordered[position % len(ordered)],) for position in range(number)]
 
 
 def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
@@ -284,7 +284,9 @@ def _cpus(gpu: Gpu, node: int | Unknown, facts: MachineFacts) -> str | Unknown:
     if isinstance(gpu.cpu_affinity, str):
         return gpu.cpu_affinity or _NO_CPU
     cpus: list[str] = [
-        each.cpus for each in items_of(facts.numa_nodes) if each.index == node and isinstance(each.cpus, str)
+        candidate.cpus
+        for candidate in items_of(facts.numa_nodes)
+        if candidate.index == node and isinstance(candidate.cpus, str)
     ]
     return cpus[0] if cpus and cpus[0] else gpu.cpu_affinity
 

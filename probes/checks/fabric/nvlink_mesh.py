@@ -68,14 +68,14 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
     if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
         yield JUDGE.skipped(HOST, "the number of links between two GPUs is not told", evidence=refs)
         return
-    sums = {name: _sum(name, names, pairs) for name in names}
-    whole = {name: total for name, total in sums.items() if total is not None}
-    if len(whole) < 2:
+    totals = {name: _sum(name, names, pairs) for name in names}
+    sums = {name: total for name, total in totals.items() if total is not None}
+    if len(sums) < 2:
         yield JUDGE.undetermined(
             HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
         )
         return
-    bare = _left_out(whole) or _unlinked(evidence, gpus, pairs)
+    bare = _left_out(sums) or _unlinked(evidence, gpus, pairs)
     if bare:
         yield JUDGE.failed(
             fold_names(bare),
@@ -85,18 +85,18 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
             remedy=_RESET,
             evidence=refs,
         )
-    elif not any(whole.values()):
+    elif not any(sums.values()):
         yield JUDGE.skipped(HOST, "no two GPUs are joined by NVLink", evidence=refs)
-    elif 0 in whole.values() or len(set(whole.values())) == 1:
-        is_even = len(set(whole.values())) == 1
+    elif 0 in sums.values() or len(set(sums.values())) == 1:
+        is_even = len(set(sums.values())) == 1
         yield JUDGE.passed(
-            fold_names(list(whole)),
+            fold_names(list(sums)),
             "every GPU has the same NVLinks to its peers" if is_even else "bridges join some of the GPUs",
             observed=_kinds(pairs),
             evidence=refs,
         )
     elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
-        yield _uneven(whole, pairs, refs)
+        yield _uneven(sums, pairs, refs)
     else:
         yield JUDGE.skipped(
             HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs
@@ -104,14 +104,14 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
 
 
 def _uneven(
-    whole: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
+    sums: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
 ) -> Finding:
-    """Yield the GPUs that have lost links.
+    """Return the failure of GPUs that have lost links.
 
     One link less at one GPU also lowers the sums of its peers, by less than its own.
     """
-    least, most = min(whole.values()), max(whole.values())
-    poor = [name for name, total in whole.items() if total == least]
+    least, most = min(sums.values()), max(sums.values())
+    poor = [name for name, total in sums.items() if total == least]
     return JUDGE.failed(
         fold_names(poor),
         "fewer NVLinks than the other GPUs have",
@@ -135,10 +135,10 @@ def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> 
     return sum(counts) if len(counts) == len(links) else None
 
 
-def _left_out(whole: dict[str, int]) -> list[str]:
+def _left_out(sums: dict[str, int]) -> list[str]:
     """Return the GPUs without any NVLink, if more GPUs than a bridge joins have NVLinks."""
-    bare = sorted(name for name, total in whole.items() if total == 0)
-    return bare if len(whole) - len(bare) > _MOST_BRIDGED else []
+    bare = sorted(name for name, total in sums.items() if total == 0)
+    return bare if len(sums) - len(bare) > _MOST_BRIDGED else []
 
 
 def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:

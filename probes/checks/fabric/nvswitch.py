@@ -122,8 +122,8 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
 @on_gpus(CLIQUE)
 def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     places = {gpu.index: (gpu.fabric.cluster_uuid, gpu.fabric.clique_id) for gpu in gpus}
-    told = {index: place for index, place in places.items() if all(known(part) for part in place)}
-    if not told:
+    known_places = {index: place for index, place in places.items() if all(known(part) for part in place)}
+    if not known_places:
         unknown = next(part for part in places[gpus[0].index] if isinstance(part, Unknown))
         if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
             yield CLIQUE.skipped(HOST, "these GPUs report no clique")
@@ -132,10 +132,10 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         else:
             yield CLIQUE.undetermined(HOST, unknown, what="the clique")
         return
-    refs = tuple(dict.fromkeys(ref for gpu in gpus if gpu.index in told for ref in gpu.evidence))
-    names = fold_names([f"GPU{index}" for index in told])
-    if len(set(told.values())) == 1:
-        uuid, clique = next(iter(told.values()))
+    refs = tuple(dict.fromkeys(ref for gpu in gpus if gpu.index in known_places for ref in gpu.evidence))
+    names = fold_names([f"GPU{index}" for index in known_places])
+    if len(set(known_places.values())) == 1:
+        uuid, clique = next(iter(known_places.values()))
         cluster = "no cluster" if not set(str(uuid)) - _ZERO else f"cluster {uuid}"
         yield CLIQUE.passed(
             names, "the GPUs are in one clique", observed=f"clique {clique}, {cluster}", evidence=refs
@@ -145,7 +145,7 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         names,
         "the GPUs are in different NVLink cliques",
         expected="one clique and one cluster",
-        observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in told.items()),
+        observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in known_places.items()),
         remedy=Remedy(
             text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to one."
         ),

@@ -143,12 +143,16 @@ def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str)
 def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
     """Return the Xids by device and number, in the order of the log."""
     groups: dict[tuple[str, int], list[LogEvent]] = {}
-    seen = {(event.device, event.code) for event in events if event.kind == "xid"}
+    logged_codes = {(event.device, event.code) for event in events if event.kind == "xid"}
     for event in events:
         if event.kind == "xid" and event.code is not None:
             cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
             # Of an Xid that the log does not hold itself, what it names as its consequence tells.
-            code = event.code if cause is None or (event.device, int(cause[1])) in seen else int(cause[1])
+            code = (
+                event.code
+                if cause is None or (event.device, int(cause[1])) in logged_codes
+                else int(cause[1])
+            )
             groups.setdefault((event.device or HOST, code), []).append(event)
     cases = []
     for (device, code), group in groups.items():
@@ -185,7 +189,7 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
 
 
 def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
-    """Return the action that Xid 154 names last on each device."""
+    """Yield the action that Xid 154 names last on each device."""
     last: dict[str, LogEvent] = {}
     for event in events:
         if event.kind == "xid" and event.code == RECOVERY and event.device is not None:

@@ -92,7 +92,7 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:
-    """Return SKIP if no tool reads a management controller, as in virtual machines; else UNKNOWN."""
+    """Return SKIP if the tool is missing or the value is not supported, as in virtual machines."""
     if unknown.reason is Reason.TOOL_MISSING:
         return judge.skipped(HOST, f"nothing here tells: {unknown.detail or what}")
     if unknown.reason is Reason.NOT_SUPPORTED:

@@ -83,13 +83,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         slow="collectives are slow",
         remedy=_SLOW,
         cause=lambda all_facts, _: of_collective(all_facts),
-        belongs=lambda one: one.metric == _BUS,
+        belongs=lambda beside: beside.metric == _BUS,
         parts=lambda short, _: by_subject(
-            one for one in short if not one.uses_fallback or one.status is not Status.WARN
+            beside for beside in short if not beside.uses_fallback or beside.status is not Status.WARN
         ),
     )
     yield from judge_references(COLLECTIVES, evidence, ("collectives",), aspect)
-    ringed = [one for one in beside_references(evidence) if _is_ring(one)]
+    ringed = [beside for beside in beside_references(evidence) if _is_ring(beside)]
     if ringed:
         yield _around_a_ring(evidence, ringed)
 
@@ -105,14 +105,14 @@ def _is_ring(beside: Beside) -> bool:
 
 def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
     """Warn about collectives that are about as fast as a ring although the switch could reduce."""
-    worst = min(ringed, key=lambda one: one.measured.median / one.reference.value)
+    worst = min(ringed, key=lambda beside: beside.measured.median / beside.reference.value)
     variable = forbids_nvls(evidence.facts)
     why = f": {variable} forbids it" if variable else ""
     is_full = worst.share >= evidence.thresholds.measured_warn_fraction.value
-    told = "as fast as a ring, and not as the switch can reduce" if is_full else "slower than a ring"
+    statement = "as fast as a ring, and not as the switch can reduce" if is_full else "slower than a ring"
     return COLLECTIVES.warned(
         worst.measured.subject,
-        f"all-reduce is {told} (NVLS is not used){why}",
+        f"all-reduce is {statement} (NVLS is not used){why}",
         expected=f"about {gb_per_s(worst.reference.value)} ({worst.reference.words})",
         observed=observed([worst.measured]),
         remedy=Remedy(text=f"Unset {variable.partition('=')[0]}, and measure again.") if variable else _RING,
@@ -123,24 +123,24 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
     """Yield larger messages that are much slower than smaller ones.
 
-    CPU caches cause this, so CPUs do not count.
+    Only NCCL counts: on CPUs, caches cause such a drop.
     """
     curves: dict[tuple[str, str], list[Measurement]] = {}
-    for one in of(evidence, ("collectives", "across-nodes"), _BUS):
-        if one.parameters.get("backend") == "nccl" and isinstance(one.parameters.get("bytes"), int):
-            curves.setdefault((one.subject, str(one.parameters.get("collective"))), []).append(one)
+    for point in of(evidence, ("collectives", "across-nodes"), _BUS):
+        if point.parameters.get("backend") == "nccl" and isinstance(point.parameters.get("bytes"), int):
+            curves.setdefault((point.subject, str(point.parameters.get("collective"))), []).append(point)
     for (subject, collective), points in curves.items():
-        found = collapse_of([(int(one.parameters["bytes"]), one.median, one) for one in points])
-        if found is None:
+        collapse = collapse_of([(int(point.parameters["bytes"]), point.median, point) for point in points])
+        if collapse is None:
             continue
-        report = COLLECTIVES.failed if found.fails else COLLECTIVES.warned
+        report = COLLECTIVES.failed if collapse.fails else COLLECTIVES.warned
         yield report(
             subject,
             f"{collective.replace('_', '-')} collapses with growing size",
-            expected=f"no less than with {gib(int(found.peak.parameters['bytes']))} ({gb_per_s(found.peak.median)})",
-            observed=f"{gb_per_s(found.low.median)} with {gib(int(found.low.parameters['bytes']))}",
+            expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} ({gb_per_s(collapse.peak.median)})",
+            observed=f"{gb_per_s(collapse.low.median)} with {gib(int(collapse.low.parameters['bytes']))}",
             remedy=_SLOW,
-            evidence=(*refs_of([found.peak, found.low]), load_references().collapse.ref),
+            evidence=(*refs_of([collapse.peak, collapse.low]), load_references().collapse.ref),
         )
 
 
@@ -150,12 +150,15 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     if not measured:
         yield ISOLATION.skipped(HOST, "the layers were not measured apart")
         return
-    besides = [one for one in beside_references(evidence) if one.measured in measured]
+    besides = [entry for entry in beside_references(evidence) if entry.measured in measured]
     by_layer = {
-        layer: one for one in besides for layer in LAYERS if one.measured.parameters.get("layers") == layer
+        layer: entry
+        for entry in besides
+        for layer in LAYERS
+        if entry.measured.parameters.get("layers") == layer
     }
-    shares = {layer: one.measured.median for layer, one in by_layer.items()}
-    references = {layer: one.compared.value for layer, one in by_layer.items()}
+    shares = {layer: entry.measured.median for layer, entry in by_layer.items()}
+    references = {layer: entry.compared.value for layer, entry in by_layer.items()}
     limits = evidence.thresholds
     verdict = slow_layer(shares, references, limits.measured_warn_fraction.value)
     for layer in verdict.slow:
@@ -172,8 +175,8 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
             evidence=(*refs_of([beside.measured]), beside.compared.ref, limit_ref(evidence, fails=fails)),
         )
     if by_layer and not verdict.slow:
-        well = [one.measured for one in by_layer.values()]
-        yield ISOLATION.passed(HOST, verdict.because, observed=observed(well), evidence=refs_of(well))
+        normal = [entry.measured for entry in by_layer.values()]
+        yield ISOLATION.passed(HOST, verdict.because, observed=observed(normal), evidence=refs_of(normal))
     elif not by_layer:
         yield ISOLATION.skipped(
             HOST, f"no layer has a reference here: {observed(measured)}", evidence=refs_of(measured)
@@ -218,15 +221,17 @@ def _alike(
     links = evidence.facts.links if known(evidence.facts.links) else ()
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}
-    for one in measured:
-        pair = pair_of(one.subject)
+    for measurement in measured:
+        pair = pair_of(measurement.subject)
         if pair is not None:
-            groups.setdefault((tuple(sorted(one.parameters.items())), kinds.get(pair)), []).append(one)
+            groups.setdefault((tuple(sorted(measurement.parameters.items())), kinds.get(pair)), []).append(
+                measurement
+            )
     for members in groups.values():
         rates: dict[Pair, float] = {}
-        for one in members:
-            pair = pair_of(one.subject) or frozenset()
-            rates[pair] = min(one.median, rates.get(pair, one.median))
+        for measurement in members:
+            pair = pair_of(measurement.subject) or frozenset()
+            rates[pair] = min(measurement.median, rates.get(pair, measurement.median))
         yield rates, members
 
 
@@ -236,20 +241,22 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     report = PAIRS.failed if fails else PAIRS.warned
-    told = (
+    statement = (
         "slow with every other"
         if isinstance(slow.part, str)
         else "slower than other pairs that are joined alike"
     )
-    told += f", {percent(round(slow.share, 2))} of the usual rate"
-    its = [
-        one for one in judged if (pair := pair_of(one.subject)) and (slow.part in pair or slow.part == pair)
+    statement += f", {percent(round(slow.share, 2))} of the usual rate"
+    measurements = [
+        measurement
+        for measurement in judged
+        if (pair := pair_of(measurement.subject)) and (slow.part in pair or slow.part == pair)
     ]
     return report(
         name,
-        f"{told}{f': {cause.words}' if cause else ''}",
+        f"{statement}{f': {cause.words}' if cause else ''}",
         expected=f"about {gb_per_s(slow.usual)}, as the others",
         observed=gb_per_s(slow.value),
         remedy=cause.remedy if cause else _REMEDIES["nvlink"] if gpus else _BUSY_RANK,
-        evidence=(*refs_of(its), limit_ref(evidence, fails=fails)),
+        evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),
     )

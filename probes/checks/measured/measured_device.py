@@ -65,7 +65,7 @@ def measured_gemm(evidence: Evidence) -> Iterable[Finding]:
         slow="matrix products are slow",
         remedy=_COMPUTE,
         cause=of_compute,
-        belongs=lambda one: one.metric == "gemm_flops_per_s",
+        belongs=lambda measurement: measurement.metric == "gemm_flops_per_s",
     )
     return judge_references(GEMM, evidence, ("gemm", "cpu-gemm"), aspect)
 
@@ -79,7 +79,7 @@ def measured_attention(evidence: Evidence) -> Iterable[Finding]:
             text="See which kernel torch takes (torch.nn.attention.sdpa_kernel), and whether a newer torch has a faster one."
         ),
         cause=of_compute,
-        belongs=lambda one: one.metric == "attention_flops_per_s",
+        belongs=lambda measurement: measurement.metric == "attention_flops_per_s",
     )
     return judge_references(ATTENTION, evidence, ("attention",), aspect)
 
@@ -91,7 +91,7 @@ def measured_memory(evidence: Evidence) -> Iterable[Finding]:
         slow="memory is slow",
         remedy=_MEMORY,
         cause=of_compute,
-        belongs=lambda one: one.metric == "memory_bandwidth_bytes_per_s",
+        belongs=lambda measurement: measurement.metric == "memory_bandwidth_bytes_per_s",
     )
     return judge_references(MEMORY, evidence, ("memory-copy", "host-memory"), aspect)
 
@@ -103,7 +103,7 @@ def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
         slow="host copies are slow",
         remedy=_PCIE,
         cause=of_host_copy,
-        belongs=lambda one: one.metric == "memory_bandwidth_bytes_per_s",
+        belongs=lambda measurement: measurement.metric == "memory_bandwidth_bytes_per_s",
     )
     yield from judge_references(HOST_DEVICE, evidence, ("host-device",), aspect)
     yield from _narrow(evidence)
@@ -111,26 +111,26 @@ def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
 
 def _narrow(evidence: Evidence) -> Iterator[Finding]:
     """Warn about copies that are as fast as a link which is narrower than it could be."""
-    told = set()
+    reported = set()
     for beside in beside_references(evidence):
-        one = beside.measured
-        gpu = gpu_named(evidence, one.subject)
+        measurement = beside.measured
+        gpu = gpu_named(evidence, measurement.subject)
         link = narrow_link(gpu) if gpu is not None else None
         if (
-            one.bench_id != "host-device"
+            measurement.bench_id != "host-device"
             or link is None
             or beside.status is not Status.PASS
-            or one.subject in told
+            or measurement.subject in reported
         ):
             continue
-        told.add(one.subject)
+        reported.add(measurement.subject)
         yield HOST_DEVICE.warned(
-            one.subject,
+            measurement.subject,
             f"host copies are as fast as a PCIe link with {link[0]} of {link[1]} lanes",
             expected=f"x{link[1]}, so {link[1] / link[0]:g} times as fast",
-            observed=observed([one]),
+            observed=observed([measurement]),
             remedy=_PCIE,
-            evidence=refs_of([one]),
+            evidence=refs_of([measurement]),
         )
 
 
@@ -141,7 +141,7 @@ def measured_peer_copy(evidence: Evidence) -> Iterable[Finding]:
         slow="copies between GPUs are slow",
         remedy=_NVLINK,
         cause=lambda all_facts, subject: of_peer_copy(all_facts, gpus_in(subject)),
-        belongs=lambda one: one.metric == "peer_bandwidth_bytes_per_s",
+        belongs=lambda measurement: measurement.metric == "peer_bandwidth_bytes_per_s",
         parts=_pairs,
     )
     return judge_references(PEERS, evidence, ("peer-copy",), aspect)

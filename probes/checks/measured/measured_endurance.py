@@ -47,19 +47,19 @@ _QUARTERS = 4
 )
 def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     limit = 1 - evidence.thresholds.sustained_drop_fraction.value
-    well: list[Measurement] = []
-    for one in fractions:
-        if one.median < limit:
-            yield _sags(evidence, one)
+    steady: list[Measurement] = []
+    for measurement in fractions:
+        if measurement.median < limit:
+            yield _sags(evidence, measurement)
         else:
-            well.append(one)
-    if well:
-        left = f"{percent(round(min(one.median for one in well), 3))} or more of the first rate is left at the end"
+            steady.append(measurement)
+    if steady:
+        left = f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the first rate is left at the end"
         yield SUSTAINED.passed(
-            fold_names([one.subject for one in well]),
+            fold_names([measurement.subject for measurement in steady]),
             "the rate holds under load",
             observed=left,
-            evidence=refs_of(well),
+            evidence=refs_of(steady),
         )
 
 
@@ -67,10 +67,14 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
     """Report one device that slows down under load."""
     fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
     rates = [
-        one for one in of(evidence, ("sustained",), "gemm_flops_per_s") if one.subject == fraction.subject
+        measurement
+        for measurement in of(evidence, ("sustained",), "gemm_flops_per_s")
+        if measurement.subject == fraction.subject
     ]
     why, remedy = _reason(evidence, fraction.subject)
-    sensors = "; ".join(words for one in rates for words in (_clocks(one), _heat(one)) if words)
+    sensors = "; ".join(
+        reading for measurement in rates for reading in (_clocks(measurement), _heat(measurement)) if reading
+    )
     report = SUSTAINED.failed if fails else SUSTAINED.warned
     limit = (
         evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
@@ -87,13 +91,13 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
 
 def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
     """Return heat or power as the reason, by what held the clocks down meanwhile."""
-    seen, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
+    reasons, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
-    if any(word in reason for reason in seen for word in _HOT):
+    if any(word in reason for reason in reasons for word in _HOT):
         text = "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if this GPU alone is hot."
         return ": it is too hot", Remedy(text=text, command=command)
-    if any(word in reason for reason in seen for word in _POWER):
+    if any(word in reason for reason in reasons for word in _POWER):
         text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
         return ": power is capped", Remedy(text=text, command=command)
     if gpu is None:
@@ -119,9 +123,13 @@ def _heat(rates: Measurement) -> str:
 
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:
-    errors = [one for one in of(evidence, ("memory-test",), "memory_errors") if one.median > 0]
-    told = {"memory-test"} if errors else set()
-    wrong = [one for one in evidence.bench_failures if one.kind == WRONG and one.bench_id in _CHECKED - told]
+    errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
+    reported = {"memory-test"} if errors else set()
+    wrong = [
+        record
+        for record in evidence.bench_failures
+        if record.kind == WRONG and record.bench_id in _CHECKED - reported
+    ]
     for failure in wrong:
         gpu = gpu_named(evidence, failure.subject)
         yield RESULTS.failed(
@@ -138,9 +146,9 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             ),
         )
     by_subject: dict[str, list[Measurement]] = {}
-    for one in errors:
-        by_subject.setdefault(one.subject, []).append(one)
-    for subject, found in by_subject.items():
+    for record in errors:
+        by_subject.setdefault(record.subject, []).append(record)
+    for subject, wrong_values in by_subject.items():
         gpu = gpu_named(evidence, subject)
         place = f"-i {smi_name(gpu)} " if gpu is not None else ""
         yield RESULTS.failed(
@@ -148,7 +156,8 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             "memory gives back other values than were written",
             expected="0 errors",
             observed="; ".join(
-                f"{one.median:.0f} with {one.parameters.get('pattern', 'a pattern')}" for one in found
+                f"{record.median:.0f} with {record.parameters.get('pattern', 'a pattern')}"
+                for record in wrong_values
             ),
             remedy=Remedy(
                 text="Take this part out of use, reset the GPU so that bad rows are remapped, and test again; replace it if "
@@ -157,12 +166,12 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
                 if gpu is not None
                 else "dmesg | grep -iE 'mce|edac'",
             ),
-            evidence=refs_of(found),
+            evidence=refs_of(wrong_values),
         )
     yield from failures(RESULTS, evidence, ("memory-test",))
     checked = of(evidence, _CHECKED)
     if checked and not wrong and not errors:
-        benches = ", ".join(dict.fromkeys(one.bench_id for one in checked))
+        benches = ", ".join(dict.fromkeys(record.bench_id for record in checked))
         yield RESULTS.passed(
             HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked)
         )

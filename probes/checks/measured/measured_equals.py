@@ -54,7 +54,7 @@ _MOST_SHOWN = 3
 
 def equal_devices(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(DEVICES, evidence, ("gemm", "memory-copy"))
-    groups = [one for one in beside_peers(evidence) if _are_devices(one)]
+    groups = [peers for peers in beside_peers(evidence) if _are_devices(peers)]
     if not groups:
         yield DEVICES.skipped(HOST, "there are no equal devices to compare")
         return
@@ -63,9 +63,9 @@ def equal_devices(evidence: Evidence) -> Iterator[Finding]:
         for member in peers.members:
             if member.subject in peers.slow:
                 slow.setdefault(member.subject, []).append((peers, member))
-    for subject, found in slow.items():
-        yield _odd_one(evidence, subject, found)
-    unlike = [one for one in groups if len(one.members) == 2 and _differ(evidence, one)]
+    for subject, slow_cases in slow.items():
+        yield _odd_one(evidence, subject, slow_cases)
+    unlike = [peers for peers in groups if len(peers.members) == 2 and _differ(evidence, peers)]
     if unlike and not slow:
         yield _two_that_differ(evidence, unlike)
     elif not slow:
@@ -85,40 +85,43 @@ def _differ(evidence: Evidence, peers: Peers) -> bool:
     if peers.members[0].subject.startswith("CPU"):
         # Two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
         return False
-    one, other = (member.median for member in peers.members)
-    return min(one, other) < evidence.thresholds.measured_warn_fraction.value * max(one, other)
+    first, second = (member.median for member in peers.members)
+    return min(first, second) < evidence.thresholds.measured_warn_fraction.value * max(first, second)
 
 
-def _odd_one(evidence: Evidence, subject: str, found: list[tuple[Peers, Measurement]]) -> Finding:
+def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Measurement]]) -> Finding:
     """Report a device that is slower than its equals, in one benchmark or in several."""
-    found = sorted(found, key=lambda pair: pair[0].share(pair[1]))
-    peers, worst = found[0]
+    slow_cases = sorted(slow_cases, key=lambda pair: pair[0].share(pair[1]))
+    peers, worst = slow_cases[0]
     gpu = gpu_named(evidence, subject)
     explains = of_host_copy if worst.bench_id == "host-device" else of_compute
     cause: Cause | None = explains(evidence, subject) if gpu is not None else None
-    benches = ", ".join(dict.fromkeys(member.bench_id for _, member in found))
+    benches = ", ".join(dict.fromkeys(member.bench_id for _, member in slow_cases))
     # Of ranks on CPUs the scheduler of the host decides too.
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
     report = DEVICES.failed if fails else DEVICES.warned
-    told = [
+    shown = [
         f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} ({percent(round(group.share(member), 2))})"
-        for group, member in found[:_MOST_SHOWN]
+        for group, member in slow_cases[:_MOST_SHOWN]
     ]
-    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    more = f"; and {len(slow_cases) - _MOST_SHOWN} more" if len(slow_cases) > _MOST_SHOWN else ""
     return report(
         subject,
         f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their median"
         f"{f': {cause.words}' if cause else ''}",
         expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} ({worst.bench_id})",
-        observed="; ".join(told) + more,
+        observed="; ".join(shown) + more,
         remedy=cause.remedy if cause else _DEVICE if gpu is not None else _STRAGGLER,
-        evidence=(*refs_of(member for _, member in found), evidence.thresholds.peer_difference_fraction.ref),
+        evidence=(
+            *refs_of(member for _, member in slow_cases),
+            evidence.thresholds.peer_difference_fraction.ref,
+        ),
     )
 
 
 def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
     """Report that two devices differ. Without a reference it is unknown which of them is the bad one."""
-    peers = min(unlike, key=lambda one: min(one.share(member) for member in one.members))
+    peers = min(unlike, key=lambda group: min(group.share(member) for member in group.members))
     first, second = sorted(peers.members, key=lambda member: member.subject)
     slower, faster = sorted(
         (first, second), key=lambda member: share_of(member.median, peers.usual, peers.side)
@@ -139,36 +142,38 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     """Compare ranks that do the same work by themselves: the others wait for the slowest."""
     yield from failures(RANKS, evidence, ("collectives",))
     own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
-    times = {one.subject: one for one in own_work if is_sound(one)}
+    times = {rank.subject: rank for rank in own_work if is_sound(rank)}
     if len(times) < 2:
         yield RANKS.skipped(HOST, "the ranks' own work was not measured on several ranks")
         return
-    fastest = min(times.values(), key=lambda one: one.median)
+    fastest = min(times.values(), key=lambda rank: rank.median)
     limits = evidence.thresholds
-    medians = {subject: one.median for subject, one in times.items()}
+    medians = {subject: rank.median for subject, rank in times.items()}
     least = 1 / limits.measured_warn_fraction.value - 1
-    late = [times[one.name] for one in outliers(medians, worse="high", least_difference=least)]
+    late = [times[rank.name] for rank in outliers(medians, worse="high", least_difference=least)]
     if len(times) == 2:
         # The work is the same, so of two the later one is the one that is waited for.
         late = [
-            one for one in times.values() if fastest.median < limits.measured_fail_fraction.value * one.median
+            rank
+            for rank in times.values()
+            if fastest.median < limits.measured_fail_fraction.value * rank.median
         ]
     usual = fastest.median if len(times) == 2 else quantile(list(medians.values()), 0.5)
-    for one in late:
-        gpu = gpu_named(evidence, one.subject)
-        cause = of_compute(evidence, one.subject) if gpu is not None else None
-        cpus = f" on CPUs {one.conditions['cpus']}" if "cpus" in one.conditions else ""
+    for rank in late:
+        gpu = gpu_named(evidence, rank.subject)
+        cause = of_compute(evidence, rank.subject) if gpu is not None else None
+        cpus = f" on CPUs {rank.conditions['cpus']}" if "cpus" in rank.conditions else ""
         yield RANKS.warned(
-            one.subject,
-            f"takes {one.median / usual:.2g} times as long as the others for the same work{f': {cause.words}' if cause else ''}",
+            rank.subject,
+            f"takes {rank.median / usual:.2g} times as long as the others for the same work{f': {cause.words}' if cause else ''}",
             expected=f"about {quantity(usual, 's')}, as the others",
-            observed=f"{quantity(one.median, 's')}{cpus}",
+            observed=f"{quantity(rank.median, 's')}{cpus}",
             remedy=cause.remedy if cause else _STRAGGLER,
-            evidence=(*refs_of([one]), limit_ref(evidence, fails=False)),
+            evidence=(*refs_of([rank]), limit_ref(evidence, fails=False)),
         )
     if not late:
         low, high = (
-            quantity(value, "s") for value in (fastest.median, max(one.median for one in times.values()))
+            quantity(value, "s") for value in (fastest.median, max(rank.median for rank in times.values()))
         )
         yield RANKS.passed(
             fold_names(sorted(times)),

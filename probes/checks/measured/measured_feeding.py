@@ -29,16 +29,17 @@ Images of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012).
 @on_measured(STORAGE, ("storage",), ("storage",), absent="storage was not measured")
 def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> Finding:
     reads = [
-        one
-        for one in measured
-        if one.metric == "read_rate_per_s" and one.parameters.get("block_bytes") == _IMAGE_BYTES
+        measurement
+        for measurement in measured
+        if measurement.metric == "read_rate_per_s"
+        and measurement.parameters.get("block_bytes") == _IMAGE_BYTES
     ]
     step = _images(evidence)
     if step is None or not reads:
         return STORAGE.skipped(
             _where(measured[0]), f"what training needs was not measured: {observed(measured)}"
         )
-    best = max(reads, key=lambda one: one.median)
+    best = max(reads, key=lambda measurement: measurement.median)
     facts = f"{count(round(best.median))} reads of an image's size per second, {observed(measured)}"
     if best.median >= step.median:
         return STORAGE.passed(
@@ -65,25 +66,35 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
     LOADER, ("data-loader",), ("data-loader",), "batch_rate_per_s", absent="data loaders were not measured"
 )
 def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> Finding:
-    loads = [(one, _samples_per_s(one)) for one in rates if one.parameters.get("num_workers") != 0]
+    loads = [
+        (measurement, _samples_per_s(measurement))
+        for measurement in rates
+        if measurement.parameters.get("num_workers") != 0
+    ]
     # Without workers the process that trains would load, and do neither at the same time.
-    best, rate = max(loads or [(one, _samples_per_s(one)) for one in rates], key=lambda load: load[1])
+    best, rate = max(
+        loads or [(measurement, _samples_per_s(measurement)) for measurement in rates],
+        key=lambda load: load[1],
+    )
     advice = _advice(evidence, best)
     step = _images(evidence)
     if step is None:
         return LOADER.skipped(
             HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}"
         )
-    told = f"{count(round(rate))} samples per second{advice}"
+    observed = f"{count(round(rate))} samples per second{advice}"
     if rate >= step.median:
         return LOADER.passed(
-            HOST, "the loaders keep up with the training step", observed=told, evidence=refs_of([best, step])
+            HOST,
+            "the loaders keep up with the training step",
+            observed=observed,
+            evidence=refs_of([best, step]),
         )
     return LOADER.warned(
         HOST,
         f"the loaders deliver {percent(round(rate / step.median, 2))} of what the measured step takes",
         expected=f"{count(round(step.median))} images per second, as {step.subject} train",
-        observed=told,
+        observed=observed,
         remedy=Remedy(
             text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, torchvision.io), or give each rank "
             "more CPUs.",
@@ -95,11 +106,13 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
 def _images(evidence: Evidence) -> Measurement | None:
     """Return the fastest measured step over most ranks, in images per second of all ranks."""
     steps = of(evidence, ("train-cnn",), "images_per_s")
-    return max(steps, key=lambda one: (_whole(one, "world_size"), one.median), default=None)
+    return max(
+        steps, key=lambda measurement: (_whole(measurement, "world_size"), measurement.median), default=None
+    )
 
 
 def _samples_per_s(loader: Measurement) -> float:
-    """Return the samples per second of all ranks: the slowest rank's rate for each."""
+    """Return the samples per second of all ranks, each taken as fast as the slowest."""
     return loader.median * _whole(loader, "batch_size") * _whole(loader, "world_size")
 
 

@@ -40,7 +40,7 @@ _QUIET = Remedy(text="End what else runs, or measure at another time; then measu
 
 def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
     compared = list(beside_baselines(evidence))
-    kept = {one.bench_id for baseline in evidence.baselines for one in baseline.measured.measurements}
+    kept = {case.bench_id for baseline in evidence.baselines for case in baseline.measured.measurements}
     for failure in evidence.bench_failures:
         if failure.bench_id in kept:
             yield failed_benchmark(BASELINE, failure)
@@ -48,29 +48,31 @@ def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
         yield BASELINE.skipped(HOST, "no earlier run has a measurement with the same parameters")
         return
     judged = list(judged_cases(compared))
-    slower = [one for one in judged if one.status is not Status.PASS]
+    slower = [case for case in judged if case.status is not Status.PASS]
     groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
-    for one in slower:
-        measured = one.measured
+    for case in slower:
+        measured = case.measured
         groups.setdefault(
-            (one.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
-        ).append(one)
-    for found in groups.values():
-        yield _slower(evidence, found)
+            (case.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
+        ).append(case)
+    for slow_cases in groups.values():
+        yield _slower(evidence, slow_cases)
     for kind in _KINDS:
-        of_kind = [one for one in judged if one.baseline.kind == kind]
-        if of_kind and not any(one.baseline.kind == kind for one in slower):
+        of_kind = [case for case in judged if case.baseline.kind == kind]
+        if of_kind and not any(case.baseline.kind == kind for case in slower):
             yield _as_fast(evidence, kind, of_kind)
 
 
-def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
-    worst = min(found, key=lambda one: one.share)
+def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
+    worst = min(cases, key=lambda case: case.share)
     measured, before = worst.measured, worst.before
     changes = changed_since(before, measured)
     busy = [
-        when for when, one in (("now", measured), ("then", before)) if one.conditions.get("host_busy") is True
+        when
+        for when, case in (("now", measured), ("then", before))
+        if case.conditions.get("host_busy") is True
     ]
-    fails = any(one.status is Status.FAIL for one in found)
+    fails = any(case.status is Status.FAIL for case in cases)
     report = BASELINE.failed if fails else BASELINE.warned
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
@@ -84,7 +86,7 @@ def _slower(evidence: Evidence, found: Sequence[Earlier]) -> Finding:
         observed=quantity(measured.median, measured.unit),
         remedy=_REMEDY,
         evidence=(
-            *refs_of(one.measured for one in found),
+            *refs_of(case.measured for case in cases),
             (limits.measured_fail_fraction if fails else limits.earlier_difference_fraction).ref,
         ),
     )
@@ -94,76 +96,80 @@ def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Findin
     """Return the PASS if nothing is slower; it names what became faster."""
     least = evidence.thresholds.earlier_difference_fraction.value
     faster = [
-        one
-        for one in judged
-        if one.change is not None and one.change.is_significant and one.share > 1 + least
+        case
+        for case in judged
+        if case.change is not None and case.change.is_significant and case.share > 1 + least
     ]
-    best = sorted(faster, key=lambda one: -one.share)[:_MOST_SHOWN]
-    told = "; ".join(
-        f"{one.measured.subject} {one.measured.bench_id} {words_of(one.measured)} {percent(round(one.share, 2))}"
-        for one in best
+    best = sorted(faster, key=lambda case: -case.share)[:_MOST_SHOWN]
+    shown = "; ".join(
+        f"{case.measured.subject} {case.measured.bench_id} {words_of(case.measured)} {percent(round(case.share, 2))}"
+        for case in best
     )
     more = f" and {len(faster) - len(best)} more" if len(faster) > len(best) else ""
     return BASELINE.passed(
         HOST,
         f"as fast as in {_KINDS[kind]}"
         + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
-        observed=f"{told}{more}" if told else f"{len(judged)} cases",
-        evidence=refs_of(one.measured for one in best or judged),
+        observed=f"{shown}{more}" if shown else f"{len(judged)} cases",
+        evidence=refs_of(case.measured for case in best or judged),
     )
 
 
 def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
-    measured = [one for one in evidence.measurements if one.samples]
+    measured = [measurement for measurement in evidence.measurements if measurement.samples]
     if not measured:
         yield CONDITIONS.skipped(HOST, "nothing was measured")
         return
-    found = [*_busy(measured), *_versions(measured), *_clocks(evidence, measured)]
-    yield from found
-    told = [one for one in measured if "host_busy" in one.conditions]
-    if not told:
+    disturbances = [*_busy(measured), *_versions(measured), *_clocks(evidence, measured)]
+    yield from disturbances
+    observed_load = [measurement for measurement in measured if "host_busy" in measurement.conditions]
+    if not observed_load:
         yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
-    elif not found:
-        share = max((_number(one, "others_cpu_share") for one in told), default=0.0)
-        words = f"others took {percent(round(share, 3))} of the CPUs at most"
+    elif not disturbances:
+        share = max((_number(measurement, "others_cpu_share") for measurement in observed_load), default=0.0)
+        load = f"others took {percent(round(share, 3))} of the CPUs at most"
         yield CONDITIONS.passed(
-            HOST, "the machine was quiet while it was measured", observed=words, evidence=refs_of(told)
+            HOST,
+            "the machine was quiet while it was measured",
+            observed=load,
+            evidence=refs_of(observed_load),
         )
 
 
 def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield processes of others on the GPUs, one finding per GPU."""
     shared: dict[str, list[Measurement]] = {}
-    for one in measured:
-        for words in str(one.conditions.get("gpu_shared_with", "")).split("; "):
-            if words:
-                shared.setdefault(words, []).append(one)
-    for words, ones in shared.items():
-        names, _, processes = words.rpartition(": ")
-        benches = ", ".join(dict.fromkeys(one.bench_id for one in ones))
+    for measurement in measured:
+        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; "):
+            if sharing:
+                shared.setdefault(sharing, []).append(measurement)
+    for sharing, affected in shared.items():
+        names, _, processes = sharing.rpartition(": ")
+        benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in affected))
         yield CONDITIONS.warned(
             names or HOST,
             f"{processes} used it too during {benches}: these numbers may be lower than on a quiet machine",
             expected="nobody else",
             observed=processes,
             remedy=Remedy(text="Wait for it or end it, and measure again.", command="nvidia-smi"),
-            evidence=refs_of(ones),
+            evidence=refs_of(affected),
         )
 
 
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield the load of others on the CPUs."""
     yield from _strangers(measured)
-    busy = [one for one in measured if one.conditions.get("host_busy") is True]
+    busy = [measurement for measurement in measured if measurement.conditions.get("host_busy") is True]
     busy = [
-        one
-        for one in busy
-        if "gpu_shared_with" not in one.conditions or _number(one, "others_cpu_share") > BUSY_SHARE
+        measurement
+        for measurement in busy
+        if "gpu_shared_with" not in measurement.conditions
+        or _number(measurement, "others_cpu_share") > BUSY_SHARE
     ]
     if not busy:
         return
-    benches = ", ".join(dict.fromkeys(one.bench_id for one in busy))
-    share = max(_number(one, "others_cpu_share") for one in busy)
+    benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in busy))
+    share = max(_number(measurement, "others_cpu_share") for measurement in busy)
     yield CONDITIONS.warned(
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
@@ -179,20 +185,20 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
 def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield GPUs whose clocks were held down by heat or by the hardware during the measurement."""
     rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
-    held: dict[str, list[Measurement]] = {}
-    for one in measured:
-        for reason in str(one.conditions.get("throttle_reasons", "")).split(", "):
+    by_reason: dict[str, list[Measurement]] = {}
+    for measurement in measured:
+        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", "):
             if reason in rows:
-                held.setdefault(reason, []).append(one)
-    for reason, ones in held.items():
-        names = fold_names(sorted({one.subject for one in ones}))
+                by_reason.setdefault(reason, []).append(measurement)
+    for reason, affected in by_reason.items():
+        names = fold_names(sorted({measurement.subject for measurement in affected}))
         yield CONDITIONS.warned(
             names,
             f"clocks were held down while measuring: {rows[reason].meaning}",
             expected="no slowdown",
-            observed=f"{reason} during {', '.join(dict.fromkeys(one.bench_id for one in ones))}",
+            observed=f"{reason} during {', '.join(dict.fromkeys(measurement.bench_id for measurement in affected))}",
             remedy=Remedy(text=rows[reason].remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
-            evidence=(*refs_of(ones), rows[reason].ref),
+            evidence=(*refs_of(affected), rows[reason].ref),
         )
 
 
@@ -200,18 +206,18 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield ranks that ran different versions, which means hosts with different software."""
     for name in ("torch_version", "nccl_version", "cuda_version"):
         by_value: dict[str, list[Measurement]] = {}
-        for one in measured:
-            if one.conditions.get(name):
-                by_value.setdefault(str(one.conditions[name]), []).append(one)
+        for measurement in measured:
+            if measurement.conditions.get(name):
+                by_value.setdefault(str(measurement.conditions[name]), []).append(measurement)
         if len(by_value) > 1:
-            words = name.removesuffix("_version")
+            software = name.removesuffix("_version")
             yield CONDITIONS.warned(
                 HOST,
-                f"measured with {len(by_value)} versions of {words}: the numbers do not compare with each other",
+                f"measured with {len(by_value)} versions of {software}: the numbers do not compare with each other",
                 expected="one version",
                 observed=", ".join(sorted(by_value)),
                 remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),
-                evidence=refs_of(ones[0] for ones in by_value.values()),
+                evidence=refs_of(members[0] for members in by_value.values()),
             )
 
 

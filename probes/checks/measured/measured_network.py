@@ -54,21 +54,21 @@ _COLLECTIVE = Remedy(
     JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
 )
 def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
-    found: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
+    slow_members: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):
         parts = list(_slow(evidence, group))
         judged += group if len(group) > 1 else []
         for part in parts:
-            if part.part not in found or part.share < found[part.part][0].share:
-                found[part.part] = (part, group)
-    for part, group in found.values():
+            if part.part not in slow_members or part.share < slow_members[part.part][0].share:
+                slow_members[part.part] = (part, group)
+    for part, group in slow_members.values():
         yield _finding(evidence, part, group)
     if not judged:
         yield JUDGE.skipped(
             HOST, f"there is nobody to compare with: {observed(measured)}", evidence=refs_of(measured)
         )
-    elif not found:
+    elif not slow_members:
         yield JUDGE.passed(
             HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured)
         )
@@ -76,64 +76,71 @@ def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Fin
 
 def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
     groups: dict[object, list[Measurement]] = {}
-    for one in measured:
-        groups.setdefault((one.bench_id, one.metric, tuple(sorted(_kind(one).items()))), []).append(one)
+    for measurement in measured:
+        groups.setdefault(
+            (measurement.bench_id, measurement.metric, tuple(sorted(_kind(measurement).items()))), []
+        ).append(measurement)
     return list(groups.values())
 
 
-def _kind(one: Measurement) -> dict[str, object]:
+def _kind(measurement: Measurement) -> dict[str, object]:
     """Return the parameters except those that name the hosts."""
     return {
         name: value
-        for name, value in one.parameters.items()
+        for name, value in measurement.parameters.items()
         if name not in ("from", "to", "sender", "receiver", "hosts")
     }
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
-    """Return the slow members: the slower direction of each pair, or single hosts that are outliers."""
+    """Yield the slow members: the slower direction of each pair, or single hosts that are outliers."""
     least = 1 - evidence.thresholds.measured_warn_fraction.value
     pairs: dict[Pair, float] = {}
     hosts: dict[str, float] = {}
-    for one in group:
-        pair = pair_of(one.subject)
+    for measurement in group:
+        pair = pair_of(measurement.subject)
         if pair is None:
-            hosts[one.subject] = one.median
+            hosts[measurement.subject] = measurement.median
         else:
-            pairs[pair] = min(one.median, pairs.get(pair, one.median))
+            pairs[pair] = min(measurement.median, pairs.get(pair, measurement.median))
     yield from slow_parts(pairs, least_difference=least)
     for host in outliers(hosts, worse="low", least_difference=least):
         yield SlowPart(host.name, host.value, quantile(list(hosts.values()), 0.5))
 
 
 def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -> Finding:
-    its = [one for one in group if _concerns(slow.part, one)]
+    measurements = [measurement for measurement in group if _concerns(slow.part, measurement)]
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     limit = evidence.thresholds.measured_warn_fraction.value
     report = JUDGE.failed if fails else JUDGE.warned
     is_host = isinstance(slow.part, str)
     links = ", ".join(
-        f"{one.subject} {gb_per_s(one.median)}" for one in sorted(its, key=lambda one: one.median)[:4]
+        f"{measurement.subject} {gb_per_s(measurement.median)}"
+        for measurement in sorted(measurements, key=lambda measurement: measurement.median)[:4]
     )
-    told = (
-        _direction(slow, its, limit)
+    statement = (
+        _direction(slow, measurements, limit)
         if isinstance(slow.part, str)
         else "this link is slow, and both hosts have faster ones"
     )
     return report(
         words_of_part(slow.part),
-        f"{told}: {percent(round(slow.share, 2))} of the others",
+        f"{statement}: {percent(round(slow.share, 2))} of the others",
         expected=f"about {gb_per_s(slow.usual)}, as the others",
         observed=links or gb_per_s(slow.value),
         remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
-        evidence=(*refs_of(its), limit_ref(evidence, fails=fails)),
+        evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),
     )
 
 
-def _direction(slow: SlowPart, its: Sequence[Measurement], limit: float) -> str:
+def _direction(slow: SlowPart, measurements: Sequence[Measurement], limit: float) -> str:
     """Return whether a host is slow when it sends, when it receives, or both."""
-    sends = [one.median for one in its if one.subject.startswith(f"{slow.part}->")]
-    receives = [one.median for one in its if one.subject.endswith(f"->{slow.part}")]
+    sends = [
+        measurement.median for measurement in measurements if measurement.subject.startswith(f"{slow.part}->")
+    ]
+    receives = [
+        measurement.median for measurement in measurements if measurement.subject.endswith(f"->{slow.part}")
+    ]
     is_slow = [bool(rates) and max(rates) < limit * slow.usual for rates in (sends, receives)]
     if is_slow == [True, False]:
         return "slow when it sends, to whomever"
@@ -142,9 +149,9 @@ def _direction(slow: SlowPart, its: Sequence[Measurement], limit: float) -> str:
     return "every link of this host is slow"
 
 
-def _concerns(part: str | Pair, one: Measurement) -> bool:
-    pair = pair_of(one.subject)
-    return part in (pair, one.subject) or (pair is not None and part in pair)
+def _concerns(part: str | Pair, measurement: Measurement) -> bool:
+    pair = pair_of(measurement.subject)
+    return part in (pair, measurement.subject) or (pair is not None and part in pair)
 
 
 def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
@@ -154,6 +161,6 @@ def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
         slow="collectives across hosts are slow",
         remedy=_COLLECTIVE,
         cause=lambda all_facts, _: of_network(all_facts),
-        belongs=lambda one: one.metric == "bus_bandwidth_bytes_per_s",
+        belongs=lambda measurement: measurement.metric == "bus_bandwidth_bytes_per_s",
     )
     return judge_references(ACROSS, evidence, ("across-nodes",), aspect)

@@ -31,36 +31,40 @@ _REMEDY = Remedy(
 
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from failures(JUDGE, evidence, (*_BENCHES, "own-step", "micro-batch"))
-    rates = [one for one in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(one)]
+    rates = [
+        measurement for measurement in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(measurement)
+    ]
     if not rates:
         yield JUDGE.skipped(HOST, "no training step was measured")
         return
-    together = [one for one in rates if _ranks(one) > 1]
-    alone = {_case(one): one for one in rates if _ranks(one) == 1}
-    pairs = [(alone[_case(one)], one) for one in together if _case(one) in alone]
+    together = [measurement for measurement in rates if _ranks(measurement) > 1]
+    alone = {_case(measurement): measurement for measurement in rates if _ranks(measurement) == 1}
+    pairs = [
+        (alone[_case(measurement)], measurement) for measurement in together if _case(measurement) in alone
+    ]
     limit = evidence.thresholds.scaling_warn_fraction
     best: dict[str, tuple[Measurement, Measurement]] = {}
-    for one, all_ranks in pairs:
+    for measurement, all_ranks in pairs:
         # Of several micro-batches the largest shows what training will choose.
-        best[all_ranks.bench_id] = (one, all_ranks)
+        best[all_ranks.bench_id] = (measurement, all_ranks)
     slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
-    for bench, (one, all_ranks) in slow.items():
+    for bench, (measurement, all_ranks) in slow.items():
         cause = of_collective(evidence)
         yield JUDGE.warned(
             all_ranks.subject,
-            f"{bench}: each of {_ranks(all_ranks)} ranks reaches {percent(round(all_ranks.median / one.median, 2))} of what one "
+            f"{bench}: each of {_ranks(all_ranks)} ranks reaches {percent(round(all_ranks.median / measurement.median, 2))} of what one "
             f"rank reaches alone{f': {cause.words}' if cause else ''}",
             expected=f"at least {percent(limit.value)}",
-            observed=f"{observed([all_ranks])}, alone {observed([one])} ({words_of(all_ranks)})",
+            observed=f"{observed([all_ranks])}, alone {observed([measurement])} ({words_of(all_ranks)})",
             remedy=cause.remedy if cause else _REMEDY,
-            evidence=(*refs_of([one, all_ranks]), limit.ref),
+            evidence=(*refs_of([measurement, all_ranks]), limit.ref),
         )
     if best and not slow:
-        told = "; ".join(
+        shares = "; ".join(
             f"{bench} {percent(round(pair[1].median / pair[0].median, 2))}" for bench, pair in best.items()
         )
         yield JUDGE.passed(
-            HOST, "the training step scales over the ranks", observed=told, evidence=refs_of(together)
+            HOST, "the training step scales over the ranks", observed=shares, evidence=refs_of(together)
         )
     elif not best:
         yield JUDGE.skipped(

@@ -121,7 +121,7 @@ def _among_peers(
 ) -> Iterator[Finding]:
     """Report GPUs whose best rate is far below that of the others.
 
-    Pairs may differ by design, so a GPU with some slow pairs is no problem.
+    Pairs may differ by design, so only a GPU whose pairs are all slow is reported.
     """
     tests: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:

@@ -109,11 +109,11 @@ def _refused(result: ToolResult) -> Finding | None:
 
 def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
     """Return larger messages that are much slower than smaller ones."""
-    found = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
-    if found is None:
+    collapse = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
+    if collapse is None:
         return None
-    peak, low = found.peak, found.low
-    report = BANDWIDTH.failed if found.fails else BANDWIDTH.warned
+    peak, low = collapse.peak, collapse.low
+    report = BANDWIDTH.failed if collapse.fails else BANDWIDTH.warned
     return report(
         HOST,
         f"{test} collapses with growing size",
@@ -151,7 +151,7 @@ def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | N
 
 
 def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
-    """Return the PASS for curves with a reference; it is unknown how fast the others should be."""
+    """Yield the PASS for curves with a reference; it is unknown how fast the others should be."""
     judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
@@ -172,8 +172,8 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
     for result in results:
         if result.message:
             by_tool.setdefault(result.tool, []).append(result)
-    for tool, said in by_tool.items():
-        messages = list(dict.fromkeys(result.message for result in said))
+    for tool, complaining in by_tool.items():
+        messages = list(dict.fromkeys(result.message for result in complaining))
         more = f"; and {len(messages) - _MOST_SHOWN} more" if len(messages) > _MOST_SHOWN else ""
         yield COMPLAINTS.warned(
             HOST,
@@ -181,7 +181,7 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
             expected="no errors and no warnings",
             observed="; ".join(messages[:_MOST_SHOWN]) + more,
             remedy=Remedy(text="See to what the tool says, and measure again."),
-            evidence=_refs(said[:_MOST_SHOWN]),
+            evidence=_refs(complaining[:_MOST_SHOWN]),
         )
     if not results:
         yield COMPLAINTS.skipped(HOST, "no measurement of another tool was given")

@@ -123,11 +123,11 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
             HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread)
         )
     elif not slow:
-        seen = Counter(f"{port.width}X {port.speed}" for port in cabled)
+        observed = Counter(f"{port.width}X {port.speed}" for port in cabled)
         yield SPEED.passed(
             HOST,
             "no link of the fabric is slow",
-            observed=", ".join(f"{times} at {words}" for words, times in seen.most_common()),
+            observed=", ".join(f"{times} at {words}" for words, times in observed.most_common()),
             evidence=_first(cabled),
         )
 

@@ -33,7 +33,9 @@ def check(evidence: Evidence) -> Finding:
     if isinstance(usable, Unknown):
         return CHOICE.undetermined(HOST, usable, what="the network interfaces")
     forced = value_of(facts, "NCCL_SOCKET_IFNAME")
-    unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
+    unread = next(
+        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
+    )
     default = default_interface(facts)
     refs = _refs(usable)
     if forced is not None:
@@ -50,8 +52,12 @@ def check(evidence: Evidence) -> Finding:
         )
     if not usable:
         return CHOICE.skipped(HOST, "no interface leads to a network")
-    if any(isinstance(one.is_default_route, Unknown) for one in usable):
-        route = next(one.is_default_route for one in usable if isinstance(one.is_default_route, Unknown))
+    if any(isinstance(interface.is_default_route, Unknown) for interface in usable):
+        route = next(
+            interface.is_default_route
+            for interface in usable
+            if isinstance(interface.is_default_route, Unknown)
+        )
         return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
     several_routes = any(interface.is_default_route is True for interface in usable)
     return CHOICE.warned(
@@ -74,7 +80,9 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(usable, Unknown):
         yield SUBNETS.undetermined(HOST, usable, what="the network interfaces")
         return
-    unread = next((one.addresses for one in usable if isinstance(one.addresses, Unknown)), None)
+    unread = next(
+        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
+    )
     shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
     for network, names in shared.items():
         yield SUBNETS.warned(
@@ -87,7 +95,7 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
                 command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
                 needs_root=True,
             ),
-            evidence=_refs([one for one in usable if one.name in names]),
+            evidence=_refs([interface for interface in usable if interface.name in names]),
         )
     if unread is not None:
         yield SUBNETS.undetermined(HOST, unread, what="the addresses of the interfaces")
@@ -101,9 +109,9 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
 
 def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
     """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
-    found: dict[str, list[str]] = {}
-    for one in usable:
-        for address in one.addresses if known(one.addresses) else ():
+    networks: dict[str, list[str]] = {}
+    for interface in usable:
+        for address in interface.addresses if known(interface.addresses) else ():
             try:
                 network = ipaddress.IPv4Interface(address).network
             except ValueError:
@@ -111,17 +119,19 @@ def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
             if (
                 "/" in address
                 and network.prefixlen < 31
-                and one.name not in found.setdefault(str(network), [])
+                and interface.name not in networks.setdefault(str(network), [])
             ):
-                found[str(network)].append(one.name)
-    return found
+                networks[str(network)].append(interface.name)
+    return networks
 
 
 def _words(usable: Iterable[Interface]) -> str:
     return ", ".join(
-        f"{one.name} {one.addresses[0]}" for one in usable if known(one.addresses) and one.addresses
+        f"{interface.name} {interface.addresses[0]}"
+        for interface in usable
+        if known(interface.addresses) and interface.addresses
     )
 
 
 def _refs(interfaces: Iterable[Interface]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for one in interfaces for ref in one.evidence))
+    return tuple(dict.fromkeys(ref for interface in interfaces for ref in interface.evidence))

@@ -37,7 +37,7 @@ _CABLE = Remedy(text="Check the cable and the switch port of the member.", comma
 
 
 def _interfaces(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Interface, ...] | None]:
-    """Return the network interfaces; None where they could not be read, after one UNKNOWN."""
+    """Return the network interfaces; None after one UNKNOWN if they could not be read."""
     interfaces = evidence.facts.interfaces
     if isinstance(interfaces, Unknown):
         yield judge.undetermined(HOST, interfaces, what="the network interfaces")
@@ -47,20 +47,26 @@ def _interfaces(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tu
 
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
     """Return the bonds that have members, or should have some; an unused bond does no harm."""
-    wanted = {one.bond_configured for one in interfaces if isinstance(one.bond_configured, str)}
+    wanted = {
+        interface.bond_configured for interface in interfaces if isinstance(interface.bond_configured, str)
+    }
     return [
-        one
-        for one in interfaces
-        if isinstance(one.bond_members, tuple) and (one.bond_members or one.name in wanted)
+        interface
+        for interface in interfaces
+        if isinstance(interface.bond_members, tuple) and (interface.bond_members or interface.name in wanted)
     ]
 
 
 @given(STATE, _interfaces)
 def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
-    vanished = [one for one in interfaces if isinstance(one.up, Unknown) and one.up.reason is Reason.ERROR]
-    for one in vanished:
+    vanished = [
+        interface
+        for interface in interfaces
+        if isinstance(interface.up, Unknown) and interface.up.reason is Reason.ERROR
+    ]
+    for interface in vanished:
         yield STATE.warned(
-            one.name,
+            interface.name,
             "the interface is configured and not there",
             expected="an interface of this name",
             observed="none",
@@ -68,11 +74,11 @@ def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> It
                 text="Look for the card on the PCI bus and for its driver in the kernel log.",
                 command="lspci -nn",
             ),
-            evidence=one.evidence,
+            evidence=interface.evidence,
         )
     bonds = _bonds(interfaces)
     if bonds:
-        by_name = {one.name: one for one in interfaces}
+        by_name = {interface.name: interface for interface in interfaces}
         yield from judge_each(
             STATE,
             bonds,
@@ -87,7 +93,9 @@ def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> It
 def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
     members = bond.bond_members if isinstance(bond.bond_members, tuple) else ()
     outside = [
-        one.name for one in by_name.values() if one.bond_configured == bond.name and one.name not in members
+        interface.name
+        for interface in by_name.values()
+        if interface.bond_configured == bond.name and interface.name not in members
     ]
     states = {name: _member_up(by_name.get(name)) for name in members}
     down = [name for name, up in states.items() if up is False]
@@ -129,30 +137,32 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
         return SPEED.skipped(HOST, _NO_BOND)
     machine = load_nic_models().front_end(evidence.facts)
     fastest: dict[object, float] = {}
-    for one in members:
-        if known(one.speed_gbps):
-            fastest[one.bond] = max(fastest.get(one.bond, 0.0), one.speed_gbps)
+    for member in members:
+        if known(member.speed_gbps):
+            fastest[member.bond] = max(fastest.get(member.bond, 0.0), member.speed_gbps)
 
-    def judge(one: Interface) -> Judged:
-        if one.up is False:
+    def judge(member: Interface) -> Judged:
+        if member.up is False:
             return "down, see interface-state"
-        if isinstance(one.speed_gbps, Unknown):
-            return one.speed_gbps
-        own = machine.interface_rate_gbps if machine is not None and one.name in machine.interfaces else None
-        wanted = max(fastest[one.bond], own or 0.0)
-        if one.speed_gbps >= wanted:
-            return gbit_per_s(one.speed_gbps)
-        by_machine = machine is not None and own == wanted
+        if isinstance(member.speed_gbps, Unknown):
+            return member.speed_gbps
+        own_speed = (
+            machine.interface_rate_gbps if machine is not None and member.name in machine.interfaces else None
+        )
+        wanted = max(fastest[member.bond], own_speed or 0.0)
+        if member.speed_gbps >= wanted:
+            return gbit_per_s(member.speed_gbps)
+        by_machine = machine is not None and own_speed == wanted
         return SPEED.warned(
-            one.name,
+            member.name,
             "the interface is slower than this machine's port can"
             if by_machine
             else "the member is slower than the others",
             expected=gbit_per_s(wanted),
-            observed=gbit_per_s(one.speed_gbps),
+            observed=gbit_per_s(member.speed_gbps),
             remedy=Remedy(
                 text="Check cable, transceiver and the switch port's setting.",
-                command=f"ethtool {shlex.quote(one.name)}",
+                command=f"ethtool {shlex.quote(member.name)}",
             ),
             evidence=(expected_ref(machine, machine.id),) if machine is not None and by_machine else (),
         )
@@ -164,34 +174,35 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
 
 @given(MTU, _interfaces)
 def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Findings:
-    by_name = {one.name: one for one in interfaces}
+    by_name = {interface.name: interface for interface in interfaces}
     up = [
-        one
-        for one in interfaces
-        if one.up is True and (isinstance(one.bond, str) or isinstance(one.mtu_configured, int))
+        interface
+        for interface in interfaces
+        if interface.up is True
+        and (isinstance(interface.bond, str) or isinstance(interface.mtu_configured, int))
     ]
     if not up:
         return MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
-    usual = Counter(one.mtu for one in up if known(one.mtu)).most_common(1)
+    usual = Counter(interface.mtu for interface in up if known(interface.mtu)).most_common(1)
 
-    def judge(one: Interface) -> Judged:
-        if isinstance(one.mtu, Unknown):
-            return one.mtu
-        bond = by_name.get(one.bond) if isinstance(one.bond, str) else None
-        wanted = one.mtu_configured if isinstance(one.mtu_configured, int) else None
+    def judge(interface: Interface) -> Judged:
+        if isinstance(interface.mtu, Unknown):
+            return interface.mtu
+        bond = by_name.get(interface.bond) if isinstance(interface.bond, str) else None
+        wanted = interface.mtu_configured if isinstance(interface.mtu_configured, int) else None
         if wanted is None and bond is not None and known(bond.mtu):
             wanted = bond.mtu
         wanted = usual[0][0] if wanted is None else wanted
-        if one.mtu == wanted:
-            return f"{one.mtu} bytes"
+        if interface.mtu == wanted:
+            return f"{interface.mtu} bytes"
         return MTU.warned(
-            one.name,
+            interface.name,
             "the interface has another MTU than its configuration or its bond",
             expected=f"{wanted} bytes",
-            observed=f"{one.mtu} bytes",
+            observed=f"{interface.mtu} bytes",
             remedy=Remedy(
                 text="Set the MTU in the network configuration, on all members and on the switch.",
-                command=f"ip link set {shlex.quote(one.name)} mtu {wanted}",
+                command=f"ip link set {shlex.quote(interface.name)} mtu {wanted}",
                 needs_root=True,
             ),
         )
@@ -203,51 +214,53 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
 
 @given(CABLING, _interfaces)
 def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
-    named = [one for one in interfaces if known(one.configured_name)]
-    for one in named:
-        if one.configured_name != one.name:
+    named = [interface for interface in interfaces if known(interface.configured_name)]
+    for interface in named:
+        if interface.configured_name != interface.name:
             yield CABLING.failed(
-                one.name,
+                interface.name,
                 "the interface has the hardware address that the configuration gives to another",
-                expected=f"the address of {one.configured_name} on {one.configured_name}",
-                observed=f"on {one.name}",
+                expected=f"the address of {interface.configured_name} on {interface.configured_name}",
+                observed=f"on {interface.name}",
                 remedy=Remedy(
                     text="Swap the cards or cables back, or correct the addresses in the network configuration."
                 ),
-                evidence=one.evidence,
+                evidence=interface.evidence,
             )
-    astray = [one for one in interfaces if _is_astray(one)]
-    for one in astray:
+    astray = [interface for interface in interfaces if _is_astray(interface)]
+    for interface in astray:
         yield CABLING.warned(
-            one.name,
+            interface.name,
             "the interface has a link and a neighbour, and is not in the bond that the configuration names",
-            expected=f"a member of {one.bond_configured}",
-            observed=f"no member; at the other end {one.neighbour}",
+            expected=f"a member of {interface.bond_configured}",
+            observed=f"no member; at the other end {interface.neighbour}",
             remedy=Remedy(
                 text="Compare hardware addresses and neighbours with the plan: two ports may be swapped.",
                 command="lldpctl",
             ),
-            evidence=one.evidence,
+            evidence=interface.evidence,
         )
     if not interfaces:
         return
     if not named and not astray:
         yield CABLING.skipped(HOST, "no network configuration was given to compare with")
-    elif not astray and all(one.configured_name == one.name for one in named):
+    elif not astray and all(interface.configured_name == interface.name for interface in named):
         yield CABLING.passed(
             HOST,
             "interfaces have the hardware addresses of their configuration",
             observed=", ".join(
-                f"{one.name} to {one.neighbour}" if isinstance(one.neighbour, str) else one.name
-                for one in named
+                f"{interface.name} to {interface.neighbour}"
+                if isinstance(interface.neighbour, str)
+                else interface.name
+                for interface in named
             ),
         )
 
 
-def _is_astray(one: Interface) -> bool:
+def _is_astray(interface: Interface) -> bool:
     return (
-        isinstance(one.bond_configured, str)
-        and one.bond is None
-        and one.up is True
-        and isinstance(one.neighbour, str)
+        isinstance(interface.bond_configured, str)
+        and interface.bond is None
+        and interface.up is True
+        and isinstance(interface.neighbour, str)
     )

@@ -30,15 +30,23 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     events = events_in(facts)
     losses = [event for event in events if event.kind == "link-down"] if known(events) else []
     returns = [event for event in events if event.kind == "link-up"] if known(events) else []
-    interfaces = [one for one in facts.interfaces if _is_port(one)] if known(facts.interfaces) else []
-    named = {one.name for one in interfaces}
+    interfaces = (
+        [interface for interface in facts.interfaces if _is_port(interface)]
+        if known(facts.interfaces)
+        else []
+    )
+    named = {interface.name for interface in interfaces}
     for device, lost in _by_device(losses).items():
         if device not in named and (finding := _judge_losses(evidence, device, lost, returns)) is not None:
             yield finding
     if interfaces:
         what, good = "the changes of the carrier", "links stay up"
         yield from judge_each(
-            FLAPPING, interfaces, lambda one: _judge(evidence, one, losses, returns), what=what, good=good
+            FLAPPING,
+            interfaces,
+            lambda interface: _judge(evidence, interface, losses, returns),
+            what=what,
+            good=good,
         )
     elif known(events):
         yield FLAPPING.passed(
@@ -59,10 +67,10 @@ def _is_port(interface: Interface) -> bool:
 
 
 def _by_device(losses: list[LogEvent]) -> dict[str, list[LogEvent]]:
-    found: dict[str, list[LogEvent]] = {}
+    by_device: dict[str, list[LogEvent]] = {}
     for event in losses:
-        found.setdefault(event.device or HOST, []).append(event)
-    return found
+        by_device.setdefault(event.device or HOST, []).append(event)
+    return by_device
 
 
 def _times(events: list[LogEvent]) -> int:
@@ -72,8 +80,8 @@ def _times(events: list[LogEvent]) -> int:
 def _judge(
     evidence: Evidence, interface: Interface, losses: list[LogEvent], returns: list[LogEvent]
 ) -> Judged:
-    own = [event for event in losses if event.device == interface.name]
-    logged = _judge_losses(evidence, interface.name, own, [] if interface.up is True else returns)
+    own_losses = [event for event in losses if event.device == interface.name]
+    logged = _judge_losses(evidence, interface.name, own_losses, [] if interface.up is True else returns)
     if logged is not None:
         return logged
     limit = evidence.thresholds.carrier_changes
@@ -126,8 +134,8 @@ def _judge_losses(
 def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
     """Return the loss that ends the log.
 
-    A port that never was up has no cable and reports a loss at each boot; the loss of a bond is that of
-    its members.
+    A port that never came up has no cable and reports a loss at each boot, so it does not count. A bond
+    that loses its last member counts.
     """
     last = max(
         (event for event in events if not event.settled), key=lambda event: event.last_line, default=None

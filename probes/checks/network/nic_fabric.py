@@ -143,7 +143,7 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 
 def _comparable(others: list[Nic], rails: list[Nic]) -> bool:
-    """Return the ports that NCCL would use: it skips ports that are much slower than the best."""
+    """Return whether NCCL would use the other ports too: it skips ports that are slower than the best."""
     rate = rails[0].rate_gbps
     return known(rate) and any(known(nic.rate_gbps) and nic.rate_gbps >= rate for nic in others)
 

@@ -115,12 +115,12 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
     if forced is not None:
         if forced in good:
             return f"NCCL_IB_GID_INDEX={forced}"
-        there = next((gid for gid in nic.gids if gid.index == forced), None)
+        entry = next((gid for gid in nic.gids if gid.index == forced), None)
         return INDEX.failed(
             subject_name(nic),
             "NCCL_IB_GID_INDEX names another entry than a routable RoCE v2 address",
             expected=f"{good[0]}, or NCCL_IB_GID_INDEX not set",
-            observed=f"{forced}: {there.kind if there and known(there.kind) else 'empty'}",
+            observed=f"{forced}: {entry.kind if entry and known(entry.kind) else 'empty'}",
             remedy=unset,
         )
     if any(index in USUAL for index in good):

@@ -106,7 +106,9 @@ def _judge_address(nic: Nic, facts: MachineFacts) -> Judged:
         return nic.netdev if isinstance(nic.netdev, Unknown) else _without(nic, "no interface")
     if isinstance(facts.interfaces, Unknown):
         return facts.interfaces
-    addresses = next((one.addresses for one in facts.interfaces if one.name == nic.netdev), ())
+    addresses = next(
+        (interface.addresses for interface in facts.interfaces if interface.name == nic.netdev), ()
+    )
     if isinstance(addresses, Unknown):
         return addresses
     routable = [address for address in addresses if not address.lower().startswith("fe80")]

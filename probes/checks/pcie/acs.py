@@ -77,9 +77,13 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
     bridges = [tree.devices[address] for address in below]
     redirecting = [(bridge, controls) for bridge in bridges if REDIRECTS & set(controls := _controls(bridge))]
     for bridge, controls in redirecting:
-        seen = [one for one in slow if not {*gpus_in(one.subject)}.isdisjoint(below[bridge.bus_id])]
-        worst = min(seen, key=lambda one: one.median, default=None)
-        told = (
+        slow_below = [
+            measurement
+            for measurement in slow
+            if not {*gpus_in(measurement.subject)}.isdisjoint(below[bridge.bus_id])
+        ]
+        worst = min(slow_below, key=lambda measurement: measurement.median, default=None)
+        statement = (
             f"; {worst.subject} copy {quantity(worst.median, worst.unit)}, far less than with the host"
             if worst
             else ""
@@ -89,9 +93,9 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
             bridge.bus_id,
             f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} through the host",
             expected="no redirect",
-            observed=", ".join(controls).replace("_", " ") + told,
+            observed=", ".join(controls).replace("_", " ") + statement,
             remedy=CLEAR,
-            evidence=(*bridge.evidence, *refs_of(seen)),
+            evidence=(*bridge.evidence, *refs_of(slow_below)),
         )
     silent = next((bridge.acs for bridge in bridges if isinstance(bridge.acs, Unknown)), None)
     if silent is not None or not bridges:
@@ -108,16 +112,16 @@ def _slow_copies(evidence: Evidence) -> list[Measurement]:
     links = evidence.facts.links if known(evidence.facts.links) else ()
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
     host: dict[str, float] = {}
-    for one in of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
-        if one.parameters.get("pinned") is True and one.parameters.get("direction") != "both":
-            host[one.subject] = max(host.get(one.subject, 0.0), one.median)
+    for measurement in of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
+        if measurement.parameters.get("pinned") is True and measurement.parameters.get("direction") != "both":
+            host[measurement.subject] = max(host.get(measurement.subject, 0.0), measurement.median)
     least = evidence.thresholds.measured_fail_fraction.value
     return [
-        one
-        for one in of(evidence, ("peer-copy",), "peer_bandwidth_bytes_per_s")
-        if frozenset(names := gpus_in(one.subject)) in over_pcie
-        and one.parameters.get("direction") != "both"
-        and one.median < least * min(host.get(name, 0.0) for name in names)
+        measurement
+        for measurement in of(evidence, ("peer-copy",), "peer_bandwidth_bytes_per_s")
+        if frozenset(names := gpus_in(measurement.subject)) in over_pcie
+        and measurement.parameters.get("direction") != "both"
+        and measurement.median < least * min(host.get(name, 0.0) for name in names)
     ]
 
 

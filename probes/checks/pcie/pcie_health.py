@@ -149,27 +149,27 @@ def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
 
 def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    names, found, counted = names_of(facts), 0, []
+    names, findings, counted = names_of(facts), 0, []
     logged = events_in(facts)
     for event in logged if known(logged) else ():
         if event.kind == "pcie-error" and is_for_training(facts, event.device):
-            found += 1
+            findings += 1
             yield _error_event(event, HOST if event.device is None else name_at(names, event.device))
     for device in tree_of(facts).devices.values():
         if device.responds is False and device.kind in _NEEDED:
-            found += 1
+            findings += 1
             yield _gone(device, subject_of(device, names))
         verdict = _counters(device, subject_of(device, names), evidence)
         if isinstance(verdict, Finding):
-            found += 1
+            findings += 1
             yield verdict
         elif verdict:
             counted.append(subject_of(device, names))
     if counted:
         yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
-    elif known(logged) and not found:
+    elif known(logged) and not findings:
         yield ERRORS.passed(HOST, "the log names no PCIe error")
-    elif not found:
+    elif not findings:
         yield _nothing(ERRORS, facts, "the PCIe errors")
 
 

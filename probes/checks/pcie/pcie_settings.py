@@ -60,24 +60,24 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
         return device.max_payload_bytes
     path = tree.above(device)
     set_above = [bridge.max_payload_bytes for bridge in path if known(bridge.max_payload_bytes)]
-    able = [each.max_payload_supported_bytes for each in (device, *path)]
+    able = [part.max_payload_supported_bytes for part in (device, *path)]
     possible = min((size for size in able if known(size)), default=0)
-    own = device.max_payload_bytes
-    if set_above and own > min(set_above):
+    payload = device.max_payload_bytes
+    if set_above and payload > min(set_above):
         return PAYLOAD.warned(
             subject,
             "the device sends larger packets than a bridge above it takes",
             expected=f"at most {min(set_above)} bytes",
-            observed=f"{own} bytes",
+            observed=f"{payload} bytes",
             remedy=PAYLOAD_SETTING,
             evidence=device.evidence,
         )
-    if len(path) > 0 and all(known(size) for size in able) and own < possible:
+    if len(path) > 0 and all(known(size) for size in able) and payload < possible:
         return PAYLOAD.warned(
             subject,
             "packets are smaller than every device on the path allows",
             expected=f"{possible} bytes",
-            observed=f"{own} bytes",
+            observed=f"{payload} bytes",
             remedy=PAYLOAD_SETTING,
             evidence=device.evidence,
         )

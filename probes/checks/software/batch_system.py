@@ -95,24 +95,24 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
 @on_gpus(GPUS)
 def scheduler_gpus(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     batch = evidence.facts.scheduler
-    told = batch.gpus_of_node
-    if told is None or (isinstance(told, Unknown) and batch.settings == ()):
+    configured = batch.gpus_of_node
+    if configured is None or (isinstance(configured, Unknown) and batch.settings == ()):
         return GPUS.skipped(HOST, "no batch system is set up here")
-    if isinstance(told, Unknown):
+    if isinstance(configured, Unknown):
         return GPUS.undetermined(
-            HOST, told, what="the GPUs that the batch system knows of", evidence=batch.evidence
+            HOST, configured, what="the GPUs that the batch system knows of", evidence=batch.evidence
         )
     if known(batch.kind) and batch.kind is not None:
         return GPUS.skipped(HOST, "a job sees its own GPUs only")
-    if told == len(gpus):
+    if configured == len(gpus):
         return GPUS.passed(
-            HOST, "the batch system knows all GPUs", observed=str(told), evidence=batch.evidence
+            HOST, "the batch system knows all GPUs", observed=str(configured), evidence=batch.evidence
         )
     return GPUS.warned(
         HOST,
         "the batch system counts other GPUs than there are",
         expected=f"Gres=gpu:{len(gpus)}",
-        observed=f"{told} in slurm.conf, {len(gpus)} here",
+        observed=f"{configured} in slurm.conf, {len(gpus)} here",
         remedy=Remedy(
             text="Where a GPU is lost, see gpu-count; else correct Gres in slurm.conf and gres.conf.",
             needs_root=True,

@@ -147,13 +147,13 @@ def cuda_injection(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Findin
     variables = (yield from variables_of(INJECTION, evidence)) if gpus else None
     if variables is None:
         return
-    found = [variables[name] for name in _INJECTING if name in variables and variables[name].value]
+    injecting = [variables[name] for name in _INJECTING if name in variables and variables[name].value]
     preload = variables.get("LD_PRELOAD")
     if preload is not None and any(tool in preload.value for tool in _TOOLS):
-        found.append(preload)
-    if not found:
+        injecting.append(preload)
+    if not injecting:
         yield INJECTION.passed(HOST, "no tool is injected")
-    for variable in found:
+    for variable in injecting:
         yield INJECTION.warned(
             HOST,
             "a debugger or profiler is loaded into every program",

@@ -65,13 +65,13 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
     if not variables:
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
-    found, others = False, list[EnvironmentVariable]()
+    is_problem, others = False, list[EnvironmentVariable]()
     for variable in variables.values():
         row = table.find(variable.name)
         if row is None:
             continue
         if row.use == "dead":
-            found = True
+            is_problem = True
             yield _warn(DEBUGGING, variable, row, f"{variable.name} has no effect: {row.note}", "not set")
         elif (
             row.use == "debugging"
@@ -79,13 +79,13 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             and value_or(provider, None) not in row.platforms
         ):
             if row.costs:
-                found = True
+                is_problem = True
                 yield _warn(DEBUGGING, variable, row, f"{variable.name} is left on: {row.costs}", "not set")
             else:
                 others.append(variable)
     noise = _noise(variables)
     if noise is not None:
-        found = True
+        is_problem = True
         yield noise
     if others:
         yield DEBUGGING.warned(
@@ -97,12 +97,12 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(text="Remove what nobody measured a gain of; NCCL's defaults follow the machine."),
             evidence=tuple(ref for variable in others for ref in variable.evidence),
         )
-    elif not found:
+    elif not is_problem:
         yield DEBUGGING.passed(HOST, "no debugging switch is left on")
 
 
 def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
-    """Yield log settings that write at every call."""
+    """Return a warning of log settings that write at every call."""
     level, parts = variables.get("NCCL_DEBUG"), variables.get("NCCL_DEBUG_SUBSYS")
     if level is None or level.value.upper() not in ("INFO", "TRACE"):
         return None
@@ -125,12 +125,12 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     if not variables:
         return
     table, version = load_variables(), nccl_version(evidence.facts)
-    found, judged = False, 0
+    is_problem, judged = False, 0
     for variable in variables.values():
         row = table.find(variable.name)
         if row is None:
             if variable.origin != "environment" and _is_nobodys(variable.name):
-                found = True
+                is_problem = True
                 yield VALUES.warned(
                     HOST,
                     f"no NCCL that rigtune knows reads {variable.name[:60]!r}",
@@ -141,14 +141,16 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
                 )
             continue
         judged += 1
-        words = misread(row, variable.value)
+        misreading = misread(row, variable.value)
         is_new = row.since is not None and row.reader == "nccl" and known(version) and version is not None
-        if words is not None:
-            found = True
+        if misreading is not None:
+            is_problem = True
             reader = "PyTorch" if row.reader == "torch" else "NCCL" if row.reader == "nccl" else "CUDA"
-            yield _warn(VALUES, variable, row, f"{reader} reads {variable.name} as {words}", _expected(row))
+            yield _warn(
+                VALUES, variable, row, f"{reader} reads {variable.name} as {misreading}", _expected(row)
+            )
         elif is_new and at_least(str(version), row.since or "") is False:
-            found = True
+            is_problem = True
             yield _warn(
                 VALUES,
                 variable,
@@ -159,7 +161,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
     product = _sockets(variables, evidence.thresholds.nccl_sockets_most)
     if product is not None:
         yield product
-    elif not found:
+    elif not is_problem:
         yield VALUES.passed(HOST, "every value is understood", observed=f"{judged} variables")
 
 
@@ -201,7 +203,7 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
     if not variables:
         return
     table, provider = load_variables(), evidence.facts.cloud.provider
-    found = False
+    is_problem = False
     for variable in variables.values():
         row = table.find(variable.name)
         if (
@@ -211,7 +213,7 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
             or value_or(provider, None) in row.platforms
         ):
             continue
-        found = True
+        is_problem = True
         yield _warn(
             FORCED,
             variable,
@@ -219,7 +221,7 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
             f"{variable.name} takes a decision from NCCL{f': {row.costs}' if row.costs else ''}",
             "not set",
         )
-    if not found:
+    if not is_problem:
         yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
 
 
@@ -236,14 +238,14 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
         for unread in facts.unread
         if unread.source.endswith("nccl.conf") or (named and unread.source == named)
     ]
-    found = False
+    is_problem = False
     for variable in lines:
-        words = _mangled(variable)
-        if words is not None:
-            found = True
+        misreading = _mangled(variable)
+        if misreading is not None:
+            is_problem = True
             yield FILES.warned(
                 HOST,
-                f"NCCL misreads a line of {variable.origin}: {words}",
+                f"NCCL misreads a line of {variable.origin}: {misreading}",
                 expected="NAME=value without blanks, quotes and comments",
                 observed=f"{variable.name[:60]}={variable.value[:60]}",
                 remedy=Remedy(
@@ -252,7 +254,7 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
                 evidence=variable.evidence,
             )
     for unread in skipped:
-        found = True
+        is_problem = True
         yield FILES.warned(
             HOST,
             f"NCCL does not use {f'line {unread.line} of ' if unread.line else ''}{unread.source}",
@@ -262,7 +264,7 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
             observed=unread.text[:60] or unread.why,
             remedy=Remedy(text="Correct the line." if unread.line else "Correct NCCL_CONF_FILE."),
         )
-    if found:
+    if is_problem:
         return
     if lines:
         files = ", ".join(dict.fromkeys(variable.origin for variable in lines))

@@ -48,10 +48,10 @@ def nccl_interfaces(variables: Variables, evidence: Evidence) -> Finding:
             HOST, interfaces, what="the network interfaces", evidence=variable.evidence
         )
     wanted = parse_names(variable.value)
-    found = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
+    selected = chosen(wanted, (interface.name for interface in interfaces if interface.addresses != ()))
     best = _best(evidence.facts)
     expected = f"NCCL_SOCKET_IFNAME=={best}" if best else "the exact name of one interface"
-    problem = _of_interfaces(wanted, found)
+    problem = _of_interfaces(wanted, selected)
     if problem is None:
         return INTERFACES.passed(
             HOST,
@@ -64,19 +64,19 @@ def nccl_interfaces(variables: Variables, evidence: Evidence) -> Finding:
         variable,
         problem,
         expected,
-        f"{setting(variable)}: {', '.join(found[:8]) or 'no interface'}",
+        f"{setting(variable)}: {', '.join(selected[:8]) or 'no interface'}",
     )
 
 
-def _of_interfaces(wanted: NameList, found: tuple[str, ...]) -> str | None:
-    if not found:
+def _of_interfaces(wanted: NameList, selected: tuple[str, ...]) -> str | None:
+    if not selected:
         return "NCCL_SOCKET_IFNAME names no interface of this machine that has an address"
-    local = [name for name in found if name.startswith(NOT_A_NETWORK)]
+    local = [name for name in selected if name.startswith(NOT_A_NETWORK)]
     if wanted.excludes and local:
         return f"NCCL_SOCKET_IFNAME replaces NCCL's own filter and lets {', '.join(local[:4])} through"
     if local:
         return f"NCCL_SOCKET_IFNAME names {local[0]}, which reaches no other node"
-    if len(found) > 1 and not wanted.exact and not wanted.excludes and len(found) > len(wanted.names):
+    if len(selected) > 1 and not wanted.exact and not wanted.excludes and len(selected) > len(wanted.names):
         return "NCCL_SOCKET_IFNAME is the beginning of several names, and the first is used"
     return None
 
@@ -91,26 +91,26 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
         return PORTS.undetermined(HOST, nics, what="the RDMA ports", evidence=variable.evidence)
     rails = training_rails(evidence.facts)
     wanted = _without_ports(parse_names(variable.value))
-    found = chosen(wanted, dict.fromkeys(nic.name for nic in nics))
-    idle = [nic.name for nic in rails.active if nic.name not in found]
+    selected = chosen(wanted, dict.fromkeys(nic.name for nic in nics))
+    idle = [nic.name for nic in rails.active if nic.name not in selected]
     active = {nic.name for nic in rails.active}
     foreign = [
         nic.name
         for nic in (*rails.slower, *rails.others)
-        if nic.name in found and nic.name not in active and is_up(nic)
+        if nic.name in selected and nic.name not in active and is_up(nic)
     ]
-    meant = set(wanted.names)
+    named = set(wanted.names)
     extra = [
         name
-        for name in found
-        if not wanted.exact and not wanted.excludes and name not in meant and _is_number_longer(name, meant)
+        for name in selected
+        if not wanted.exact and not wanted.excludes and name not in named and _is_number_longer(name, named)
     ]
     expected = (
         f"NCCL_IB_HCA=={','.join(dict.fromkeys(nic.name for nic in rails.active))}"
         if rails.active
         else "names of training ports"
     )
-    if not found:
+    if not selected:
         problem = "NCCL_IB_HCA names no RDMA device of this machine"
     elif extra:
         problem = (
@@ -128,7 +128,7 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
             evidence=variable.evidence,
         )
     return _warned(
-        PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(found) or 'no device'}"
+        PORTS, variable, problem, expected, f"{setting(variable)}: {fold_names(selected) or 'no device'}"
     )
 
 
@@ -145,8 +145,8 @@ def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
     if isinstance(interfaces, Unknown):
         return GLOO.undetermined(HOST, interfaces, what="the network interfaces", evidence=variable.evidence)
     names = [name for name in variable.value.split(",") if name]
-    here = {interface.name for interface in interfaces}
-    missing = [name for name in names if name not in here]
+    present = {interface.name for interface in interfaces}
+    missing = [name for name in names if name not in present]
     if missing:
         return _warned(
             GLOO,
@@ -174,14 +174,14 @@ def _without_ports(wanted: NameList) -> NameList:
     return NameList(excludes=wanted.excludes, exact=wanted.exact, names=names)
 
 
-def _is_number_longer(name: str, meant: set[str]) -> bool:
+def _is_number_longer(name: str, prefixes: set[str]) -> bool:
     """Return whether a prefix also matches a longer number: `mlx5_10` where `mlx5_1` is meant.
 
     A prefix without a number, such as `mlx5`, is meant to match them all.
     """
     return any(
         entry[-1:].isdecimal() and name.startswith(entry) and name[len(entry) :].isdecimal() and "_" in entry
-        for entry in meant
+        for entry in prefixes
     )
 
 

@@ -122,11 +122,11 @@ def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
         return PLUGIN.passed(HOST, "NCCL drives these network cards by itself")
     if isinstance(plugins, Unknown):
         return PLUGIN.undetermined(HOST, plugins, what="NCCL's plugins", evidence=facts.software.evidence)
-    if found := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
+    if paths := [path for path in plugins if "libnccl-net" in path or "gib" in path]:
         return PLUGIN.passed(
             HOST,
             "NCCL finds a network plugin",
-            observed=", ".join(found[:3]),
+            observed=", ".join(paths[:3]),
             evidence=facts.software.evidence,
         )
     return PLUGIN.warned(

@@ -37,15 +37,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from variables_of(JUDGE, evidence)
     if variables is None:
         return
-    found = [variables[name] for name in _PROXIES if name in variables and variables[name].value]
+    proxies = [variables[name] for name in _PROXIES if name in variables and variables[name].value]
     exceptions = [variables[name] for name in _EXCEPTIONS if name in variables and variables[name].value]
-    refs = tuple(ref for variable in (*found, *exceptions) for ref in variable.evidence)
-    if found and not exceptions:
+    refs = tuple(ref for variable in (*proxies, *exceptions) for ref in variable.evidence)
+    if proxies and not exceptions:
         yield JUDGE.warned(
             HOST,
             "a proxy is set, and no address is excepted from it",
             expected="no_proxy with the nodes of the cluster",
-            observed=", ".join(map(setting, found)),
+            observed=", ".join(map(setting, proxies)),
             remedy=Remedy(
                 text="List the nodes' names and addresses.",
                 command="export no_proxy=localhost,127.0.0.1,.cluster.local",
@@ -53,5 +53,5 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             evidence=refs,
         )
     elif not sidecars:
-        observed = "no_proxy names exceptions" if found else "none is set"
+        observed = "no_proxy names exceptions" if proxies else "none is set"
         yield JUDGE.passed(HOST, "no proxy stands between the ranks", observed=observed, evidence=refs)

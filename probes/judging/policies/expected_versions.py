@@ -26,9 +26,9 @@ def complaint_of(wanted: str) -> str | None:
     return None
 
 
-def any_matches(found: str, wanted: str | tuple[str, ...]) -> bool:
-    """Return whether `found` matches one of the expected versions."""
-    return any(_matches(found, one) for one in ((wanted,) if isinstance(wanted, str) else wanted))
+def any_matches(version: str, wanted: str | tuple[str, ...]) -> bool:
+    """Return whether `version` matches one of the expected versions."""
+    return any(_matches(version, expected) for expected in ((wanted,) if isinstance(wanted, str) else wanted))
 
 
 def words_of(wanted: str | tuple[str, ...]) -> str:
@@ -41,21 +41,21 @@ def nccl_of(facts: MachineFacts) -> str | Unknown | None:
     return brought if value_or(brought, None) is not None or installed is None else installed
 
 
-def _matches(found: str, wanted: str) -> bool:
+def _matches(version: str, wanted: str) -> bool:
     """Return whether a version matches an expected version.
 
     A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Other words must be
     equal.
     """
     if wanted[:1] in "<>=!":
-        return all(_holds(found, *_split(part)) for part in wanted.split(","))
+        return all(_holds(version, *_split(part)) for part in wanted.split(","))
     if any(character in wanted for character in "*?["):
-        return fnmatch.fnmatchcase(found, wanted)
-    return found == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(found, wanted) == 0)
+        return fnmatch.fnmatchcase(version, wanted)
+    return version == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(version, wanted) == 0)
 
 
-def _holds(found: str, operator: str, version: str) -> bool:
-    order = _order(found, version)
+def _holds(version: str, operator: str, wanted: str) -> bool:
+    order = _order(version, wanted)
     if order is None:
         return False
     match operator:
@@ -73,12 +73,12 @@ def _holds(found: str, operator: str, version: str) -> bool:
             return order < 0
 
 
-def _order(found: str, wanted: str) -> int | None:
-    """Return -1, 0 or 1 if `found` is older, the same or newer; None if it is no version.
+def _order(version: str, wanted: str) -> int | None:
+    """Return -1, 0 or 1 if `version` is older, the same or newer; None if it is no version.
 
     Missing parts count as zero.
     """
-    have, need = numbers_of(found), numbers_of(wanted)
+    have, need = numbers_of(version), numbers_of(wanted)
     if not have:
         return None
     length = max(len(have), len(need))

@@ -136,5 +136,5 @@ def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     ]
     fields += [(f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()]
     for place, wanted in fields:
-        for one in (wanted,) if isinstance(wanted, str) else wanted or ():
-            yield place, one
+        for version in (wanted,) if isinstance(wanted, str) else wanted or ():
+            yield place, version

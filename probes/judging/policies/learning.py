@@ -168,17 +168,17 @@ def _size(value: Number | Unknown | None) -> Number | None:
 
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
     """Return the value that all share; None if they differ, if one is unknown, or if there are none."""
-    found = set(values)
-    value = found.pop() if len(found) == 1 else None
+    different = set(values)
+    value = different.pop() if len(different) == 1 else None
     return value_or(value, None)
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
     """Return all versions that occur; None if one of them cannot be expected."""
-    found = [_version(value) for value in sorted(set(values), key=str)]
-    if not found or None in found:
+    plain_versions = [_version(value) for value in sorted(set(values), key=str)]
+    if not plain_versions or None in plain_versions:
         return None
-    versions = tuple(version for version in found if version is not None)
+    versions = tuple(version for version in plain_versions if version is not None)
     return versions[0] if len(versions) == 1 else versions
 
 

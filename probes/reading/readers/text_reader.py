@@ -109,6 +109,6 @@ def placed(record: R, origin: EvidenceRef) -> R:
     """Return `record` with evidence that leads to the text, and where the parser left it to the line."""
     if "evidence" not in record.__struct_fields__:
         return record
-    own: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
-    refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in own)
+    references: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
+    refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in references)
     return msgspec.structs.replace(record, evidence=refs or (origin,))
