@@ -156,7 +156,10 @@ def _misread_number(row: Variable, text: str) -> str | None:
             if high is None
             else ""
         )
-        return f"{number.value}, which is out of range ({limits or f'at most {high}'}{f'; {row.note}' if row.note else ''})"
+        return (
+            f"{number.value}, which is out of range "
+            f"({limits or f'at most {high}'}{f'; {row.note}' if row.note else ''})"
+        )
     return None
 
 

@@ -1,4 +1,4 @@
-"""List the checks in order. A new check is a file in the room of its subject or a data row, and a line here."""
+"""List the checks in order. A new check is a file in a room or a data row, and a line here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _check(
     required: bool = False,
     tier: Tier = "quick",
 ) -> CheckRow:
-    """Return the row of a check that is a function of `module`, a path below this folder such as `gpu.gpu_lost`.
+    """Return the row of a check that is a function of `module`, such as `gpu.gpu_lost`.
 
     The function is named `check` in a module that has the name of the check, else after the check.
     """
@@ -40,7 +40,7 @@ def _check(
 def _row(
     check_id: str, rows: dict[str, dict[str, Any]], module: str, needs: tuple[Need, ...] = ()
 ) -> CheckRow:
-    """Return the row of a check that is a data row. The function `check` of `module` evaluates all such rows."""
+    """Return the row of a check that is a data row, which `check` of `module` evaluates."""
     row = rows[check_id]
     return CheckRow(
         id=check_id,

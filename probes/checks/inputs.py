@@ -68,7 +68,8 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
         )
         yield AGREEMENT.warned(
             fold_names(subjects),
-            f"the sources contradict each other about {_listed([field.replace('_', ' ') for field in fields])}",
+            "the sources contradict each other about "
+            f"{_listed([field.replace('_', ' ') for field in fields])}",
             expected="one value",
             observed=whose
             + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),

@@ -355,7 +355,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
 
 
 def _driver(evidence: Evidence) -> str | Unknown | None:
-    """Return the driver of the software, else of the first GPU: outputs of nvidia-smi only have the latter."""
+    """Return the driver of the software, else of the first GPU, as nvidia-smi reports it."""
     version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
     return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
 

@@ -20,7 +20,8 @@ Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 HOST = "host"
 NO_GPU = "this machine has no NVIDIA GPU"
 SMI_LINK = (
-    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,"
+    "pcie.link.width.current,pcie.link.width.max"
     " --format=csv"
 )
 """Generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section of its own for them."""

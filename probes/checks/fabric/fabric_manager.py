@@ -14,7 +14,8 @@ from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="fabric-manager",
-    why="Without the Fabric Manager the NVSwitches are not set up: CUDA does not start, or NVLink is lost at the next reset.",
+    why="Without the Fabric Manager the NVSwitches are not set up: CUDA does not start, or NVLink is lost "
+    "at the next reset.",
 )
 
 START = Remedy(

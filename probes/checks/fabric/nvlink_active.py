@@ -23,14 +23,16 @@ from probes.judging.reporting import Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="nvlink-active",
-    why="A dead link takes its share of bandwidth from every all-reduce, and a GPU without links falls back to PCIe.",
+    why="A dead link takes its share of bandwidth from every all-reduce, and a GPU without links falls back "
+    "to PCIe.",
 )
 
 NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
 NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
 
 _RESET = Remedy(
-    text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs service.",
+    text="End all jobs and reset the GPUs; if the link stays down, the GPU module or its baseboard needs "
+    "service.",
     command="nvidia-smi --gpu-reset",
     needs_root=True,
 )

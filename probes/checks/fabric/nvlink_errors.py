@@ -15,12 +15,14 @@ from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(
     check_id="nvlink-errors",
-    why="Errors on a link make every collective that crosses it slower, and are how a failing connector or board begins.",
+    why="Errors on a link make every collective that crosses it slower, and are how a failing connector or "
+    "board begins.",
 )
 
 _NAMES = {"replay_errors": "replays", "recovery_errors": "recoveries", "crc_errors": "CRC errors"}
 _REMEDY = Remedy(
-    text="Reset the GPUs and run a collective under load. Errors that stay when GPUs change places belong to the slot, so to "
+    text="Reset the GPUs and run a collective under load. Errors that stay when GPUs change places belong "
+    "to the slot, so to "
     "the baseboard or the bridge; those that move belong to the GPU.",
     command="nvidia-smi nvlink -e",
 )

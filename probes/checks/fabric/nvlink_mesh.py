@@ -19,7 +19,8 @@ from probes.judging.reporting import HOST, fold_names, on_gpus
 
 JUDGE = Judge(
     check_id="nvlink-mesh",
-    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and one without any goes over PCIe.",
+    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and one without "
+    "any goes over PCIe.",
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
@@ -30,7 +31,8 @@ _MORE_THAN_A_CUBE = 4
 """Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
 
 _RESET = Remedy(
-    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down needs service.",
+    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down "
+    "needs service.",
     command="nvidia-smi nvlink -s",
 )
 

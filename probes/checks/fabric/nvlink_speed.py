@@ -43,7 +43,8 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
         expected=gb_per_s(expected),
         observed=f"{gb_per_s(slowest)}; slow: link {', '.join(map(str, slow))}",
         remedy=Remedy(
-            text="End all jobs and reset the GPUs; if the rate stays low, the GPU module or its baseboard needs service.",
+            text="End all jobs and reset the GPUs; if the rate stays low, the GPU module or its baseboard "
+            "needs service.",
             command="nvidia-smi --gpu-reset",
             needs_root=True,
         ),

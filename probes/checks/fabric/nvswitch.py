@@ -46,7 +46,8 @@ _ZERO = frozenset("0-")
 _EVENTS = frozenset({"sxid", "fabric-manager", "nvswitch"})
 _FABRIC_LOGS = frozenset({"kernel-log", "fabric-manager-log"})
 _RESET = Remedy(
-    text="Drain the node, restart the Fabric Manager and reset all GPUs; if it stays, the baseboard or the rack needs service.",
+    text="Drain the node, restart the Fabric Manager and reset all GPUs; if it stays, the baseboard or the "
+    "rack needs service.",
     command="systemctl restart nvidia-fabricmanager && nvidia-smi -r",
     needs_root=True,
 )
@@ -83,7 +84,8 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
         expected=driver,
         observed=manager,
         remedy=Remedy(
-            text="Install the Fabric Manager of the driver's exact version, and hold both back from automatic updates.",
+            text="Install the Fabric Manager of the driver's exact version, and hold both back from "
+            "automatic updates.",
             command="systemctl restart nvidia-fabricmanager",
             needs_root=True,
         ),
@@ -147,7 +149,8 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         expected="one clique and one cluster",
         observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in known_places.items()),
         remedy=Remedy(
-            text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to one."
+            text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to "
+            "one."
         ),
         evidence=refs,
     )
@@ -233,7 +236,8 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
         remedy=_RESET
         if is_fatal
         else Remedy(
-            text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch needs service."
+            text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch "
+            "needs service."
         ),
         evidence=tuple(dict.fromkeys(ref for event in same for ref in event.evidence)),
     )
@@ -255,7 +259,8 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected="UP",
             observed=software.imex or "not installed",
             remedy=Remedy(
-                text="Start the IMEX service on all machines of the domain with one list of nodes; one machine alone needs none.",
+                text="Start the IMEX service on all machines of the domain with one list of nodes; one "
+                "machine alone needs none.",
                 command="systemctl enable --now nvidia-imex && nvidia-imex-ctl -N",
                 needs_root=True,
             ),

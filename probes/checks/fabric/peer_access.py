@@ -37,8 +37,10 @@ _MEANING = {
 }
 _AFFECTED = "geforce rtx 40"
 _PLATFORM = Remedy(
-    text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine GPUs below one switch. "
-    "Where the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses shared memory, which must be large."
+    text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine "
+    "GPUs below one switch. "
+    "Where the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses shared "
+    "memory, which must be large."
 )
 _FAULT = Remedy(
     text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."

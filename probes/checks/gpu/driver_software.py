@@ -16,7 +16,8 @@ from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, on_gpus
 
 LIBRARY = Judge(
     check_id="driver-library",
-    why="A library of another version than the loaded module cannot talk to it: no new program starts on any GPU.",
+    why="A library of another version than the loaded module cannot talk to it: no new program starts on "
+    "any GPU.",
 )
 NODES = Judge(check_id="device-nodes", why="CUDA opens these files; without them it finds no device.")
 FLAVOUR = Judge(
@@ -29,7 +30,8 @@ CUDA = Judge(
 )
 
 RESTART = Remedy(
-    text="The driver was upgraded under the running module: restart the machine, or end all GPU programs and reload the module.",
+    text="The driver was upgraded under the running module: restart the machine, or end all GPU programs "
+    "and reload the module.",
     command="cat /proc/driver/nvidia/version",
     needs_root=True,
 )

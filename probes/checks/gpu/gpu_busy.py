@@ -14,7 +14,8 @@ from probes.judging.reporting import Judged, each_gpu
 
 JUDGE = Judge(
     check_id="gpu-busy",
-    why="A second program takes memory and time of the GPU: training runs out of memory, or all ranks wait for this one.",
+    why="A second program takes memory and time of the GPU: training runs out of memory, or all ranks wait "
+    "for this one.",
 )
 
 _SHOWN = 4

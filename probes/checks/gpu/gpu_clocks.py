@@ -54,7 +54,8 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int
                 expected=f"at most {limit.value:g} s since the driver was loaded",
                 observed=f"{seconds:.1f} s",
                 remedy=Remedy(
-                    text="Read the counters again under load; if they rise, check cooling and power of this GPU.",
+                    text="Read the counters again under load; if they rise, check cooling and power of this "
+                    "GPU.",
                     command="nvidia-smi -q -d PERFORMANCE",
                 ),
                 evidence=(limit.ref,),

@@ -58,7 +58,8 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         expected=f"{len(on_bus)} GPUs",
         observed=f"{len(gpus)} GPUs; not listed: {', '.join(missing) or 'unknown'}",
         remedy=Remedy(
-            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU stays away, its card or slot is bad.",
+            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU stays away, its "
+            "card or slot is bad.",
             command="dmesg | grep -i xid",
             needs_root=True,
         ),

@@ -27,7 +27,8 @@ INSTALL = Remedy(
     needs_root=True,
 )
 LIBRARY = Remedy(
-    text="Install the driver's tools and libraries (nvidia-smi, libnvidia-ml), or start the container with the NVIDIA runtime.",
+    text="Install the driver's tools and libraries (nvidia-smi, libnvidia-ml), or start the container with "
+    "the NVIDIA runtime.",
     command="rigtune advise install",
 )
 REBOOT = Remedy(

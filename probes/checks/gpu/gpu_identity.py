@@ -56,7 +56,8 @@ def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Findi
                 expected=gib(row.memory_bytes),
                 observed=gib(size),
                 remedy=Remedy(
-                    text="Ask for whether this is a part of a GPU; a whole one has lost memory and needs service."
+                    text="Ask for whether this is a part of a GPU; a whole one has lost memory and needs "
+                    "service."
                 ),
                 evidence=(EvidenceRef(source="catalogue", key=row.id, detail=row.source),),
             )

@@ -19,7 +19,8 @@ _JUDGED_ELSEWHERE = ("fan", "fan_speed", "fan.speed")
 _LOST_WORDS = ("lost", "requires reset", "unable to determine")
 
 RESTART = Remedy(
-    text="Restart the machine; if the GPU is lost again, look for Xid 79 and have the card, its power and its slot checked.",
+    text="Restart the machine; if the GPU is lost again, look for Xid 79 and have the card, its power and "
+    "its slot checked.",
     command="dmesg | grep -i xid",
     needs_root=True,
 )
@@ -56,7 +57,8 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
             expected="no error",
             observed=shown or broken[0].words,
             remedy=Remedy(
-                text="If all else is well, a newer driver mends it; reset the GPU where a sensor or a mode fails.",
+                text="If all else is well, a newer driver mends it; reset the GPU where a sensor or a mode "
+                "fails.",
                 command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
             ),
         )

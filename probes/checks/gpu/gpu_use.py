@@ -72,7 +72,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
         expected="0 %",
         observed=f"{load} % at {power:.0f} of {cap:.0f} W",
         remedy=Remedy(
-            text="Right after the driver wakes a GPU it shows this: turn persistence mode on. If it stays, reset the GPU.",
+            text="Right after the driver wakes a GPU it shows this: turn persistence mode on. If it stays, "
+            "reset the GPU.",
             command="nvidia-smi -pm 1",
             needs_root=True,
         ),
@@ -112,7 +113,8 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
         expected="memory traffic beside full load",
         observed=f"pid {first.pid}: {first.sm_percent} % SM, {first.memory_percent} % memory",
         remedy=Remedy(
-            text="If it lasts for minutes, the ranks wait in a collective for one that never comes: look at their stacks.",
+            text="If it lasts for minutes, the ranks wait in a collective for one that never comes: look at "
+            "their stacks.",
             command=f"py-spy dump --pid {first.pid}",
             needs_root=True,
         ),

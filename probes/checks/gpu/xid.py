@@ -222,7 +222,8 @@ def _silent_processor(evidence: Evidence, device: str | None, events: list[LogEv
         expected="every call to the GSP is answered",
         observed=_observed(events),
         remedy=Remedy(
-            text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the driver if it comes back."
+            text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the driver if "
+            "it comes back."
         ),
         evidence=_refs(events),
     )
@@ -252,7 +253,8 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
         expected="no such message",
         observed=_observed((event,)),
         remedy=Remedy(
-            text="Check that module, library and firmware are of one version; reset the GPU, then reboot the node."
+            text="Check that module, library and firmware are of one version; reset the GPU, then reboot "
+            "the node."
             if severe
             else "Compare the time with failed jobs; update the driver if they go together."
         ),

@@ -14,7 +14,8 @@ from probes.judging.reporting import HOST, on_gpus
 
 JUDGE = Judge(
     check_id="numa-hidden",
-    why="Ranks, their memory and their NIC cannot be kept on one socket, so that half of all copies cross to the other.",
+    why="Ranks, their memory and their NIC cannot be kept on one socket, so that half of all copies cross "
+    "to the other.",
 )
 
 
@@ -41,7 +42,8 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         expected="at least two NUMA nodes",
         observed=f"node {next(iter(nodes))} for all {len(gpus)} GPUs",
         remedy=Remedy(
-            text="Turn node interleaving off and NUMA on in the BIOS; a virtual machine needs the nodes of its host.",
+            text="Turn node interleaving off and NUMA on in the BIOS; a virtual machine needs the nodes of "
+            "its host.",
             command="numactl -H",
         ),
         evidence=refs,

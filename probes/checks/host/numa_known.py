@@ -16,7 +16,8 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, subject_
 
 JUDGE = Judge(
     check_id="numa",
-    why="Ranks cannot be bound near their GPU and NIC, and copies across sockets take up to three times as long.",
+    why="Ranks cannot be bound near their GPU and NIC, and copies across sockets take up to three times as "
+    "long.",
 )
 
 
@@ -48,7 +49,8 @@ def _judge(device: Gpu | Nic) -> Judged:
         expected="a NUMA node",
         observed="-1 (none)",
         remedy=Remedy(
-            text="Look at the BIOS settings of NUMA and PCIe; in a virtual machine ask for the host's topology.",
+            text="Look at the BIOS settings of NUMA and PCIe; in a virtual machine ask for the host's "
+            "topology.",
             command="lstopo",
         ),
     )

@@ -56,7 +56,8 @@ def check(evidence: Evidence) -> Finding:
 
 def _in_container(size_bytes: float) -> Remedy:
     return Remedy(
-        text=f"Start the container with --shm-size={size_bytes / 2**30:.0f}g, or with an emptyDir of medium Memory in Kubernetes."
+        text=f"Start the container with --shm-size={size_bytes / 2**30:.0f}g, or with an emptyDir of medium "
+        "Memory in Kubernetes."
     )
 
 

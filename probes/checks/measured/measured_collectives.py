@@ -48,11 +48,13 @@ PAIRS = Judge(
 
 _BUS = "bus_bandwidth_bytes_per_s"
 _SLOW = Remedy(
-    text="Look at NVLinks, PCIe links and clocks, then measure with NCCL_DEBUG=INFO and see which path NCCL took.",
+    text="Look at NVLinks, PCIe links and clocks, then measure with NCCL_DEBUG=INFO and see which path NCCL "
+    "took.",
     command="NCCL_DEBUG=INFO rigtune bench --only collectives --only isolation --suite full",
 )
 _RING = Remedy(
-    text="See in NCCL's log whether NVLS is used; it needs the Fabric Manager, NCCL 2.18 or newer, and no variable against it.",
+    text="See in NCCL's log whether NVLS is used; it needs the Fabric Manager, NCCL 2.18 or newer, and no "
+    "variable against it.",
     command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NVLS rigtune bench --only collectives",
 )
 _NAMES: dict[Layer, str] = {"all": HOST, "nvlink": "NVLink", "host-memory": "host memory", "nic": "NICs"}
@@ -137,7 +139,8 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
         yield report(
             subject,
             f"{collective.replace('_', '-')} collapses with growing size",
-            expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} ({gb_per_s(collapse.peak.median)})",
+            expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} "
+            f"({gb_per_s(collapse.peak.median)})",
             observed=f"{gb_per_s(collapse.low.median)} with {gib(int(collapse.low.parameters['bytes']))}",
             remedy=_SLOW,
             evidence=(*refs_of([collapse.peak, collapse.low]), load_references().collapse.ref),

@@ -38,7 +38,8 @@ PEERS = Judge(
 )
 
 _COMPUTE = Remedy(
-    text="Look at clocks, power and temperature under load; compare the GPU with the others, and have it replaced if it stays.",
+    text="Look at clocks, power and temperature under load; compare the GPU with the others, and have it "
+    "replaced if it stays.",
     command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
 )
 _MEMORY = Remedy(
@@ -76,7 +77,8 @@ def measured_attention(evidence: Evidence) -> Iterable[Finding]:
         good="attention is as fast as on such hardware",
         slow="attention is slow",
         remedy=Remedy(
-            text="See which kernel torch takes (torch.nn.attention.sdpa_kernel), and whether a newer torch has a faster one."
+            text="See which kernel torch takes (torch.nn.attention.sdpa_kernel), and whether a newer torch "
+            "has a faster one."
         ),
         cause=of_compute,
         belongs=lambda measurement: measurement.metric == "attention_flops_per_s",

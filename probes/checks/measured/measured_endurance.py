@@ -33,7 +33,8 @@ _CHECKED = frozenset({
 })  # fmt: skip
 """Benchmarks that compare what they computed or moved with what it must be."""
 _WRONG_ANYWHERE = Remedy(
-    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong result; look at ECC and "
+    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
+    "result; look at ECC and "
     "NVLink errors.",
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
@@ -54,7 +55,10 @@ def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -
         else:
             steady.append(measurement)
     if steady:
-        left = f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the first rate is left at the end"
+        left = (
+            f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the "
+            "first rate is left at the end"
+        )
         yield SUSTAINED.passed(
             fold_names([measurement.subject for measurement in steady]),
             "the rate holds under load",
@@ -82,7 +86,8 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
     return report(
         fraction.subject,
         f"slows down under load{why}",
-        expected=f"at least {percent(1 - evidence.thresholds.sustained_drop_fraction.value)} of the first seconds' rate",
+        expected=f"at least {percent(1 - evidence.thresholds.sustained_drop_fraction.value)} of the first "
+        "seconds' rate",
         observed=f"{percent(round(fraction.median, 2))}{f'; {sensors}' if sensors else ''}",
         remedy=remedy,
         evidence=(*refs_of([fraction, *rates]), limit.ref),
@@ -95,7 +100,10 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
     if any(word in reason for reason in reasons for word in _HOT):
-        text = "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if this GPU alone is hot."
+        text = (
+            "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if "
+            "this GPU alone is hot."
+        )
         return ": it is too hot", Remedy(text=text, command=command)
     if any(word in reason for reason in reasons for word in _POWER):
         text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
@@ -140,7 +148,8 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             remedy=_WRONG_ANYWHERE
             if gpu is None
             else Remedy(
-                text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure again, replace it where "
+                text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure "
+                "again, replace it where "
                 "it computes wrong again.",
                 command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
@@ -160,7 +169,8 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
                 for record in wrong_values
             ),
             remedy=Remedy(
-                text="Take this part out of use, reset the GPU so that bad rows are remapped, and test again; replace it if "
+                text="Take this part out of use, reset the GPU so that bad rows are remapped, and test "
+                "again; replace it if "
                 "errors come back.",
                 command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER"
                 if gpu is not None

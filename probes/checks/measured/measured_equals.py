@@ -42,11 +42,13 @@ _ALONE = (
 )
 """Benchmarks in which devices work beside each other, each for itself."""
 _STRAGGLER = Remedy(
-    text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work away.",
+    text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work "
+    "away.",
     command="top",
 )
 _DEVICE = Remedy(
-    text="Swap it with another slot or compare it on a quiet machine; if it stays slow alone, have it replaced.",
+    text="Swap it with another slot or compare it on a quiet machine; if it stays slow alone, have it "
+    "replaced.",
     command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
 )
 _MOST_SHOWN = 3
@@ -101,15 +103,18 @@ def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Mea
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
     report = DEVICES.failed if fails else DEVICES.warned
     shown = [
-        f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} ({percent(round(group.share(member), 2))})"
+        f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} "
+        f"({percent(round(group.share(member), 2))})"
         for group, member in slow_cases[:_MOST_SHOWN]
     ]
     more = f"; and {len(slow_cases) - _MOST_SHOWN} more" if len(slow_cases) > _MOST_SHOWN else ""
     return report(
         subject,
-        f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their median"
+        f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their "
+        "median"
         f"{f': {cause.words}' if cause else ''}",
-        expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} ({worst.bench_id})",
+        expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} "
+        f"({worst.bench_id})",
         observed="; ".join(shown) + more,
         remedy=cause.remedy if cause else _DEVICE if gpu is not None else _STRAGGLER,
         evidence=(
@@ -129,10 +134,12 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
     share = share_of(slower.median, faster.median, peers.side)
     return DEVICES.warned(
         f"{first.subject}, {second.subject}",
-        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; of two, nobody can say which is not as it "
+        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; of two, nobody can say "
+        "which is not as it "
         "should be",
         expected=f"{slower.bench_id} alike on both",
-        observed=f"{first.subject} {quantity(first.median, first.unit)}, {second.subject} {quantity(second.median, second.unit)}",
+        observed=f"{first.subject} {quantity(first.median, first.unit)}, {second.subject} "
+        f"{quantity(second.median, second.unit)}",
         remedy=_DEVICE if gpu_named(evidence, first.subject) is not None else _STRAGGLER,
         evidence=(*refs_of(peers.members), limit_ref(evidence, fails=False)),
     )
@@ -165,7 +172,8 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
         cpus = f" on CPUs {rank.conditions['cpus']}" if "cpus" in rank.conditions else ""
         yield RANKS.warned(
             rank.subject,
-            f"takes {rank.median / usual:.2g} times as long as the others for the same work{f': {cause.words}' if cause else ''}",
+            f"takes {rank.median / usual:.2g} times as long as the others for the same "
+            f"work{f': {cause.words}' if cause else ''}",
             expected=f"about {quantity(usual, 's')}, as the others",
             observed=f"{quantity(rank.median, 's')}{cpus}",
             remedy=cause.remedy if cause else _STRAGGLER,

@@ -54,7 +54,8 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
         expected=f"{count(round(step.median))} images per second, as {step.subject} train",
         observed=facts,
         remedy=Remedy(
-            text="Keep the data on local NVMe or in memory, or pack it into large files that are read in order (tar, WebDataset, "
+            text="Keep the data on local NVMe or in memory, or pack it into large files that are read in "
+            "order (tar, WebDataset, "
             "MosaicML Streaming).",
             command="df -hT",
         ),
@@ -96,7 +97,8 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
         expected=f"{count(round(step.median))} images per second, as {step.subject} train",
         observed=observed,
         remedy=Remedy(
-            text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, torchvision.io), or give each rank "
+            text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, "
+            "torchvision.io), or give each rank "
             "more CPUs.",
         ),
         evidence=refs_of([best, step]),

@@ -31,7 +31,8 @@ CONDITIONS = Judge(
 _KINDS = {"previous": "the run before", "pinned": "the pinned run"}
 _MOST_SHOWN = 3
 _REMEDY = Remedy(
-    text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, links and errors; "
+    text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, "
+    "links and errors; "
     "where the change was wanted, pin the new run.",
     command="rigtune bench --pin",
 )
@@ -81,7 +82,8 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
     return report(
         measured.subject,
-        f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of {run}{why}{doubt}",
+        f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
+        f"{run}{why}{doubt}",
         expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
         observed=quantity(measured.median, measured.unit),
         remedy=_REMEDY,
@@ -102,7 +104,8 @@ def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Findin
     ]
     best = sorted(faster, key=lambda case: -case.share)[:_MOST_SHOWN]
     shown = "; ".join(
-        f"{case.measured.subject} {case.measured.bench_id} {words_of(case.measured)} {percent(round(case.share, 2))}"
+        f"{case.measured.subject} {case.measured.bench_id} {words_of(case.measured)} "
+        f"{percent(round(case.share, 2))}"
         for case in best
     )
     more = f" and {len(faster) - len(best)} more" if len(faster) > len(best) else ""
@@ -196,7 +199,8 @@ def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Fin
             names,
             f"clocks were held down while measuring: {rows[reason].meaning}",
             expected="no slowdown",
-            observed=f"{reason} during {', '.join(dict.fromkeys(measurement.bench_id for measurement in affected))}",
+            observed=f"{reason} during "
+            f"{', '.join(dict.fromkeys(measurement.bench_id for measurement in affected))}",
             remedy=Remedy(text=rows[reason].remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
             evidence=(*refs_of(affected), rows[reason].ref),
         )
@@ -213,7 +217,8 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
             software = name.removesuffix("_version")
             yield CONDITIONS.warned(
                 HOST,
-                f"measured with {len(by_value)} versions of {software}: the numbers do not compare with each other",
+                f"measured with {len(by_value)} versions of {software}: the numbers do not compare with "
+                "each other",
                 expected="one version",
                 observed=", ".join(sorted(by_value)),
                 remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),

@@ -24,7 +24,8 @@ JUDGE = Judge(
 
 _BENCHES = ("train-step", "train-cnn")
 _REMEDY = Remedy(
-    text="See which part grows: measure the collectives and their overlap, and watch clocks and CPUs while all ranks train.",
+    text="See which part grows: measure the collectives and their overlap, and watch clocks and CPUs while "
+    "all ranks train.",
     command="rigtune bench --only collectives --only overlap --only sustained --suite full",
 )
 
@@ -52,7 +53,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         cause = of_collective(evidence)
         yield JUDGE.warned(
             all_ranks.subject,
-            f"{bench}: each of {_ranks(all_ranks)} ranks reaches {percent(round(all_ranks.median / measurement.median, 2))} of what one "
+            f"{bench}: each of {_ranks(all_ranks)} ranks reaches "
+            f"{percent(round(all_ranks.median / measurement.median, 2))} of what one "
             f"rank reaches alone{f': {cause.words}' if cause else ''}",
             expected=f"at least {percent(limit.value)}",
             observed=f"{observed([all_ranks])}, alone {observed([measurement])} ({words_of(all_ranks)})",

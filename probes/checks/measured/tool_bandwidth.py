@@ -22,7 +22,8 @@ from probes.judging.reporting import HOST, SMI_LINK, fold_names
 
 HOST_COPIES = Judge(
     check_id="host-bandwidth",
-    why="Batches, checkpoints and offloaded states cross this link, and so does every collective where GPUs have no direct path.",
+    why="Batches, checkpoints and offloaded states cross this link, and so does every collective where GPUs "
+    "have no direct path.",
 )
 PEER_COPIES = Judge(
     check_id="peer-bandwidth",
@@ -35,7 +36,8 @@ _HOST_TESTS = re.compile(
 _PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
 
 _PCIE = Remedy(
-    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; reseat the card.",
+    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; "
+    "reseat the card.",
     command=f"{SMI_LINK} && lspci -vv",
 )
 _NVLINK = Remedy(

@@ -34,16 +34,20 @@ COMPLAINTS = Judge(
 _AVERAGE = "average"
 _MOST_SHOWN = 5
 _CORRUPTION = Remedy(
-    text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check ECC, NVLink errors, "
+    text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check "
+    "ECC, NVLink errors, "
     "forced relaxed ordering of the NICs, and NCCL's version."
 )
 _SLOW = Remedy(
-    text="Check NVLinks, PCIe links and clocks, then run the test with NCCL_DEBUG=INFO and see which path NCCL took.",
+    text="Check NVLinks, PCIe links and clocks, then run the test with NCCL_DEBUG=INFO and see which path "
+    "NCCL took.",
     command="NCCL_DEBUG=INFO all_reduce_perf -b 1G -e 8G -f 2 -g 8",
 )
 _CONGESTED = Remedy(
-    text="Run the test on pairs of machines within and across switches: where only many or distant ones collapse, the network "
-    "between them drops or pauses packets (flow control, ECN, routing). Also compare NCCL_ALGO and NCCL_PROTO."
+    text="Run the test on pairs of machines within and across switches: where only many or distant ones "
+    "collapse, the network "
+    "between them drops or pauses packets (flow control, ECN, routing). Also compare NCCL_ALGO and "
+    "NCCL_PROTO."
 )
 
 

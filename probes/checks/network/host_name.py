@@ -15,7 +15,8 @@ from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="hostname-address",
-    why="A node whose name leads to a loopback address offers other nodes an address that leads to themselves.",
+    why="A node whose name leads to a loopback address offers other nodes an address that leads to "
+    "themselves.",
 )
 
 
@@ -35,7 +36,8 @@ def hostname_address(evidence: Evidence) -> Finding:
             evidence=naming.evidence,
         )
     remedy = Remedy(
-        text="For several nodes put an address of the network beside the name in /etc/hosts, or give the launcher an address.",
+        text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
+        "launcher an address.",
         command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
     )
     return JUDGE.warned(

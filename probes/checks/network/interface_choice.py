@@ -23,7 +23,8 @@ CHOICE = Judge(
 )
 SUBNETS = Judge(
     check_id="interface-subnets",
-    why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its rail.",
+    why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its "
+    "rail.",
 )
 
 
@@ -91,7 +92,8 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
             expected="one interface in a subnet, or rules that keep them apart",
             observed=network,
             remedy=Remedy(
-                text="Give each rail a subnet of its own, or set arp_ignore=1, arp_announce=2 and a routing rule for each.",
+                text="Give each rail a subnet of its own, or set arp_ignore=1, arp_announce=2 and a routing "
+                "rule for each.",
                 command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
                 needs_root=True,
             ),

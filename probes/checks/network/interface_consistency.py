@@ -107,7 +107,8 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
             expected="at least one member that is up",
             observed=", ".join(lost) or "no member",
             remedy=Remedy(
-                text="Compare the hardware addresses in the network configuration with the cards': names may be swapped.",
+                text="Compare the hardware addresses in the network configuration with the cards': names "
+                "may be swapped.",
                 command="cat /proc/net/bonding/*",
             ),
         )
@@ -223,7 +224,8 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
                 expected=f"the address of {interface.configured_name} on {interface.configured_name}",
                 observed=f"on {interface.name}",
                 remedy=Remedy(
-                    text="Swap the cards or cables back, or correct the addresses in the network configuration."
+                    text="Swap the cards or cables back, or correct the addresses in the network "
+                    "configuration."
                 ),
                 evidence=interface.evidence,
             )

@@ -20,7 +20,8 @@ JUDGE = Judge(
     why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job.",
 )
 REMEDY = Remedy(
-    text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why its driver left it.",
+    text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why "
+    "its driver left it.",
     command="lspci -d 15b3:",
 )
 

@@ -21,7 +21,8 @@ from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_ni
 
 SUBNET_MANAGER = Judge(
     check_id="nic-subnet-manager",
-    why="Without a subnet manager a port has no address and no routes; when it dies, links that change do not come back.",
+    why="Without a subnet manager a port has no address and no routes; when it dies, links that change do "
+    "not come back.",
 )
 PKEY = Judge(
     check_id="nic-pkey",
@@ -29,11 +30,13 @@ PKEY = Judge(
 )
 MIXTURE = Judge(
     check_id="nic-mixture",
-    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, do not work as one set of rails.",
+    why="NCCL takes all ports that are up: InfiniBand and RoCE ports, or different cards, do not work as "
+    "one set of rails.",
 )
 TRAFFIC_CLASS = Judge(
     check_id="roce-traffic-class",
-    why="RoCE traffic outside of the lossless class is dropped under load: training is fast on two nodes and collapses on many.",
+    why="RoCE traffic outside of the lossless class is dropped under load: training is fast on two nodes "
+    "and collapses on many.",
 )
 _FULL_MEMBER = 0x8000
 """The bit of a partition key that tells a full member."""
@@ -97,7 +100,8 @@ def nic_pkey(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             expected=usual[0][0] if usual else "a partition key",
             observed=own,
             remedy=Remedy(
-                text="Ask the fabric's administrator for one partition, or set NCCL_IB_PKEY and NCCL_IB_HCA to match."
+                text="Ask the fabric's administrator for one partition, or set NCCL_IB_PKEY and NCCL_IB_HCA "
+                "to match."
             ),
         )
 
@@ -136,7 +140,8 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
             fold_names([subject_name(nic) for nic in others]),
             "InfiniBand and RoCE ports are up at the rate of the rails, and nothing tells NCCL which to use",
             expected="NCCL_IB_HCA names the training ports",
-            observed=f"{observed}; {others[0].link_layer}: {fold_names([subject_name(nic) for nic in others])}",
+            observed=f"{observed}; {others[0].link_layer}: "
+            f"{fold_names([subject_name(nic) for nic in others])}",
             remedy=Remedy(text=f"Set NCCL_IB_HCA=={','.join(nic.name for nic in rails)}."),
         )
     return MIXTURE.passed(HOST, "the training ports are of one kind", observed=observed)

@@ -110,7 +110,8 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
     if not good:
         return "no routable GID, see nic-gid"
     unset = Remedy(
-        text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this index."
+        text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this "
+        "index."
     )
     if forced is not None:
         if forced in good:

@@ -23,7 +23,8 @@ FIRMWARE = Judge(
 )
 NAMING = Judge(
     check_id="nic-naming",
-    why="NCCL_IB_HCA, topology files and monitoring go by names: a name at another place joins the wrong rail to a GPU.",
+    why="NCCL_IB_HCA, topology files and monitoring go by names: a name at another place joins the wrong "
+    "rail to a GPU.",
 )
 VIRTUAL = Judge(
     check_id="nic-virtual",

@@ -195,7 +195,8 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             expected=f"{max(usual[0][0], int(least.value))} bytes",
             observed=f"{mtu} bytes",
             remedy=Remedy(
-                text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask for it in the"
+                text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask "
+                "for it in the"
                 " subnet manager's partition.",
                 command=f"ibv_devinfo -d {shlex.quote(nic.name)}",
             ),

@@ -18,7 +18,8 @@ from probes.judging.reporting import Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
     check_id="nic-state",
-    why="NCCL uses the ports that are up: with one rail down, multi-node training loses its bandwidth or does not start.",
+    why="NCCL uses the ports that are up: with one rail down, multi-node training loses its bandwidth or "
+    "does not start.",
 )
 SPARE = Judge(
     check_id=JUDGE.check_id,
@@ -99,7 +100,10 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
         text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
         return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
     if nic.state == "INIT":
-        text = "The cable is fine and no subnet manager has configured the port: start or ask for the subnet manager."
+        text = (
+            "The cable is fine and no subnet manager has configured the port: start or ask for the "
+            "subnet manager."
+        )
         return Remedy(text=text, command=f"sminfo -C {device} -P {nic.port}")
     if nic.state == "ARMED":
         return Remedy(text="The subnet manager has not finished with this port: look at its log.")

@@ -19,11 +19,13 @@ from probes.judging.reporting import HOST, gpus_of, nics_of
 
 JUDGE = Judge(
     check_id="peermem",
-    why="Without GPUDirect RDMA every message to another node is copied through host memory, at a fraction of the rate.",
+    why="Without GPUDirect RDMA every message to another node is copied through host memory, at a fraction "
+    "of the rate.",
 )
 
 REMEDY = Remedy(
-    text="Switch to the open kernel module, which brings dma-buf; until then load nvidia_peermem, now and at every boot.",
+    text="Switch to the open kernel module, which brings dma-buf; until then load nvidia_peermem, now and "
+    "at every boot.",
     command="modprobe nvidia_peermem",
     needs_root=True,
 )

@@ -53,7 +53,8 @@ def _judge(nic: Nic) -> Judged:
         expected="/dev/infiniband/uverbs* of the device",
         observed="none",
         remedy=Remedy(
-            text="In a container pass /dev/infiniband in; on a host load ib_uverbs and look at the udev rules.",
+            text="In a container pass /dev/infiniband in; on a host load ib_uverbs and look at the udev "
+            "rules.",
             command="modprobe ib_uverbs",
             needs_root=True,
         ),

@@ -27,7 +27,8 @@ JUDGE = Judge(
 )
 
 CLEAR = Remedy(
-    text="Switch ACS off in the BIOS, or clear it on these bridges after each boot (setpci -s BRIDGE ECAP_ACS+0x6.w=0000).",
+    text="Switch ACS off in the BIOS, or clear it on these bridges after each boot (setpci -s BRIDGE "
+    "ECAP_ACS+0x6.w=0000).",
     command="lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
     needs_root=True,
     reversible=True,
@@ -61,7 +62,8 @@ def _of_lines(bridges: list[PciDevice]) -> Finding:
         HOST,
         "bridges send peer-to-peer traffic through the host",
         expected="no redirect above a GPU or NIC",
-        observed=f"{len(redirecting)} of {len(bridges)} bridges: {', '.join(_controls(redirecting[0])).replace('_', ' ')}",
+        observed=f"{len(redirecting)} of {len(bridges)} bridges: "
+        f"{', '.join(_controls(redirecting[0])).replace('_', ' ')}",
         remedy=CLEAR,
         evidence=tuple(ref for bridge in redirecting[:4] for ref in bridge.evidence),
     )
@@ -91,7 +93,8 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
         report = JUDGE.failed if worst else JUDGE.warned
         yield report(
             bridge.bus_id,
-            f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} through the host",
+            f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} "
+            "through the host",
             expected="no redirect",
             observed=", ".join(controls).replace("_", " ") + statement,
             remedy=CLEAR,

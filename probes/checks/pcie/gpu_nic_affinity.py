@@ -18,7 +18,8 @@ from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
 
 JUDGE = Judge(
     check_id="gpu-nic-affinity",
-    why="Traffic between a GPU and a distant NIC crosses the CPU sockets: that rank communicates at about half the rate.",
+    why="Traffic between a GPU and a distant NIC crosses the CPU sockets: that rank communicates at about "
+    "half the rate.",
 )
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -61,7 +62,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             expected=" or ".join(good.value),
             observed=f"{kind} at best",
             remedy=Remedy(
-                text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the host's PCIe topology.",
+                text="Move the NIC or the GPU to slots of one socket; in a virtual machine, ask for the "
+                "host's PCIe topology.",
                 command="nvidia-smi topo -m",
             ),
             evidence=(good.ref,),
@@ -115,7 +117,8 @@ def _all_far() -> Finding:
         expected="PIX, PXB or PHB for each GPU",
         observed="SYS everywhere",
         remedy=Remedy(
-            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else look at slots and BIOS.",
+            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else look "
+            "at slots and BIOS.",
             command="nvidia-smi topo -m",
         ),
     )

@@ -44,7 +44,8 @@ def check(evidence: Evidence) -> Finding:
             expected="passthrough or off",
             observed=mode,
             remedy=Remedy(
-                text="Boot with iommu=pt, or switch the IOMMU off in the BIOS where no virtual machine needs it."
+                text="Boot with iommu=pt, or switch the IOMMU off in the BIOS where no virtual machine "
+                "needs it."
             ),
             evidence=facts.kernel.evidence,
         )

@@ -36,12 +36,14 @@ ERRORS = Judge(
 )
 
 SLOT = Remedy(
-    text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare with the data sheet.",
+    text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare "
+    "with the data sheet.",
     command="lspci -vv | grep -E 'LnkCap:|LnkSta:'",
     needs_root=True,
 )
 LOAD = Remedy(
-    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser and power.",
+    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser "
+    "and power.",
     command=SMI_LINK,
 )
 RESEAT = Remedy(

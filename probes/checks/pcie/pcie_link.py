@@ -18,7 +18,8 @@ from probes.reading.pci.paths import names_of, subject_of, tree_of
 
 JUDGE = Judge(
     check_id="pcie-link",
-    why="Host copies, offloading and GPUDirect RDMA share this link; at half the width they take twice as long.",
+    why="Host copies, offloading and GPUDirect RDMA share this link; at half the width they take twice as "
+    "long.",
 )
 
 RESEAT = Remedy(
@@ -27,7 +28,8 @@ RESEAT = Remedy(
     needs_root=True,
 )
 COMPARE = Remedy(
-    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, reseat the card.",
+    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, "
+    "reseat the card.",
     command="lspci -vv | grep LnkSta",
     needs_root=True,
 )

@@ -106,7 +106,8 @@ def pcie_read_request(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Fin
             expected=f"{floor.value:g} bytes",
             observed=f"{device.max_read_request_bytes} bytes",
             remedy=Remedy(
-                text="Set PCIe Max Read Request to 4096 in the BIOS, or with setpci on the NIC after each boot."
+                text="Set PCIe Max Read Request to 4096 in the BIOS, or with setpci on the NIC after each "
+                "boot."
             ),
             evidence=(*device.evidence, floor.ref),
         )

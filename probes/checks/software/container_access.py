@@ -24,7 +24,8 @@ LOCKING = Judge(
 )
 NUMA = Judge(
     check_id="container-numa",
-    why="NCCL places shared buffers by NUMA node; where the container forbids that, some versions fail to start.",
+    why="NCCL places shared buffers by NUMA node; where the container forbids that, some versions fail to "
+    "start.",
 )
 
 
@@ -52,7 +53,8 @@ def container_devices(evidence: Evidence) -> Iterator[Finding]:
             expected="uverbs* in /dev/infiniband",
             observed=", ".join(files) or "none",
             remedy=Remedy(
-                text="Start it with --device=/dev/infiniband, or in Kubernetes ask for the device plugin's RDMA resource."
+                text="Start it with --device=/dev/infiniband, or in Kubernetes ask for the device plugin's "
+                "RDMA resource."
             ),
             evidence=container.evidence,
         )
@@ -87,7 +89,8 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
             expected="an unlimited memlock, or the capability IPC_LOCK",
             observed=f"a limit of {limit} bytes without the capability",
             remedy=Remedy(
-                text="Start it with --ulimit memlock=-1 --cap-add IPC_LOCK; in Kubernetes add IPC_LOCK to its capabilities."
+                text="Start it with --ulimit memlock=-1 --cap-add IPC_LOCK; in Kubernetes add IPC_LOCK to "
+                "its capabilities."
             ),
             evidence=(*container.evidence, minimum.ref),
         )

@@ -20,7 +20,8 @@ from probes.judging.reporting import HOST, on_gpus
 
 CONNECTIONS = Judge(
     check_id="cuda-connections",
-    why="With one queue to the GPU, communication waits behind computation, and sharded training loses its overlap.",
+    why="With one queue to the GPU, communication waits behind computation, and sharded training loses its "
+    "overlap.",
 )
 VISIBLE = Judge(
     check_id="cuda-visible-devices",

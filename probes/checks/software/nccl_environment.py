@@ -20,7 +20,8 @@ from probes.judging.reporting import HOST
 
 DEBUGGING = Judge(
     check_id="nccl-debug-settings",
-    why="Switches for finding faults cost speed or hide the fault, and stay in scripts long after it is gone.",
+    why="Switches for finding faults cost speed or hide the fault, and stay in scripts long after it is "
+    "gone.",
 )
 VALUES = Judge(
     check_id="nccl-values",

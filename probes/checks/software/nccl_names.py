@@ -29,7 +29,8 @@ INTERFACES = Judge(
 )
 PORTS = Judge(
     check_id="nccl-hcas",
-    why="A port that should not carry training slows it down or cannot reach the others, and one left out lies idle.",
+    why="A port that should not carry training slows it down or cannot reach the others, and one left out "
+    "lies idle.",
 )
 GLOO = Judge(
     check_id="gloo-interface",

@@ -19,7 +19,8 @@ VERSION = Judge(
 )
 DUPLICATES = Judge(
     check_id="nccl-duplicates",
-    why="A library on the search path replaces the one that torch was tested with; ranks of several versions refuse each other.",
+    why="A library on the search path replaces the one that torch was tested with; ranks of several "
+    "versions refuse each other.",
 )
 PLUGIN = Judge(
     check_id="nccl-plugin",
@@ -106,7 +107,8 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         expected=f"NCCL {brought}, which torch brings" if brought else "one version",
         observed=observed,
         remedy=Remedy(
-            text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training starts."
+            text="Take the folder out of LD_LIBRARY_PATH, and the library out of LD_PRELOAD, where training "
+            "starts."
         ),
         evidence=software.evidence,
     )
@@ -140,7 +142,8 @@ def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 
 _REMEDIES = {
-    "EFA": "Install aws-ofi-nccl with the EFA installer, and put its folder on LD_LIBRARY_PATH or in ld.so.conf.d. In a "
+    "EFA": "Install aws-ofi-nccl with the EFA installer, and put its folder on LD_LIBRARY_PATH or in "
+    "ld.so.conf.d. In a "
     "container the image brings it.",
     "gIB": "Mount /usr/local/gib and source its scripts/set_nccl_env.sh where training starts.",
 }

@@ -16,7 +16,8 @@ from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="proxy",
-    why="A proxy between the ranks resets or delays their connections, and workers hang while they look for each other.",
+    why="A proxy between the ranks resets or delays their connections, and workers hang while they look for "
+    "each other.",
 )
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")

@@ -15,7 +15,8 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_gpus
 
 JUDGE = Judge(
     check_id="torch-architecture",
-    why='Torch imports well and the first kernel fails: "no kernel image is available for execution on the device".',
+    why='Torch imports well and the first kernel fails: "no kernel image is available for execution on the '
+    'device".',
 )
 
 

@@ -16,7 +16,8 @@ from probes.judging.reporting import HOST
 
 JUDGE = Judge(
     check_id="torch-cuda",
-    why="Training starts with `import torch`; without a build that this driver runs it fails, or runs on the CPU.",
+    why="Training starts with `import torch`; without a build that this driver runs it fails, or runs on "
+    "the CPU.",
 )
 
 INSTALL = Remedy(

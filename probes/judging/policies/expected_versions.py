@@ -20,7 +20,10 @@ def complaint_of(wanted: str) -> str | None:
     for part in wanted.split(","):
         operator, version = _split(part)
         if not operator:
-            return f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each version of a range"
+            return (
+                f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each "
+                "version of a range"
+            )
         if not numbers_of(version):
             return f"{version!r} is not a version"
     return None

@@ -88,7 +88,7 @@ def _fields_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
 
 
 def _choices_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
-    """Return the choices of the field at a path such as `nic.link_layer`; empty if it has no fixed choices."""
+    """Return the choices of the field at a path such as `nic.link_layer`; empty if it has none."""
     table, _, field = place.rpartition(".")
     hint = get_type_hints(_table_at(kind, table)).get(field)
     words = (*get_args(hint), *(word for inner in get_args(hint) for word in get_args(inner)))
