@@ -1,7 +1,7 @@
 """Take apart the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
-A name says a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
-candidates; what the name says besides, and the memory that is stated beside it, choose among them.
+A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
+candidates; the other parts of the name, and the memory that is stated beside it, choose among them.
 """
 
 from __future__ import annotations

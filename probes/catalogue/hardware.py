@@ -196,7 +196,7 @@ class Catalogue:
     def gpu_named(self, words: str, memory_gb: float | None = None) -> GpuModel | None:
         """Return the row of a GPU by what people call it; `memory_gb` counts where the words do not say it.
 
-        Words that lead nowhere may still be an id or a driver's name, some of which say less than people do.
+        Words without a match may still be an id or a driver's name, some of which have fewer words.
         """
         parts = parts_of(words)
         if parts.model not in self._gpus_by_plain_name:

@@ -185,4 +185,4 @@ def _misread_words(row: Variable, text: str) -> str | None:
     wrong = [part for part in parts if (part if row.exact else part.upper()) not in allowed]
     if not wrong:
         return None
-    return f"nothing where it says {wrong[0][:40]!r}; it knows {', '.join(row.words)}"
+    return f"nothing for {wrong[0][:40]!r}; it knows {', '.join(row.words)}"

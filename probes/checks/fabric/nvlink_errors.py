@@ -22,8 +22,7 @@ JUDGE = Judge(
 _NAMES = {"replay_errors": "replays", "recovery_errors": "recoveries", "crc_errors": "CRC errors"}
 _REMEDY = Remedy(
     text="Reset the GPUs and run a collective under load. Errors that stay when GPUs change places belong "
-    "to the slot, so to "
-    "the baseboard or the bridge; those that move belong to the GPU.",
+    "to the slot, so to the baseboard or the bridge; those that move belong to the GPU.",
     command="nvidia-smi nvlink -e",
 )
 

@@ -68,7 +68,7 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
         yield JUDGE.skipped(HOST, "the links between AMD's GPUs differ by design", evidence=refs)
         return
     if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
-        yield JUDGE.skipped(HOST, "the number of links between two GPUs is not told", evidence=refs)
+        yield JUDGE.skipped(HOST, "the number of links between two GPUs is unknown", evidence=refs)
         return
     totals = {name: _sum(name, names, pairs) for name in names}
     sums = {name: total for name, total in totals.items() if total is not None}

@@ -25,7 +25,7 @@ HEALTH = Judge(
 )
 CLIQUE = Judge(
     check_id="fabric-clique",
-    why="GPUs of different cliques do not reach each other over NVLink, whatever their links say.",
+    why="GPUs of different cliques do not reach each other over NVLink, whatever state their links report.",
 )
 COUNT = Judge(
     check_id="nvswitch-count",
@@ -205,7 +205,7 @@ def nvswitch_faults(evidence: Evidence) -> Iterator[Finding]:
     for same in groups.values():
         yield _fault(same)
     if not mine:
-        yield FAULTS.passed(HOST, "the logs tell of no fault of an NVSwitch")
+        yield FAULTS.passed(HOST, "the logs report no fault of an NVSwitch")
 
 
 def _is_fatal(event: LogEvent) -> bool | None:

@@ -22,7 +22,7 @@ JUDGE = Judge(
 )
 GEFORCE = Judge(
     check_id="peer-access-geforce",
-    why="These drivers say that peer access works where it does not: NCCL hangs, or the data is wrong.",
+    why="These drivers report that peer access works although it does not: NCCL hangs, or the data is wrong.",
 )
 
 _NOT_NEEDED = frozenset({"atomics"})
@@ -38,9 +38,8 @@ _MEANING = {
 _AFFECTED = "geforce rtx 40"
 _PLATFORM = Remedy(
     text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine "
-    "GPUs below one switch. "
-    "Where the platform has no peer access (GeForce, clouds), plan without it: NCCL then uses shared "
-    "memory, which must be large."
+    "GPUs below one switch. Where the platform has no peer access (GeForce, clouds), plan without it: NCCL "
+    "then uses shared memory, which must be large."
 )
 _FAULT = Remedy(
     text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."

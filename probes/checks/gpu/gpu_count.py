@@ -24,7 +24,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if isinstance(attached, int) and attached > len(gpus):
         return JUDGE.warned(
             HOST,
-            "the driver counts more GPUs than it tells of",
+            "the driver counts more GPUs than it describes",
             expected=f"{attached} GPUs",
             observed=f"{len(gpus)} GPUs",
             remedy=Remedy(

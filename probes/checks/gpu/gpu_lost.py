@@ -57,7 +57,7 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
             expected="no error",
             observed=shown or broken[0].words,
             remedy=Remedy(
-                text="If all else is well, a newer driver mends it; reset the GPU where a sensor or a mode "
+                text="If all else is well, a newer driver fixes it; reset the GPU where a sensor or a mode "
                 "fails.",
                 command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
             ),

@@ -147,7 +147,7 @@ def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
     for event in events:
         if event.kind == "xid" and event.code is not None:
             cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
-            # Of an Xid that the log does not hold itself, what it names as its consequence tells.
+            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup names and stands for it.
             code = (
                 event.code
                 if cause is None or (event.device, int(cause[1])) in logged_codes
@@ -171,12 +171,12 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
     for case in cases:
         if case.severity == "none":
             continue
-        say = judge.failed if case.severity == "fail" else judge.warned
+        report = judge.failed if case.severity == "fail" else judge.warned
         recurs = case.code == FALLEN_OFF and case.count > 1
         text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
         notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events} - {None}
-        text += "".join(f"A sub-code says that {note}. " for note in sorted(filter(None, notes)))
-        yield say(
+        text += "".join(f"A sub-code means that {note}. " for note in sorted(filter(None, notes)))
+        yield report(
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
             expected=f"no Xid {case.code}",
@@ -246,8 +246,8 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             evidence=_refs((event,)),
         )
     severe = any(words in event.message for words in _SEVERE) and not event.settled
-    say = DRIVER.failed if severe else DRIVER.warned
-    return say(
+    report = DRIVER.failed if severe else DRIVER.warned
+    return report(
         subject,
         "the driver cannot use a GPU" if severe else "the driver complains",
         expected="no such message",

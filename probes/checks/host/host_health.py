@@ -45,7 +45,7 @@ def time_sync(evidence: Evidence) -> Finding:
     if clock.daemon is None:
         return TIME_SYNC.warned(
             HOST,
-            "nobody keeps the clock",
+            "no service synchronises the clock",
             expected="chronyd, ntpd or systemd-timesyncd",
             observed="none runs",
             remedy=Remedy(
@@ -94,7 +94,7 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:
     """Return SKIP if the tool is missing or the value is not supported, as in virtual machines."""
     if unknown.reason is Reason.TOOL_MISSING:
-        return judge.skipped(HOST, f"nothing here tells: {unknown.detail or what}")
+        return judge.skipped(HOST, f"no tool here reports it: {unknown.detail or what}")
     if unknown.reason is Reason.NOT_SUPPORTED:
         return judge.skipped(HOST, f"not supported here: {unknown.detail or what}")
     return judge.undetermined(HOST, unknown, what=what)

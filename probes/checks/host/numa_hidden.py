@@ -38,7 +38,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         )
     return JUDGE.warned(
         HOST,
-        "all GPUs say one NUMA node on a server with two sockets",
+        "all GPUs report one NUMA node on a server with two sockets",
         expected="at least two NUMA nodes",
         observed=f"node {next(iter(nodes))} for all {len(gpus)} GPUs",
         remedy=Remedy(

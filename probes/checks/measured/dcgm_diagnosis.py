@@ -71,7 +71,7 @@ def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Fin
         expected="Pass",
         observed=(message or result.capitalize()) + number,
         remedy=Remedy(
-            text="Drain the node, do what the message says, and run the test again; a GPU that fails twice "
+            text="Drain the node, follow its message, and run the test again; a GPU that fails twice "
             "needs service.",
             command="dcgmi diag -r 3",
         ),

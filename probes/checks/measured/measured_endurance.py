@@ -34,8 +34,7 @@ _CHECKED = frozenset({
 """Benchmarks that compare what they computed or moved with what it must be."""
 _WRONG_ANYWHERE = Remedy(
     text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
-    "result; look at ECC and "
-    "NVLink errors.",
+    "result; look at ECC and NVLink errors.",
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
 _HOT = ("thermal", "hw_slowdown")
@@ -149,8 +148,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             if gpu is None
             else Remedy(
                 text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure "
-                "again, replace it where "
-                "it computes wrong again.",
+                "again, replace it where it computes wrong again.",
                 command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
             ),
         )
@@ -170,8 +168,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             ),
             remedy=Remedy(
                 text="Take this part out of use, reset the GPU so that bad rows are remapped, and test "
-                "again; replace it if "
-                "errors come back.",
+                "again; replace it if errors come back.",
                 command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER"
                 if gpu is not None
                 else "dmesg | grep -iE 'mce|edac'",

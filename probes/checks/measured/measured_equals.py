@@ -111,8 +111,7 @@ def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Mea
     return report(
         subject,
         f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their "
-        "median"
-        f"{f': {cause.words}' if cause else ''}",
+        f"median{f': {cause.words}' if cause else ''}",
         expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} "
         f"({worst.bench_id})",
         observed="; ".join(shown) + more,
@@ -134,9 +133,8 @@ def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
     share = share_of(slower.median, faster.median, peers.side)
     return DEVICES.warned(
         f"{first.subject}, {second.subject}",
-        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; of two, nobody can say "
-        "which is not as it "
-        "should be",
+        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; without a "
+        "reference it is unknown which of the two is at fault",
         expected=f"{slower.bench_id} alike on both",
         observed=f"{first.subject} {quantity(first.median, first.unit)}, {second.subject} "
         f"{quantity(second.median, second.unit)}",

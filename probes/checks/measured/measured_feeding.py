@@ -55,8 +55,7 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
         observed=facts,
         remedy=Remedy(
             text="Keep the data on local NVMe or in memory, or pack it into large files that are read in "
-            "order (tar, WebDataset, "
-            "MosaicML Streaming).",
+            "order (tar, WebDataset, MosaicML Streaming).",
             command="df -hT",
         ),
         evidence=refs_of([best, step]),
@@ -98,8 +97,7 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
         observed=observed,
         remedy=Remedy(
             text="Decode and resize the data once beforehand, decode on the GPU (NVIDIA DALI, "
-            "torchvision.io), or give each rank "
-            "more CPUs.",
+            "torchvision.io), or give each rank more CPUs.",
         ),
         evidence=refs_of([best, step]),
     )

@@ -32,8 +32,7 @@ _KINDS = {"previous": "the run before", "pinned": "the pinned run"}
 _MOST_SHOWN = 3
 _REMEDY = Remedy(
     text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, "
-    "links and errors; "
-    "where the change was wanted, pin the new run.",
+    "links and errors; where the change was wanted, pin the new run.",
     command="rigtune bench --pin",
 )
 _QUIET = Remedy(text="End what else runs, or measure at another time; then measure again.", command="top")
@@ -152,7 +151,7 @@ def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
         yield CONDITIONS.warned(
             names or HOST,
             f"{processes} used it too during {benches}: these numbers may be lower than on a quiet machine",
-            expected="nobody else",
+            expected="no other user",
             observed=processes,
             remedy=Remedy(text="Wait for it or end it, and measure again.", command="nvidia-smi"),
             evidence=refs_of(affected),
@@ -176,7 +175,7 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     yield CONDITIONS.warned(
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
-        expected="nobody else",
+        expected="no other user",
         observed=f"others took up to {percent(round(share, 2))} of the CPUs"
         if share
         else "the host was busy",

@@ -66,7 +66,7 @@ def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Fin
         yield _finding(evidence, part, group)
     if not judged:
         yield JUDGE.skipped(
-            HOST, f"there is nobody to compare with: {observed(measured)}", evidence=refs_of(measured)
+            HOST, f"there is nothing to compare with: {observed(measured)}", evidence=refs_of(measured)
         )
     elif not slow_members:
         yield JUDGE.passed(

@@ -137,7 +137,7 @@ def _among_peers(
         if len(best) < limits.peers_compared_minimum.value:
             yield judge.skipped(
                 _names(same),
-                f"{same[0].test}: the GPU's links are not known, and there is nobody to compare with",
+                f"{same[0].test}: the GPU's links are not known, and there is nothing to compare with",
             )
             continue
         usual = statistics.median(_value(result) for result in best.values())

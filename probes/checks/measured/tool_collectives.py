@@ -28,15 +28,14 @@ BANDWIDTH = Judge(
 )
 COMPLAINTS = Judge(
     check_id="tool-complaints",
-    why="A measurement that its own tool complains of says nothing about the machine.",
+    why="A measurement that its own tool complains about is no evidence about the machine.",
 )
 
 _AVERAGE = "average"
 _MOST_SHOWN = 5
 _CORRUPTION = Remedy(
     text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check "
-    "ECC, NVLink errors, "
-    "forced relaxed ordering of the NICs, and NCCL's version."
+    "ECC, NVLink errors, forced relaxed ordering of the NICs, and NCCL's version."
 )
 _SLOW = Remedy(
     text="Check NVLinks, PCIe links and clocks, then run the test with NCCL_DEBUG=INFO and see which path "
@@ -45,9 +44,8 @@ _SLOW = Remedy(
 )
 _CONGESTED = Remedy(
     text="Run the test on pairs of machines within and across switches: where only many or distant ones "
-    "collapse, the network "
-    "between them drops or pauses packets (flow control, ECN, routing). Also compare NCCL_ALGO and "
-    "NCCL_PROTO."
+    "collapse, the network between them drops or pauses packets (flow control, ECN, routing). Also compare "
+    "NCCL_ALGO and NCCL_PROTO."
 )
 
 
@@ -184,7 +182,7 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
             f"{tool} complains",
             expected="no errors and no warnings",
             observed="; ".join(messages[:_MOST_SHOWN]) + more,
-            remedy=Remedy(text="See to what the tool says, and measure again."),
+            remedy=Remedy(text="Fix what the tool reports, and measure again."),
             evidence=_refs(complaining[:_MOST_SHOWN]),
         )
     if not results:

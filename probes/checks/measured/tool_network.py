@@ -27,8 +27,7 @@ _ONE_WAY = frozenset({"ib_write_bw", "ib_read_bw", "ib_send_bw"})
 _LATENCIES = frozenset({"ib_write_lat", "ib_send_lat"})
 _REMEDY = Remedy(
     text="Look at the port's speed, width and errors, at the NUMA node of the process, and at the PCIe link "
-    "of the card; run the "
-    "test with one port at a time.",
+    "of the card; run the test with one port at a time.",
     command="ib_write_bw -a -F --report_gbits",
 )
 

@@ -22,7 +22,7 @@ LINKS = Judge(
 )
 SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
 ISOLATION = Judge(
-    check_id="fabric-isolation", why="A host that sees nobody on its fabric cannot train with other nodes."
+    check_id="fabric-isolation", why="A host that sees no node on its fabric cannot train with other nodes."
 )
 SWITCHES = Judge(
     check_id="switch-health", why="A switch that overheats or loses power takes all of its hosts down."

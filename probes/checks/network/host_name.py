@@ -42,7 +42,7 @@ def hostname_address(evidence: Evidence) -> Finding:
     )
     return JUDGE.warned(
         HOST,
-        "the host's name leads to itself" if naming.addresses else "nobody knows the host's name",
+        "the host's name leads to itself" if naming.addresses else "the host's name does not resolve",
         expected=f"an address of the network for {name}",
         observed=", ".join(naming.addresses) or "none",
         remedy=remedy,

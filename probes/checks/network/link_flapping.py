@@ -110,7 +110,7 @@ def _judge_losses(
     if _times(events) >= limit.value:
         return FLAPPING.warned(
             device,
-            "the log tells of many losses of this link",
+            "the log reports many losses of this link",
             expected=f"fewer than {limit.value:g} losses",
             observed=f"{_times(events)} losses, first: {events[0].message}",
             remedy=REMEDY,

@@ -36,7 +36,7 @@ def check(evidence: Evidence) -> Finding:
         return _by_places(facts.nics, layout)
     if machine is not None:
         return _by_number(machine, training_rails(facts))
-    return JUDGE.skipped(HOST, "nobody knows how many NICs a machine of this kind has")
+    return JUDGE.skipped(HOST, "the number of NICs of a machine of this kind is unknown")
 
 
 def _machine(evidence: Evidence) -> MachineModel | None:

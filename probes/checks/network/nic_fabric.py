@@ -118,7 +118,7 @@ def _partition(pkeys: tuple[str, ...]) -> str:
 
 @on_nics(MIXTURE)
 def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
-    # Where nobody recorded the environment, nobody knows whether it chooses.
+    # Without a recorded environment it is unknown whether a variable selects the ports.
     chosen = not known(evidence.facts.environment) or value_of(evidence.facts, "NCCL_IB_HCA") is not None
     up = [nic for nic in nics if is_up(nic) and known(nic.link_layer)]
     rails = [nic for nic in training_rails(evidence.facts).active if known(nic.link_layer)]
@@ -138,7 +138,7 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     if others and not chosen and _comparable(others, rails):
         return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in others]),
-            "InfiniBand and RoCE ports are up at the rate of the rails, and nothing tells NCCL which to use",
+            "InfiniBand and RoCE ports are up at the rate of the rails, and no setting selects the ports for NCCL",
             expected="NCCL_IB_HCA names the training ports",
             observed=f"{observed}; {others[0].link_layer}: "
             f"{fold_names([subject_name(nic) for nic in others])}",
@@ -173,7 +173,7 @@ def roce_traffic_class(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             expected=f"class {usual[0][0]}",
             observed=f"class {nic.traffic_class}",
             remedy=Remedy(
-                text="Set the same class on all training ports, as the owner of the network says.",
+                text="Set the same class on all training ports, as the owner of the network specifies.",
                 command=f"cma_roce_tos -d {shlex.quote(nic.name)} -p {nic.port}",
                 needs_root=True,
             ),

@@ -19,7 +19,7 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_
 
 JUDGE = Judge(
     check_id="nic-gid",
-    why="Without a RoCE v2 address the port reaches nobody beyond its own switch, or nobody at all.",
+    why="Without a RoCE v2 address the port reaches no node beyond its own switch, or no node at all.",
 )
 INDEX = Judge(
     check_id="nic-gid-index",

@@ -76,7 +76,7 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     layout = load_nic_models().layout(evidence.facts)
     if layout is None:
         # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
-        return NAMING.skipped(HOST, "nobody knows which names belong to the places of this machine")
+        return NAMING.skipped(HOST, "the names that belong to the places of this machine are unknown")
     names = {place.address: place.device for place in layout.rails}
     placed = [
         nic

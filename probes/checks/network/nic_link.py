@@ -146,7 +146,9 @@ def nic_advice(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
     ports = [nic for nic in nics if not isinstance(nic.advice, Unknown)]
     if not ports:
         if nics:
-            yield ADVICE.skipped(HOST, "only mlxlink tells the firmware's diagnosis, and none was given")
+            yield ADVICE.skipped(
+                HOST, "only mlxlink reports the firmware's diagnosis, and its output was not given"
+            )
         return
 
     def judge(nic: Nic) -> Judged:
@@ -196,8 +198,7 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             observed=f"{mtu} bytes",
             remedy=Remedy(
                 text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask "
-                "for it in the"
-                " subnet manager's partition.",
+                "for it in the subnet manager's partition.",
                 command=f"ibv_devinfo -d {shlex.quote(nic.name)}",
             ),
             evidence=(least.ref,),

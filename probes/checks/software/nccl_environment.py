@@ -95,7 +95,9 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             f"{'is' if len(others) == 1 else 'are'} set",
             expected="not set in production",
             observed=", ".join(map(setting, others[:8])),
-            remedy=Remedy(text="Remove what nobody measured a gain of; NCCL's defaults follow the machine."),
+            remedy=Remedy(
+                text="Remove the variables without a measured gain; NCCL's defaults follow the machine."
+            ),
             evidence=tuple(ref for variable in others for ref in variable.evidence),
         )
     elif not is_problem:

@@ -143,8 +143,7 @@ def nccl_plugin(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
 
 _REMEDIES = {
     "EFA": "Install aws-ofi-nccl with the EFA installer, and put its folder on LD_LIBRARY_PATH or in "
-    "ld.so.conf.d. In a "
-    "container the image brings it.",
+    "ld.so.conf.d. In a container the image brings it.",
     "gIB": "Mount /usr/local/gib and source its scripts/set_nccl_env.sh where training starts.",
 }
 

@@ -55,8 +55,8 @@ _SECTIONS = {
     "gpu": "Every GPU.",
     "nic": "The ports that carry training, and the firmware of every card by its type.",
     "software": "Versions.",
-    "host": "The rest of the machine. A file system or service that its like need not have is better "
-    "removed.",
+    "host": "The rest of the machine. Remove file systems and services that other such "
+    "machines need not have.",
 }
 _LONGEST = 200
 """Characters of a value that is worth expecting."""
