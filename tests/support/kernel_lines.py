@@ -1,6 +1,4 @@
-"""One line of the kernel log for each kind that rigtune knows, and what `check` and `explain` report of
-it.
-"""
+"""One line of the kernel log for each known kind, and what `check` and `explain` report of it."""
 
 from __future__ import annotations
 
@@ -65,7 +63,8 @@ GPU_LINES = (
         "kernel.nvrm",
     ),
     KernelLine(
-        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Object not found [NV_ERR_OBJECT_NOT_FOUND] (0x57) @ a.c:1",
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Object not found [NV_ERR_OBJECT_NOT_FOUND] (0x57) @ "
+        "a.c:1",
         "nvrm",
         None,
         "kernel.nvrm",
@@ -110,7 +109,8 @@ GPU_LINES = (
 
 HOST_LINES = (
     KernelLine(
-        "pci 0000:04:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at 0000:01:00.0",
+        "pci 0000:04:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at "
+        "0000:01:00.0",
         "pcie-limited",
         "0000:04:00",
         "kernel.pcie-limited",
@@ -162,7 +162,8 @@ HOST_LINES = (
         "kernel.aer",
     ),
     KernelLine(
-        "mlx5_core 0000:1a:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot (27W).",
+        "mlx5_core 0000:1a:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot "
+        "(27W).",
         "slot-power",
         "0000:1a:00",
         "kernel.slot-power",
@@ -395,7 +396,8 @@ ENVELOPES = (
     "88:[ 4100.250000] {}",
     "> [ 4100.250000] {}",
     "2025-02-10T16:28:06.000000000Z stdout F [ 4100.250000] {}",
-    '{{"__REALTIME_TIMESTAMP": "1739204886000000", "_HOSTNAME": "kit-7", "_TRANSPORT": "kernel", "MESSAGE": "{}"}}',
+    '{{"__REALTIME_TIMESTAMP": "1739204886000000", "_HOSTNAME": "kit-7", "_TRANSPORT": "kernel", "MESSAGE": '
+    '"{}"}}',
     '{{"jsonPayload": {{"message": "[ 4100.250000] {}"}}, "timestamp": "2025-02-10T16:28:06Z"}}',
     '{{"log": "[ 4100.250000] {}\\n", "stream": "stdout", "time": "2025-02-10T16:28:06Z"}}',
 )

@@ -28,8 +28,8 @@ RESULTS = Judge(
 )
 
 _CHECKED = frozenset({
-    "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm", "attention",
-    "memory-copy", "host-memory", "sustained",
+    "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm",
+    "attention", "memory-copy", "host-memory", "sustained",
 })  # fmt: skip
 """Benchmarks that compare what they computed or moved with what it must be."""
 _WRONG_ANYWHERE = Remedy(

@@ -138,7 +138,8 @@ def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     if others and not chosen and _comparable(others, rails):
         return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in others]),
-            "InfiniBand and RoCE ports are up at the rate of the rails, and no setting selects the ports for NCCL",
+            "InfiniBand and RoCE ports are up at the rate of the rails, and no setting selects the ports "
+            "for NCCL",
             expected="NCCL_IB_HCA names the training ports",
             observed=f"{observed}; {others[0].link_layer}: "
             f"{fold_names([subject_name(nic) for nic in others])}",
