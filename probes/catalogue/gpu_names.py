@@ -1,7 +1,7 @@
 """Take apart the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
-A name says a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
-candidates; what the name says besides, and the memory that is stated beside it, choose among them.
+A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
+candidates; the other parts of the name, and the memory that is stated beside it, choose among them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from probes.base.patterns import pattern
 
 
 class NameParts(NamedTuple):
-    """What a name says."""
+    """Parts of the name of a GPU."""
 
     model: str
     form: str
@@ -64,19 +64,19 @@ def with_unit(name: str) -> str:
     return _BARE_MEMORY.sub(r" \1GB", name)
 
 
-def form_distance(said: str, has: str) -> int:
+def form_distance(stated: str, has: str) -> int:
     """Return how far the stated form is from that of a row; 0 where one of them says nothing."""
-    if not said or said == has or not has:
+    if not stated or stated == has or not has:
         return 0
-    if said.startswith("sxm") and has.startswith("sxm"):
+    if stated.startswith("sxm") and has.startswith("sxm"):
         # `SXM` and `SXM4` are the usual module; the special one has to be named.
         return 1 if has == "sxm" else 2
     return 3
 
 
-def size_distance(said: float | None, has: float | None) -> float:
+def size_distance(stated: float | None, has: float | None) -> float:
     """Return how far two figures are apart; rounding and units of 1000 or 1024 count for nothing."""
-    if not said or not has:
+    if not stated or not has:
         return 0.0
-    apart = abs(math.log(said / has))
+    apart = abs(math.log(stated / has))
     return apart if apart > 0.12 else 0.0

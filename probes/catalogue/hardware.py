@@ -26,40 +26,49 @@ class GpuModel(StrictRecord, kw_only=True):
     id: str
     title: str
     checked: bool
-    """False for a GPU that no recording has shown: its name and figures serve predictions and plans, and
-    no check compares a machine with them."""
+    """False for a GPU that no recording has shown.
+
+    Its name and figures serve predictions and plans, and no check compares a machine with them.
+    """
     driver_name: str = ""
     """The name that today's driver gives, in full."""
     names: tuple[str, ...] = ()
     """Its other names by drivers, as regular expressions that are matched in full and without case."""
     plain_names: tuple[str, ...] = ()
-    """What is left of the names that people write without vendor, form, memory and punctuation
-    (`probes/catalogue/gpu_names.py`)."""
+    """Names that people write, without vendor, form, memory and punctuation (`gpu_names.py`)."""
     form: str = ""
-    """`sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` or `maxq` where GPUs of one plain name differ
-    in it."""
+    """Form, if GPUs of one plain name differ in it.
+
+    One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
+    """
     architecture: str
     compute_capability: str
-    """From NVIDIA's MIG user guide 610 and Transformer Engine's support matrix. AMD's name of the
-    instruction set (`gfx942`) or the vendor's of the chip where there is no such number."""
+    """Compute capability, from NVIDIA's MIG user guide 610 and Transformer Engine's support matrix.
+
+    AMD's name of the instruction set (`gfx942`) or the vendor's name of the chip if there is no such
+    number.
+    """
     pci_device_ids: tuple[str, ...] = ()
-    """Vendor and device as `lspci -nn` prints them: `10de:2330`. From NVIDIA/open-gpu-kernel-modules,
-    README, compatible GPUs; those of older GPUs and of AMD from the PCI ID repository, pci.ids
-    (2026-11). A device that products of different size share (10de:2342 is a GH200 of 120 or of 480 GB)
-    has no row."""
+    """Vendor and device as `lspci -nn` prints them: `10de:2330`.
+
+    From NVIDIA/open-gpu-kernel-modules, README, compatible GPUs; those of older GPUs and of AMD from the
+    PCI ID repository, pci.ids (2026-11). A device that products of different size share has no row
+    (10de:2342 is a GH200 of 120 or of 480 GB).
+    """
     lspci_words: tuple[str, ...] = ()
-    """What lspci prints in brackets behind the chip's name where it is not asked for numbers (pci.ids,
-    2026-11)."""
+    """Words that lspci prints in brackets after the chip's name without -n (pci.ids, 2026-11)."""
     memory_bytes: int
-    """What nvidia-smi prints for a whole GPU, read in recordings and public logs. For an unchecked row
-    what the framework has where that is known, else the size as sold."""
+    """Memory of a whole GPU as nvidia-smi prints it, read in recordings and public logs.
+
+    An unchecked row has the size that the framework reports if that is known, else the size as sold.
+    """
     peak_flops_per_s: dict[str, float]
-    """By dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
+    """Peak rate by dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
     achievable_flops_per_s: dict[str, float] = {}
     """Best measured GEMM rate by dtype, at the best shape of a search, where somebody published it."""
     memory_bandwidth_bytes_per_s: float
     link_kind: Literal["nvlink", "xgmi", "ethernet"] = "nvlink"
-    """What the links counted below are: NVIDIA's, AMD's, or the Ethernet ports of a Gaudi."""
+    """Kind of the links counted below: NVIDIA's, AMD's, or the Ethernet ports of a Gaudi."""
     nvlink_count: int = 0
     nvlink_bandwidth_bytes_per_s: float = 0.0
     """One link, one direction."""
@@ -73,13 +82,19 @@ class GpuModel(StrictRecord, kw_only=True):
     """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 where there is none."""
     power_limit_w: float | None = None
     multiprocessors: int | None = None
-    """Streaming multiprocessors or compute units. From tensor cores by card in karpathy/llm.c 0e69e3a
-    llmc/mfu.h and winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source says otherwise."""
+    """Streaming multiprocessors or compute units.
+
+    Computed from tensor cores by card in karpathy/llm.c 0e69e3a llmc/mfu.h and
+    winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source states otherwise.
+    """
     design: str = ""
     """Id of the machine that it usually sits in (`recipes/data/designs.toml`)."""
     source: str
-    """What was read. "(quoted)" marks a document that was read in the notes of a public repository that
-    quotes it, "(not re-read)" one that was not at hand when the row was written."""
+    """Documents that were read.
+
+    "(quoted)" marks a document that was read in the notes of a public repository that quotes it, "(not
+    re-read)" a document that was not at hand when the row was written.
+    """
     date: str
     """The month of the reading."""
     notes: str = ""
@@ -97,8 +112,8 @@ class MachineModel(StrictRecord, kw_only=True):
     nvlink_count: int = 0
     """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
     gpus_per_switch: int = 0
-    """GPUs below one PCIe switch, together with their NICs; 0 where every device hangs on a root port of
-    the host."""
+    """GPUs below one PCIe switch, together with their NICs; 0 if each device is on a root port of the host.
+    """
     switch_link: Literal["PIX", "PXB"] = "PIX"
     """Distance between two devices of the same `gpus_per_switch` group."""
     gpu_link: Literal["PHB", "NODE"] = "NODE"
@@ -109,12 +124,11 @@ class MachineModel(StrictRecord, kw_only=True):
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
-    """The part number that the driver shows (MT4129 is a ConnectX-7), or the driver's name for devices
-    without one."""
+    """Part number that the driver shows (MT4129 is a ConnectX-7), else the driver's name."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None
-    """Of the host's own network, which every machine has; None where it is not known."""
+    """Rate of the host's own network, which every machine has; None if unknown."""
     cpu_model: str
     cpu_flags: tuple[str, ...]
     """Those of /proc/cpuinfo that matter for training."""
@@ -182,21 +196,21 @@ class Catalogue:
     def gpu_named(self, words: str, memory_gb: float | None = None) -> GpuModel | None:
         """Return the row of a GPU by what people call it; `memory_gb` counts where the words do not say it.
 
-        Words that lead nowhere may still be an id or a driver's name, some of which say less than people do.
+        Words without a match may still be an id or a driver's name, some of which have fewer words.
         """
-        said = parts_of(words)
-        if said.model not in self._gpus_by_plain_name:
-            said = parts_of(with_unit(words))
-        memory_gb = said.memory_gb if said.memory_gb is not None else memory_gb
+        parts = parts_of(words)
+        if parts.model not in self._gpus_by_plain_name:
+            parts = parts_of(with_unit(words))
+        memory_gb = parts.memory_gb if parts.memory_gb is not None else memory_gb
 
         def distance(row: GpuModel) -> tuple[float, ...]:
             return (
-                form_distance(said.form, row.form),
+                form_distance(parts.form, row.form),
                 size_distance(memory_gb, row.memory_bytes / 1024**3),
-                size_distance(said.watts, row.power_limit_w),
+                size_distance(parts.watts, row.power_limit_w),
             )
 
-        return min(self._gpus_by_plain_name.get(said.model, ()), key=distance, default=None) or self.gpu(
+        return min(self._gpus_by_plain_name.get(parts.model, ()), key=distance, default=None) or self.gpu(
             words
         )
 

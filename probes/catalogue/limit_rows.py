@@ -1,9 +1,8 @@
-"""The rows of checks that hold facts against limits: `probes/data/limit_checks/*.toml`, one file per group of
-subjects.
+"""Rows of checks that compare facts with limits: `probes/data/limit_checks/*.toml`.
 
-A row reads one fact, or some, of the machine or of each of its devices, and gives the rules that the fact has
-to keep. The first rule that is broken becomes the finding. `probes/checks/limits.py` evaluates the rows, and
-`probes/checks/check_table.py` orders them.
+Each file holds a group of subjects. A row reads one or several facts of the machine or of each of its
+devices, and gives the rules for the fact. The first broken rule becomes the finding.
+`probes/checks/limit_checks.py` evaluates the rows, and `probes/checks/check_table.py` orders them.
 """
 
 from __future__ import annotations
@@ -43,21 +42,19 @@ class LimitRule(StrictRecord, kw_only=True):
     on: bool | None = None
     """The value that a switch must have."""
     as_most: Literal["all", "model"] | None = None
-    """The devices among which the fact must have the value that most of them have: all, or those of one
-    model."""
+    """Group of devices in which the fact must have the most frequent value: all, or those of one model."""
     empty: bool = False
-    """Whether the fact is a list that must have no entry."""
+    """True if the fact is a list that must have no entry."""
     slack: float | str = 0.0
-    """By how much the fact may miss the limit."""
+    """Amount by which the fact may miss the limit."""
     limit: str = ""
-    """The name by which a policy sets the number of this rule, and by which other checks use it
-    (`probes/catalogue/thresholds.py`)."""
+    """Name by which a policy sets the number of this rule, and by which other checks use it."""
     source: str = ""
     date: str = ""
     where: Where | None = None
     """The machines that the rule is for; None for all."""
     optional: bool = False
-    """Whether the rule is left out where its fact is unknown; otherwise the check is undetermined."""
+    """True if the rule is left out when its fact is unknown; otherwise the check is undetermined."""
     status: Literal["WARN", "FAIL"] = "WARN"
     bad: str
     expected: str = ""
@@ -82,7 +79,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     alone: str = ""
     """The summary of the SKIP where there is one device only, which has no other to differ from."""
     given: Given | None = None
-    """What a machine must have for the check to make sense; without it there is one SKIP."""
+    """Part that a machine needs for the check to make sense; without it there is one SKIP."""
     fact: str
     what: str
     """Completes "... could not be read"."""
@@ -93,7 +90,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     unit: str = ""
     """`bytes`, `fraction`, `s`, `W`, or words that follow the number."""
     words: tuple[str, str] = ("off", "on")
-    """How a switch that is off, and one that is on, is written."""
+    """Words for a switch that is off, and for one that is on."""
     seen: str = "{value}"
     fix: str = ""
     """The remedy of rules that give none, with `command`, `root` and `reversible`."""
@@ -103,10 +100,9 @@ class LimitCheck(StrictRecord, kw_only=True):
     skip: dict[Skip, str] = {}
     """Machines for which the check says nothing, with the summary; only where all `known` facts are known."""
     absent: str = ""
-    """The summary of the SKIP where the file or tool with the fact does not exist; without it, that is
-    UNKNOWN."""
+    """Summary of the SKIP if the file or tool with the fact does not exist; without it, this is UNKNOWN."""
     essential: bool = False
-    """Whether every machine has the fact, so that one without it is unknown rather than not concerned."""
+    """True if every machine has the fact, so that a machine without it is unknown and not exempt."""
     unsupported: tuple[str, ...] = ()
     """Values by which a device says that it has no such fact."""
     known: tuple[str, ...] = ()
@@ -118,9 +114,7 @@ class LimitCheck(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def limit_rows() -> dict[str, dict[str, Any]]:
-    """Return the rows by their ids, as they stand in the files: one with a mistake fails when its own check
-    is made.
-    """
+    """Return the unconverted rows by their ids. A row with a mistake fails when its own check runs."""
     return {row["id"]: row for name in FILES for row in read_rows(f"limit_checks/{name}")["check"]}
 
 

@@ -1,7 +1,7 @@
 """The rows of checks that look for events in logs: `probes/data/log_checks.toml`.
 
 A row names kinds of events and gives rules. The first rule that fits an event writes its finding; an event
-that no rule fits is only mentioned. `probes/checks/log_events.py` evaluates the rows.
+that no rule fits is only mentioned. `probes/checks/log_checks.py` evaluates the rows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from probes.base.table_rows import Group, Need
 
 
 class LogRule(StrictRecord, kw_only=True):
-    """What an event must be like, and the finding that it becomes. A condition that is left out holds."""
+    """Conditions on an event, and the finding that it becomes. A condition that is left out holds."""
 
     kinds: tuple[str, ...] = ()
     fatal: bool | None = None
     contains: tuple[str, ...] = ()
     """Words of which the message has one."""
     often: bool = False
-    """Whether the event must have come more often than the limit of the check."""
+    """True if the event must occur more often than the limit of the check."""
     status: Literal["WARN", "FAIL"] = "WARN"
     bad: str
     fix: str = ""
@@ -36,14 +36,14 @@ class LogCheck(StrictRecord, kw_only=True):
     group: Group
     needs: tuple[Need, ...] = ("logs",)
     log: str = "kernel-log"
-    """The kind of log that must have been read (`probes/catalogue/kinds.py`)."""
+    """The kind of log that must have been read (`probes/catalogue/text_kinds.py`)."""
     kinds: tuple[str, ...]
     settled: bool = False
-    """Whether events count that a later boot or recovery has settled."""
+    """True if events count that a later boot or recovery has settled."""
     without: str = ""
     """Leave out events whose message has these words."""
     subject: Literal["host", "device", "training device"] = "host"
-    """What a finding is about: the machine, the event's device, or that device if training uses it."""
+    """Subject of a finding: the machine, the event's device, or that device if training uses it."""
     limit: str = ""
     """The threshold above which an event came often; `{limit}` in `expected` stands for it."""
     expected: str

@@ -1,5 +1,7 @@
-"""The variables that steer NCCL and what drives it, and how each is read: rows of
-`probes/data/nccl_variables.toml`."""
+"""Rows of the variables that control NCCL and its callers, and how each is parsed.
+
+The rows are in `probes/data/nccl_variables.toml`.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,13 @@ _INTEGER = pattern(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
 """Distances by which NCCL names a level (NVIDIA/nccl, src/graph/topo.cc, read 2026-06)."""
 _NUMBERED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""What the digits 0 to 4 stand for, and larger ones as 4 (NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel,
-read 2026-11)."""
+"""Distances of the digits 0 to 4; larger digits count as 4.
+
+Source: NVIDIA/nccl, src/graph/paths.cc, ncclGetLevel, read 2026-11.
+"""
 _LONGEST_INTEGER = 19
 _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
-"""What PyTorch takes for a switch in whatever case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
+"""Words that PyTorch accepts as a switch in any case (c10d/Utils.hpp, getCvarBool, read 2026-06)."""
 
 
 class VariableSource(StrictRecord, kw_only=True):
@@ -77,17 +81,19 @@ def load_variables() -> Variables:
 
 
 class Integer(StrictRecord, kw_only=True):
-    """What strtoll with base 0 makes of a text."""
+    """Result of strtoll with base 0."""
 
     value: int
     """0 where the text does not begin with a number."""
     rest: str
-    """What was not read."""
+    """Text that was not parsed."""
 
 
 def read_integer(text: str) -> Integer:
-    """As the C library reads it: a leading 0 means octal, 0x hexadecimal, and what follows the number is
-    ignored."""
+    """Parse an integer as the C library does.
+
+    A leading 0 means octal, 0x hexadecimal; text after the number is ignored.
+    """
     match = _INTEGER.match(text)
     if match is None:
         return Integer(value=0, rest=text)
@@ -104,8 +110,10 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """How the reader misunderstands `text`, in words that complete "NCCL reads it as ..."; None where it
-    does not."""
+    """Return how the reader misunderstands `text`; None if it does not.
+
+    The words complete "NCCL reads it as ...".
+    """
     if not text:
         return None
     match row.kind:
@@ -122,7 +130,7 @@ def misread(row: Variable, text: str) -> str | None:
 
 
 def is_default(row: Variable, text: str) -> bool:
-    """Whether `text` changes nothing, or nothing that costs."""
+    """Return whether `text` changes nothing, or nothing that costs."""
     if not text or row.default is None:
         return not text
     same = (row.default, *row.harmless)
@@ -148,12 +156,15 @@ def _misread_number(row: Variable, text: str) -> str | None:
             if high is None
             else ""
         )
-        return f"{number.value}, which is out of range ({limits or f'at most {high}'}{f'; {row.note}' if row.note else ''})"
+        return (
+            f"{number.value}, which is out of range "
+            f"({limits or f'at most {high}'}{f'; {row.note}' if row.note else ''})"
+        )
     return None
 
 
 def numbered_level(text: str) -> str | None:
-    """The distance that NCCL takes a level in digits for, by an old numbering; None for words."""
+    """Return the distance that NCCL takes for a level in digits, by an old numbering; None for words."""
     if not text.isascii() or not text.isdecimal():
         return None
     return _NUMBERED_LEVELS[min(read_integer(text).value, len(_NUMBERED_LEVELS) - 1)]
@@ -174,4 +185,4 @@ def _misread_words(row: Variable, text: str) -> str | None:
     wrong = [part for part in parts if (part if row.exact else part.upper()) not in allowed]
     if not wrong:
         return None
-    return f"nothing where it says {wrong[0][:40]!r}; it knows {', '.join(row.words)}"
+    return f"nothing for {wrong[0][:40]!r}; it knows {', '.join(row.words)}"

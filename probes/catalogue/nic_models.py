@@ -1,6 +1,4 @@
-"""What is known of RDMA cards and of machines whose NICs have a fixed place. Rows with sources:
-`probes/data/nics.toml`.
-"""
+"""RDMA cards, and machines whose NICs have a fixed place: rows of `probes/data/nics.toml`."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from probes.catalogue.thresholds import Cited
 from probes.facts import MachineFacts, Nic
 
 _ENOUGH = 0.75
-"""Share of a layout's places that hold an RDMA device in a machine of its kind, of which some NICs may be
-missing.
-"""
+"""Share of a layout's places that must hold an RDMA device, because some NICs may be missing."""
 
 
 class Card(Cited, kw_only=True):
@@ -34,7 +30,7 @@ class Card(Cited, kw_only=True):
 
 
 class Place(StrictRecord, kw_only=True):
-    """Where a rail is and what it is called."""
+    """Address and names of a rail."""
 
     address: str
     device: str
@@ -60,22 +56,22 @@ class NicModels(StrictRecord, kw_only=True):
     layouts: tuple[Layout, ...]
 
     def card(self, nic: Nic) -> Card | None:
-        """The row of a port's card; None where the part is not known."""
+        """Return the row of a port's card; None if the part is not known."""
         return next((card for card in self.cards if card.part == nic.device_type), None)
 
     def layout(self, facts: MachineFacts) -> Layout | None:
-        """The machine by the addresses of its RDMA devices; None where they fit none."""
+        """Return the machine whose layout fits the addresses of its RDMA devices; None if none fits."""
         if not known(facts.nics):
             return None
         addresses = {nic.pci_bus_id for nic in facts.nics if known(nic.pci_bus_id)}
         for layout in self.layouts:
-            there = sum(place.address in addresses for place in layout.rails)
-            if there >= _ENOUGH * len(layout.rails):
+            present = sum(place.address in addresses for place in layout.rails)
+            if present >= _ENOUGH * len(layout.rails):
                 return layout
         return None
 
     def front_end(self, facts: MachineFacts) -> Layout | None:
-        """The machine by the names of its front-end interfaces."""
+        """Return the machine whose front-end interfaces have these names."""
         if not known(facts.interfaces):
             return None
         names = {interface.name for interface in facts.interfaces}
@@ -85,11 +81,11 @@ class NicModels(StrictRecord, kw_only=True):
 
 
 def expected_ref(row: Cited, name: str) -> EvidenceRef:
-    """The row as evidence."""
+    """Return the row as evidence."""
     return EvidenceRef(source="catalogue", key=name, detail=row.source)
 
 
 @functools.lru_cache(maxsize=1)
 def load_nic_models() -> NicModels:
-    """The rows shipped with rigtune."""
+    """Return the rows shipped with rigtune."""
     return msgspec.convert(read_rows("nics"), NicModels)

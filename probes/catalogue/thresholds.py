@@ -1,5 +1,6 @@
-"""The limits that checks hold facts against. Each is a data row with its source and date; none is a literal
-in code.
+"""The limits that checks compare facts with.
+
+Each is a data row with its source and date; none is a literal in code.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class ThrottleReason(Cited, kw_only=True):
 
 
 class ViolationLimit(Cited, kw_only=True):
-    """How many seconds a cause may have held the clocks down since the driver was loaded."""
+    """Seconds for which a cause may have held the clocks down since the driver was loaded."""
 
     name: str
-    """As in `GpuLimits.violations_us`."""
+    """Name of the cause in `GpuLimits.violations_us`."""
     value: float
     meaning: str
 
@@ -128,7 +129,7 @@ class Thresholds(StrictRecord, kw_only=True):
 
     @property
     def settable(self) -> dict[str, Number | Version | Names]:
-        """The limits that a policy can set, by name; tables of several rows are not among them."""
+        """Return the limits that a policy can set, by name; tables of several rows are left out."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             **self.numbers,
@@ -136,12 +137,12 @@ class Thresholds(StrictRecord, kw_only=True):
         }
 
     def cuda_driver(self, cuda_version: str) -> CudaDriver | None:
-        """The driver row for a CUDA version such as `12.4`."""
+        """Return the driver row for a CUDA version such as `12.4`."""
         major = numbers_of(cuda_version)[:1]
         return next((row for row in self.cuda_drivers if (row.cuda_major,) == major), None)
 
     def cuda_architecture(self, compute_capability: str) -> CudaArchitecture | None:
-        """The row for `9.0`: an exact one before one for the major version."""
+        """Return the row for `9.0`: an exact one before one for the major version."""
         major = compute_capability.partition(".")[0]
         rows = {row.compute_capability: row for row in self.cuda_architectures}
         return rows.get(compute_capability) or rows.get(major)
@@ -149,8 +150,9 @@ class Thresholds(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_thresholds() -> Thresholds:
-    """Return the limits shipped with rigtune: `probes/data/thresholds.toml`, and those that stand in the rows
-    of checks.
+    """Return the limits shipped with rigtune.
+
+    They are in `probes/data/thresholds.toml` and in the rows of checks.
     """
     rows = read_rows("thresholds")
     fields = {name: row for name, row in rows.items() if name in Thresholds.__struct_fields__}

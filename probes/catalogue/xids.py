@@ -1,4 +1,4 @@
-"""What Xid and SXid numbers mean: rows of `probes/data/xid.toml`."""
+"""Meanings of Xid and SXid numbers: rows of `probes/data/xid.toml`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
     kind: XidClass
     severity: Literal["fail", "warn", "none"]
     action: str
-    """What a careful operator does first."""
+    """First action for a careful operator."""
 
 
 class SwitchRows(StrictRecord, kw_only=True):
@@ -42,7 +42,7 @@ class XidRows(StrictRecord, kw_only=True):
     date: str
     xid: tuple[Xid, ...]
     sub_codes: dict[str, dict[str, str]]
-    """What some sub-codes of an Xid say beyond its row, by both numbers."""
+    """Meaning of some sub-codes of an Xid beyond its row, by both numbers."""
     switch: SwitchRows
 
     @property
@@ -50,20 +50,21 @@ class XidRows(StrictRecord, kw_only=True):
         return EvidenceRef(source="rule", key=self.source, detail=self.date)
 
     def find(self, code: int | None) -> Xid | None:
-        """The row of an Xid; None for a number without a documented meaning."""
+        """Return the row of an Xid; None for a number without a documented meaning."""
         return next((row for row in self.xid if code in row.codes), None)
 
     def sub_code(self, code: int, sub_code: int | None) -> str | None:
-        """What a sub-code adds."""
+        """Return the meaning that a sub-code adds."""
         return self.sub_codes.get(str(code), {}).get(str(sub_code))
 
     def switch_part(self, code: int) -> str | None:
-        """The part of an NVSwitch that an SXid is about."""
+        """Return the part of an NVSwitch that an SXid is about."""
         return self.switch.parts.get(str(code // 1000))
 
     def switch_fatal(self, code: int) -> bool | None:
-        """Whether an SXid stops traffic, for a log that does not say so itself; None for an unknown
-        number.
+        """Return whether an SXid stops traffic, for a log that does not state it.
+
+        None for an unknown number.
         """
         if self.switch_part(code) is None:
             return None
@@ -72,7 +73,7 @@ class XidRows(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def load_xids() -> XidRows:
-    """The rows shipped with rigtune."""
+    """Return the rows shipped with rigtune."""
     return msgspec.convert(read_rows("xid"), XidRows)
 
 

@@ -1,7 +1,7 @@
-"""Could everything that was given be read, and do the sources agree?
+"""Check that all inputs could be read and that the sources agree.
 
-What could not be read is missing from the facts, and of two sources that contradict each other one is wrong.
-Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
+An input that could not be read is missing from the facts, and of two sources that contradict each other one
+is wrong. Source: the collectors' own notes (`MachineFacts.unread` and `.contradictions`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = 80
 
 
 def input_readable(evidence: Evidence) -> Iterator[Finding]:
-    """One finding for each file or command."""
+    """Yield one finding for each file or command that could not be read."""
     by_source: dict[str, list[Unread]] = {}
     for unread in evidence.facts.unread:
         by_source.setdefault(unread.source, []).append(unread)
@@ -47,8 +47,9 @@ def input_readable(evidence: Evidence) -> Iterator[Finding]:
 
 
 def input_agreement(evidence: Evidence) -> Iterator[Finding]:
-    """One finding for the devices of which the same fields are told differently: files of two machines differ
-    in most.
+    """Yield one finding for the devices whose sources differ in the same fields.
+
+    Files of two machines differ in most fields.
     """
     by_subject: dict[str, list[Contradiction]] = {}
     for conflict in evidence.facts.contradictions:
@@ -67,7 +68,8 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
         )
         yield AGREEMENT.warned(
             fold_names(subjects),
-            f"the sources contradict each other about {_listed([field.replace('_', ' ') for field in fields])}",
+            "the sources contradict each other about "
+            f"{_listed([field.replace('_', ' ') for field in fields])}",
             expected="one value",
             observed=whose
             + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),

@@ -1,4 +1,4 @@
-"""Which NIC and which CPUs belong to each GPU: derived from the facts, never a fact itself.
+"""Derive the NICs and CPUs that belong to each GPU from the facts.
 
 A rank sends through the training port at the shortest PCIe distance. Among equally near ones, those of its
 NUMA node come first, and GPUs that have the same choice share the ports out evenly. What the facts leave open
@@ -34,8 +34,9 @@ class Affinity(Record, kw_only=True):
     gpu: str
     """`GPU0`."""
     nics: tuple[str, ...] | Unknown
-    """RDMA devices to send through, its share where GPUs share; empty where the machine has none that is
-    up.
+    """RDMA devices to send through; GPUs that share devices get a part each.
+
+    Empty if the machine has none up.
     """
     kind: LinkKind | Unknown | None = None
     """Distance to `nics`; None where there are none."""
@@ -47,16 +48,16 @@ class Affinity(Record, kw_only=True):
 
 
 class ProbeReport(MachineFacts, kw_only=True):
-    """What `rigtune probe --format json` prints: the facts, and what follows from them."""
+    """The facts and what follows from them, which `rigtune probe --format json` prints."""
 
     affinity: tuple[Affinity, ...] | Unknown
-    """For each GPU, in their order."""
+    """One entry for each GPU, in the order of the GPUs."""
     nic_roles: tuple[State, ...] | Unknown
-    """By port (`mlx5_0`, `mlx4_0:2`), in the words of `probes.judging.rails.roles_of`."""
+    """Role of each port (`mlx5_0`, `mlx4_0:2`), in the words of `probes.judging.rails.roles_of`."""
 
 
 def report_of(facts: MachineFacts) -> ProbeReport:
-    """The facts with what follows from them."""
+    """Return the facts with what follows from them."""
     roles = roles_of(facts)
     return ProbeReport(
         **{name: getattr(facts, name) for name in MachineFacts.__struct_fields__},
@@ -70,7 +71,7 @@ def report_of(facts: MachineFacts) -> ProbeReport:
 
 
 def affinity_of(facts: MachineFacts) -> tuple[Affinity, ...] | Unknown:
-    """The map of all GPUs, in their order; empty where there is none."""
+    """Return the affinity of all GPUs, in their order; empty if there is no GPU."""
     if isinstance(facts.gpus, Unknown):
         return facts.gpus
     ports = _ports(facts)
@@ -87,7 +88,7 @@ class _Ports(NamedTuple):
     up: tuple[str, ...]
     down: tuple[str, ...]
     distances: Mapping[tuple[str, str], LinkKind]
-    """By GPU and device."""
+    """Distance by GPU and device."""
     nodes: Mapping[str, int]
     """NUMA node by device."""
 
@@ -99,8 +100,10 @@ class _Share(NamedTuple):
 
 
 def _ports(facts: MachineFacts) -> _Ports | Unknown:
-    """Training ports alone where the facts tell which those are; else all, or those below a GPU's switch
-    where there are such.
+    """Return the devices that GPUs can be given.
+
+    Only training ports count if the facts show which those are. Otherwise all ports count, or only those
+    below a GPU's switch if there are any.
     """
     distances: dict[tuple[str, str], LinkKind] = {}
     others: dict[str, None] = {}
@@ -126,25 +129,31 @@ def _ports(facts: MachineFacts) -> _Ports | Unknown:
 
 
 def _implied_nodes(gpus: Sequence[Gpu], distances: Mapping[tuple[str, str], LinkKind]) -> dict[str, int]:
-    """NUMA nodes of devices below the host bridge of a GPU. A device below those of several nodes is in a
-    virtual machine that hides where it is.
+    """Return the NUMA nodes of devices below the host bridge of a GPU.
+
+    A device below the bridges of several nodes is in a virtual machine that hides where the device is; it
+    is left out.
     """
     nodes = {subject_name(gpu): gpu.numa_node for gpu in gpus if isinstance(gpu.numa_node, int)}
-    found: dict[str, set[int]] = {}
+    nodes_of_nic: dict[str, set[int]] = {}
     for (gpu, nic), kind in distances.items():
         if kind in (*NEAR, "PHB") and gpu in nodes:
-            found.setdefault(nic, set()).add(nodes[gpu])
-    return {nic: next(iter(where)) for nic, where in found.items() if len(where) == 1}
+            nodes_of_nic.setdefault(nic, set()).add(nodes[gpu])
+    return {nic: next(iter(where)) for nic, where in nodes_of_nic.items() if len(where) == 1}
 
 
 def _natural(names: Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
-    """`mlx5_2` before `mlx5_10`."""
+    """Return names in natural order: `mlx5_2` before `mlx5_10`."""
     stems = {name: name.rstrip("0123456789") for name in names}
     return tuple(sorted(names, key=lambda name: (stems[name], int(name[len(stems[name]) :][:9] or -1))))
 
 
 def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
-    """Nearest first, so that a GPU which has no port of its own takes the one that carries least."""
+    """Share the ports out among the GPUs.
+
+    GPUs with the nearest ports choose first, so that a GPU without a port of its own takes the least used
+    one.
+    """
     shares: dict[int, _Share] = {}
     groups: dict[tuple[int, tuple[str, ...]], list[Gpu]] = {}
     choices = {gpu.index: _choice(gpu, ports) for gpu in gpus}
@@ -168,17 +177,19 @@ def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
 def _dealt(
     number: int, free: Sequence[str], nics: Sequence[str], load: Counter[str]
 ) -> list[tuple[str, ...]]:
-    """The ports of each of `number` GPUs: their part of the free ones in order, or one of those that carry
-    least.
+    """Return the ports of each of `number` GPUs.
+
+    Each GPU gets its part of the free ports in order. If there are fewer free ports than GPUs, each gets
+    one port; if none is free, one of those that carry least.
     """
     if len(free) >= number:
         least, more = divmod(len(free), number)
-        starts = [each * least + min(each, more) for each in range(number + 1)]
+        starts = [position * least + min(position, more) for position in range(number + 1)]
         return [tuple(free[start:end]) for start, end in itertools.pairwise(starts)]
     if free:
-        return [(free[each * len(free) // number],) for each in range(number)]
+        return [(free[position * len(free) // number],) for position in range(number)]
     ordered = sorted(nics, key=lambda nic: load[nic])
-    return [(ordered[each % len(ordered)],) for each in range(number)]
+    return [(ordered[position % len(ordered)],) for position in range(number)]
 
 
 def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
@@ -192,7 +203,7 @@ def _shared(gpus: Sequence[Gpu], nics: Sequence[str]) -> str:
 
 
 def _choice(gpu: Gpu, ports: _Ports) -> _Share:
-    """All ports that are equally good for one GPU."""
+    """Return all ports that are equally good for one GPU."""
     name = subject_name(gpu)
     if not ports.up:
         return _Share(
@@ -249,8 +260,10 @@ def _with_cpus(gpu: Gpu, share: _Share | Unknown, facts: MachineFacts) -> Affini
 
 
 def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
-    """As the platform states it; without such a word the only node with CPUs, or the one that holds all CPUs
-    near the GPU.
+    """Return the NUMA node of a GPU.
+
+    The platform's statement comes first. Without one, the only node with CPUs counts, or the node that
+    holds all CPUs near the GPU.
     """
     if isinstance(gpu.numa_node, int):
         return gpu.numa_node
@@ -267,11 +280,13 @@ def _node(gpu: Gpu, facts: MachineFacts) -> int | Unknown:
 
 
 def _cpus(gpu: Gpu, node: int | Unknown, facts: MachineFacts) -> str | Unknown:
-    """As the driver or the kernel lists them, else those of the NUMA node."""
+    """Return the CPUs near a GPU as the driver or the kernel lists them, else those of its NUMA node."""
     if isinstance(gpu.cpu_affinity, str):
         return gpu.cpu_affinity or _NO_CPU
     cpus: list[str] = [
-        each.cpus for each in items_of(facts.numa_nodes) if each.index == node and isinstance(each.cpus, str)
+        candidate.cpus
+        for candidate in items_of(facts.numa_nodes)
+        if candidate.index == node and isinstance(candidate.cpus, str)
     ]
     return cpus[0] if cpus and cpus[0] else gpu.cpu_affinity
 

@@ -1,4 +1,4 @@
-"""What a check is about, and whether a machine has it. Where it has not, the check does not apply."""
+"""Decide whether a machine has the parts that a check is about. If not, the check does not apply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probes.judging.reporting import NO_GPU, has_no_gpu
 
 
 def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
-    """Why a check with these needs does not apply; None where it does, or where nobody knows."""
+    """Return why a check with these needs does not apply; None if it does or if this is unknown."""
     for need in needs:
         words, is_missing = _RULES[need]
         if is_missing(evidence):
@@ -22,7 +22,7 @@ def missing(needs: tuple[Need, ...], evidence: Evidence) -> str | None:
 
 
 def _nothing_in(field: Callable[[MachineFacts], tuple[object, ...] | Unknown]) -> Callable[[Evidence], bool]:
-    """Nobody looked, or there is nothing. Not to be allowed to look is another matter."""
+    """Return a test that is true if nobody looked or there is nothing. A lack of permission is not true."""
 
     def is_missing(evidence: Evidence) -> bool:
         value = field(evidence.facts)

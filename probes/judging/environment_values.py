@@ -1,6 +1,4 @@
-"""How checks look at environment variables, and how NCCL matches names of interfaces and ports with its
-lists.
-"""
+"""Read environment variables for checks, and match names of interfaces and ports as NCCL does."""
 
 from __future__ import annotations
 
@@ -15,8 +13,9 @@ Variables = dict[str, EnvironmentVariable]
 
 
 def variables_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, Variables | None]:
-    """The variables that count, by name. Where they could not be read, one UNKNOWN says so, and None comes
-    back.
+    """Return the effective variables by name.
+
+    If they could not be read, yield one UNKNOWN and return None.
     """
     environment = evidence.facts.environment
     if isinstance(environment, Unknown):
@@ -31,7 +30,7 @@ def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Find
 
 
 def nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """The NCCL that torch brings, else the one of the system; None where there is none."""
+    """Return the NCCL that torch brings, else that of the system; None if there is none."""
     brought = facts.training.nccl_version
     if known(brought) and brought is not None:
         return brought
@@ -40,8 +39,9 @@ def nccl_version(facts: MachineFacts) -> str | Unknown | None:
 
 
 class NameList(Record, kw_only=True):
-    """A list of names as NCCL takes it: `^` in front excludes, `=` makes the names exact instead of
-    beginnings.
+    """A list of names in NCCL's form.
+
+    A leading `^` excludes the names. A leading `=` makes them exact; otherwise they are prefixes.
     """
 
     excludes: bool
@@ -50,7 +50,7 @@ class NameList(Record, kw_only=True):
 
 
 def parse_names(text: str) -> NameList:
-    """`^=docker0,lo` and its simpler forms."""
+    """Parse a list of names such as `^=docker0,lo`."""
     excludes = text.startswith("^")
     rest = text[1:] if excludes else text
     exact = rest.startswith("=")
@@ -59,7 +59,7 @@ def parse_names(text: str) -> NameList:
 
 
 def chosen(wanted: NameList, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that the list lets through, in their order."""
+    """Return those of `names` that the list admits, in their order."""
 
     def is_listed(name: str) -> bool:
         return any(name == entry if wanted.exact else name.startswith(entry) for entry in wanted.names)
@@ -68,12 +68,12 @@ def chosen(wanted: NameList, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def setting(variable: EnvironmentVariable) -> str:
-    """`NCCL_IB_TIMEOUT=300`, with the file that sets it."""
+    """Return the setting as text, such as `NCCL_IB_TIMEOUT=300`, with the file that sets it."""
     words = f"{variable.name}={variable.value[:80]}"
     return words if variable.origin == "environment" else f"{words} ({variable.origin})"
 
 
 def removal(variable: EnvironmentVariable) -> str:
-    """The command that takes the variable away; empty where a file sets it."""
+    """Return the command that removes the variable; empty if a file sets it."""
     is_plain = variable.name.replace("_", "").isalnum()
     return f"unset {variable.name}" if variable.origin == "environment" and is_plain else ""

@@ -1,4 +1,4 @@
-"""What is right or wrong with a machine, and what to do about it."""
+"""Findings: the result of a check on one subject, and the remedy for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKI
 
 
 class Remedy(Record, kw_only=True):
-    """What a careful operator does first. Shown, never executed."""
+    """A first action for a careful operator. It is shown and never executed."""
 
     text: str
     command: str = ""
@@ -59,7 +59,7 @@ class Finding(Record, kw_only=True):
 
 
 Findings = Finding | Iterable[Finding]
-"""What a check returns."""
+"""Return type of a check."""
 
 
 class Evidence(Record, kw_only=True):
@@ -141,7 +141,7 @@ class Judge(Record, kw_only=True):
         remedy: Remedy | None = None,
         evidence: tuple[EvidenceRef, ...] = (),
     ) -> Finding:
-        """The check applies, but `what` could not be read."""
+        """Return an UNKNOWN: the check applies, but `what` could not be read."""
         return self._finding(
             subject,
             Status.UNKNOWN,

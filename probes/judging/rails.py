@@ -28,8 +28,9 @@ BRIDGES_AND_TUNNELS = (
     "tailscale",
 )
 NOT_A_NETWORK = ("lo", *BRIDGES_AND_TUNNELS)
-"""Beginnings of names of interfaces that lead to containers, guests or nowhere; NCCL itself leaves out lo and
-docker.
+"""Name prefixes of interfaces that lead to containers, guests or nowhere.
+
+NCCL itself leaves out lo and docker.
 """
 
 
@@ -47,8 +48,9 @@ class Rails(Record, kw_only=True):
 
 
 def is_up(nic: Nic) -> bool:
-    """Return whether the port carries traffic. The state of its network interface counts where its own is
-    unknown.
+    """Return whether the port carries traffic.
+
+    The state of its network interface counts if its own is unknown.
     """
     return nic.state == "ACTIVE" or (isinstance(nic.state, Unknown) and nic.netdev_up is True)
 
@@ -63,11 +65,10 @@ def _has_known_state(nic: Nic) -> bool:
 
 
 def training_ports(facts: MachineFacts) -> tuple[Nic, ...] | Unknown:
-    """Return the ports that carry training traffic: the active rails. Unknown where the facts leave several
-    answers open.
+    """Return the ports that carry training traffic: the active rails.
 
-    That is so where no text states which ports are up, where a port of the rails' kind has an unknown state,
-    and where ports of known and unknown rates compete.
+    Unknown if several answers are possible: no text states which ports are up, a port of the rails' kind
+    has an unknown state, or ports of known and unknown rates compete.
     """
     unread = _unread_states(facts)
     if unread is not None:
@@ -84,9 +85,7 @@ def training_ports(facts: MachineFacts) -> tuple[Nic, ...] | Unknown:
 
 
 def _unread_states(facts: MachineFacts) -> Unknown | None:
-    """Return why nothing is known of the ports or of the state of every one of them; None where some state is
-    known.
-    """
+    """Return why no port or no port state is known; None if some state is known."""
     if isinstance(facts.nics, Unknown):
         return facts.nics
     if not facts.nics or any(_has_known_state(nic) for nic in facts.nics):
@@ -173,8 +172,9 @@ def _kind(nic: Nic) -> tuple[str, float]:
 
 
 def _set_aside(nics: list[Nic]) -> tuple[list[Nic], list[Nic]]:
-    """The plain ports, and the bonds and DPUs among them; all of them as they are where those are the
-    majority.
+    """Return the plain ports, and the bonds and DPUs.
+
+    If bonds and DPUs are the majority, all ports count as plain.
     """
     side = [nic for nic in nics if _is_bond(nic) or _is_dpu(nic)]
     plain = [nic for nic in nics if nic not in side]
@@ -191,9 +191,7 @@ def _is_dpu(nic: Nic) -> bool:
 
 
 def _card(nic: Nic) -> str:
-    """The PCI slot without the function, which counts the ports of a card; the device where the slot is
-    unknown.
-    """
+    """Return the PCI slot without the function, to count the ports of a card; the device if it is unknown."""
     return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
@@ -236,9 +234,7 @@ def _leads_to_a_network(interface: Interface) -> bool:
 
 
 def default_interface(facts: MachineFacts) -> Interface | None:
-    """Return the candidate that holds the default route; None where none, several or nobody knows which
-    does.
-    """
+    """Return the candidate that holds the default route; None if none or several do, or if it is unknown."""
     holders = [
         interface for interface in items_of(candidate_interfaces(facts)) if interface.is_default_route is True
     ]
@@ -246,8 +242,9 @@ def default_interface(facts: MachineFacts) -> Interface | None:
 
 
 def meeting_interface(facts: MachineFacts) -> Interface | None:
-    """Return the interface over which ranks without RDMA communicate: the only candidate, else that of the
-    default route.
+    """Return the interface over which ranks without RDMA communicate.
+
+    This is the only candidate, else that of the default route.
     """
     candidates = items_of(candidate_interfaces(facts))
     return candidates[0] if len(candidates) == 1 else default_interface(facts)

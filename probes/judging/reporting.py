@@ -1,4 +1,4 @@
-"""What checks share: whom to look at, and one finding per problem but one for everything that is well."""
+"""Select what a check looks at, and make one finding per problem and one for all that is well."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
-"""What a check says about one subject: a problem, why it could not be judged, or what was seen where all is
-well.
-"""
+"""Verdict on one subject: a problem, why it could not be judged, or the good value."""
 
 Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 
 HOST = "host"
 NO_GPU = "this machine has no NVIDIA GPU"
 SMI_LINK = (
-    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    "nvidia-smi --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,"
+    "pcie.link.width.current,pcie.link.width.max"
     " --format=csv"
 )
 """Generation and width of the GPUs' PCIe links; `nvidia-smi -q -d` has no section of its own for them."""
@@ -30,7 +29,7 @@ READ_LOG = Remedy(text="Read the kernel log as root.", command="dmesg", needs_ro
 
 
 def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
-    """`GPU3`, `mlx5_0`, `mlx4_0:2`, `eth0`, `/scratch`."""
+    """Return the name of a subject: `GPU3`, `mlx5_0`, `mlx4_0:2`, `eth0`, `/scratch`."""
     match subject:
         case Gpu():
             return f"GPU{subject.index}"
@@ -43,22 +42,27 @@ def subject_name(subject: Gpu | Nic | Interface | Filesystem) -> str:
 
 
 def smi_name(gpu: Gpu) -> str:
-    """The GPU for `nvidia-smi -i`: by its PCI address, as a container, a lost GPU or a cut text count
-    otherwise than the host.
+    """Return the GPU for `nvidia-smi -i`, named by its PCI address.
+
+    Indices differ between host and container, and after a GPU is lost or a text was cut.
     """
     return shlex.quote(gpu.pci_bus_id) if isinstance(gpu.pci_bus_id, str) else str(gpu.index)
 
 
 def has_no_gpu(facts: MachineFacts) -> bool:
-    """Nothing hints at a GPU. A driver that hangs or refuses does, even where the PCI bus shows none."""
+    """Return whether nothing hints at a GPU.
+
+    A driver that hangs or refuses is a hint, even if the PCI bus shows no GPU.
+    """
     if isinstance(facts.gpus, Unknown):
         return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
     return not facts.gpus
 
 
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
-    """The GPUs to look at. Where there are none, one SKIP says so, and where they could not be read, one
-    UNKNOWN.
+    """Return the GPUs to look at.
+
+    If there are none, yield one SKIP; if they could not be read, yield one UNKNOWN.
     """
     gpus = evidence.facts.gpus
     if has_no_gpu(evidence.facts):
@@ -71,7 +75,7 @@ def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
 
 
 def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
-    """The RDMA ports to look at, as `gpus_of` does it."""
+    """Return the RDMA ports to look at, or yield one finding as `gpus_of` does."""
     nics = evidence.facts.nics
     if isinstance(nics, Unknown):
         yield judge.undetermined(HOST, nics, what="the RDMA ports")
@@ -84,8 +88,9 @@ def nics_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[
 def events_of(
     judge: Judge, evidence: Evidence, log: str = "kernel-log"
 ) -> Generator[Finding, None, tuple[LogEvent, ...] | None]:
-    """The events to look at. None where no log of the kind was read, after one SKIP or UNKNOWN that says
-    so.
+    """Return the events to look at.
+
+    If no log of the kind was read, yield one SKIP or UNKNOWN and return None.
     """
     events, logs = evidence.facts.events, evidence.facts.logs
     if isinstance(events, Unknown):
@@ -108,9 +113,7 @@ def given(
     judge: Judge,
     input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
 ) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
-    """Give a check what `input_of` returns; where that is None, the finding that `input_of` yields stands in
-    its place.
-    """
+    """Pass what `input_of` returns to a check. If that is None, use the finding that it yields instead."""
 
     def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
         def check(evidence: Evidence) -> Iterator[Finding]:
@@ -172,8 +175,9 @@ def _results_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tu
 
 
 def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
-    """The events of the logs; Unknown where none of the kind was read, as of a machine that only gave a log
-    of NCCL.
+    """Return the events of the logs.
+
+    Unknown if no log of the kind was read, for example if only a log of NCCL was given.
     """
     if isinstance(facts.events, Unknown) or isinstance(facts.logs, Unknown) or log in facts.logs:
         return facts.events
@@ -190,9 +194,10 @@ def judge_each(
 ) -> Iterator[Finding]:
     """Ask `verdict_of` about every subject.
 
-    A problem is a finding of its own. Subjects that could not be judged for the same reason share one finding
-    (SKIP where the device says that it has no such value), and so do all that are well. `what` completes "...
-    could not be read" and `good` the summary after the names: "GPU0-7: no uncorrected errors".
+    A problem is a finding of its own. Subjects that could not be judged for the same reason share one
+    finding (SKIP if the device reports that it has no such value), and so do all that are well. `what`
+    completes "... could not be read" and `good` the summary after the names: "GPU0-7: no uncorrected
+    errors".
     """
     well: dict[str, list[Subject]] = {}
     unread: dict[Unknown, list[Subject]] = {}
@@ -223,7 +228,7 @@ def judge_each(
 
 
 def fold_names(names: Sequence[str]) -> str:
-    """Names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
+    """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
     first = last = ("", -2)
     for stem, number in sorted(_split(name) for name in names):
@@ -237,7 +242,7 @@ def fold_names(names: Sequence[str]) -> str:
 
 
 def _split(name: str) -> tuple[str, int]:
-    """`mlx5_10` is (mlx5_, 10); a name without a plain number at its end has -1."""
+    """Split `mlx5_10` into (mlx5_, 10); the number is -1 if the name does not end with a plain number."""
     stem = name.rstrip("0123456789")
     digits = name[len(stem) :]
     is_plain = digits[:1] != "0" or digits == "0"
@@ -245,5 +250,5 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def _refs(subjects: Iterable[Gpu | Nic | Interface | Filesystem]) -> tuple[EvidenceRef, ...]:
-    """The evidence of all subjects, each reference once."""
+    """Return the evidence of all subjects, each reference once."""
     return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

@@ -1,4 +1,4 @@
-"""Is the machine fit to train? One word over all findings, and the exit code that goes with it."""
+"""Derive one verdict and one exit code from all findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict(Record, kw_only=True):
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """What else the operator should know: waivers that cover nothing any more."""
+    """Other facts for the operator: waivers that no longer cover anything."""
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
     """Checks that `--tier deep` would add."""
@@ -55,9 +55,9 @@ def judge(
 ) -> Verdict:
     """Weigh `findings` of the checks in `rows`.
 
-    FAIL outweighs an UNKNOWN of a required check, that outweighs WARN, and WARN outweighs PASS. An UNKNOWN of
-    any other check is listed and does not count, and neither does what is waived. Where nothing passed and
-    nothing failed, nothing is known: UNKNOWN.
+    FAIL outweighs an UNKNOWN of a required check, which outweighs WARN, and WARN outweighs PASS. An
+    UNKNOWN of any other check is listed and does not count; neither does a waived finding. If nothing
+    passed and nothing failed, the verdict is UNKNOWN.
     """
     counting = [finding for finding in findings if finding.waived is None]
     counts = {status: sum(finding.status is status for finding in counting) for status in Status}
@@ -84,8 +84,9 @@ def judge(
 
 
 def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
-    """What the process says, whatever the output format: 1 for findings at or above `fail_on`, else 3 where a
-    required check is UNKNOWN, else 0.
+    """Return the exit code of the process, for every output format.
+
+    1 for findings at or above `fail_on`, else 3 if a required check is UNKNOWN, else 0.
     """
     warned = fail_on == "warn" and verdict.counts[Status.WARN] > 0
     if verdict.verdict is Status.FAIL or warned:
@@ -94,8 +95,9 @@ def exit_code(verdict: Verdict, fail_on: FailOn = "fail") -> ExitCode:
 
 
 def decisive(verdict: Verdict, fail_on: FailOn = "fail") -> tuple[Finding, ...]:
-    """The findings that made the exit code what it is, worst first; empty where it is 0 or where nothing at
-    all is known.
+    """Return the findings that decided the exit code, worst first.
+
+    Empty if the code is 0 or if nothing at all is known.
     """
     required = set(verdict.required_unknown)
     return tuple(

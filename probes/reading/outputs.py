@@ -24,7 +24,7 @@ def outputs(
 ) -> tuple[Output, ...] | Unknown:
     """Return the texts of `kind` and the output of each command of `argvs`; Unknown without any.
 
-    `kind` is a row of `probes/catalogue/kinds.py`. With `even_failed`, the output of a failed command counts
+    `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command counts
     too.
     """
     texts = [

@@ -95,7 +95,7 @@ class Source(Protocol):
         """Return an environment variable; None if not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """Return the texts that a person gave of one kind (`probes/catalogue/kinds.py`).
+        """Return the texts that a person gave of one kind (`probes/catalogue/text_kinds.py`).
 
         None on a live machine.
         """

@@ -1,4 +1,4 @@
-"""Pasted files, recognised by their content (`probes/catalogue/kinds.py`) and not by their names."""
+"""Pasted files, recognised by their content (`probes/catalogue/text_kinds.py`) and not by their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import Unknown
-from probes.catalogue.kinds import KINDS
+from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
 from probes.sources.recording_draft import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack

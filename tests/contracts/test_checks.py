@@ -25,8 +25,9 @@ FUNCTIONS = [row for row in CHECKS if row.rules is None]
 
 
 def test_every_file_has_a_row_and_every_row_its_file() -> None:
-    files = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in TABLES)
-    assert sorted({row.module.rpartition(".")[2] for row in CHECKS}) == files
+    files = {path.relative_to(FOLDER) for path in FOLDER.rglob("*.py") if path.stem not in TABLES}
+    modules = {row.module.removeprefix("probes.checks.") for row in CHECKS}
+    assert {Path(f"{module.replace('.', '/')}.py") for module in modules} == files
     assert len({row.id for row in CHECKS}) == len(CHECKS)
 
 

@@ -127,7 +127,7 @@ def _is_own(module: str) -> bool:
 def test_a_quick_check_loads_little() -> None:
     loaded = _names_told_by(_CHECKING)
     own = list(filter(_is_own, loaded))
-    assert {"probes.collect.events", "probes.checks.host_health"} <= set(own)
+    assert {"probes.collect.events", "probes.checks.host.host_health"} <= set(own)
     assert not set(loaded) & HEAVY
     assert not [name for name in own if name.startswith("recipes")]
     assert len(own) <= OWN_MODULES_AT_MOST, own

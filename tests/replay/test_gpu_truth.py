@@ -15,7 +15,7 @@ import pytest
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from probes.catalogue.kinds import KINDS
+from probes.catalogue.text_kinds import KINDS
 from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from probes.catalogue.hardware import load_catalogue
-from probes.catalogue.kinds import KINDS
+from probes.catalogue.text_kinds import KINDS
 from probes.checks.check_table import CHECKS
 from probes.collect import events as collector
 from probes.collect.collecting import CollectOptions

@@ -15,7 +15,7 @@ import pytest
 from assistant.usecases.check import check_machine
 from probes.base.record import known
 from probes.catalogue.hardware import load_catalogue
-from probes.catalogue.kinds import KINDS
+from probes.catalogue.text_kinds import KINDS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
 from probes.judging.findings import Evidence, Finding, Status

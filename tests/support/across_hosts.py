@@ -23,7 +23,7 @@ COLLECTIVES: tuple[Case, ...] = tuple(
 def tiny_request(
     hosts: tuple[str, ...], spread_by: SpreadBy, *, ranks: int, bench_id: str = "across-nodes"
 ) -> BenchRequest:
-    """Collectives of 64 KiB and all pairs, or TCP by one stream."""
+    """Return a request for collectives of 64 KiB and all pairs, or for TCP by one stream."""
     context = bench_context(ranks=ranks // len(hosts), hosts=hosts, spread_by=spread_by)
     if bench_id == "network":
         (request,) = requests("network", hosts=hosts, spread_by=spread_by)

@@ -34,7 +34,7 @@ _NUMBERS = st.one_of(st.sampled_from((0, 1, -1, 16, 2**40)), st.integers(-(2**62
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type as the records use them."""
+    """Return values of a type as the records use them."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Unknown:
         return unknowns
@@ -60,7 +60,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def _required(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Plain values for the fields that must be given."""
+    """Return plain values for the required fields."""
     hints = typing.get_type_hints(kind)
     plain = {str: "x", int: 0, float: 0.0}
     fields = msgspec.structs.fields(kind)

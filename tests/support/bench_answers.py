@@ -39,7 +39,7 @@ def sample(case: Case, durations_s=(0.5, 0.25), *, series=None, **figures: float
 def lines_of(
     request: BenchRequest, *samples: SampleLine, rank=0, uuid="", done=None
 ) -> tuple[WorkerLine, ...]:
-    """One rank's complete answer."""
+    """Return one rank's complete answer."""
     start = StartLine(rank=rank, world_size=request.ranks, uuid=uuid, conditions={"torch_version": "2.13"})
     return (start, *samples, DoneLine(conditions=done or {}))
 
@@ -54,7 +54,7 @@ def answer(
     done=None,
     **figures: float,
 ) -> tuple[WorkerLine, ...]:
-    """One rank's lines: the same durations for every case, or by case from a function of the case."""
+    """Return one rank's lines, with the same durations for every case or those of a function of the case."""
     times = durations_s if callable(durations_s) else lambda case: durations_s
     asked = request.cases if cases is None else cases
     return lines_of(
@@ -63,6 +63,6 @@ def answer(
 
 
 def the_one(measurements: tuple[Measurement, ...], metric: str, **parameters) -> Measurement:
-    found = [m for m in measurements if m.metric == metric and m.matches(**parameters)]
-    assert len(found) == 1, found
-    return found[0]
+    matching = [m for m in measurements if m.metric == metric and m.matches(**parameters)]
+    assert len(matching) == 1, matching
+    return matching[0]

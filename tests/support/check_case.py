@@ -1,6 +1,4 @@
-"""What the tables of check cases are written in: a case, values that could not be read, and devices with
-faults.
-"""
+"""The vocabulary of the tables of check cases: a case, unreadable values, and devices with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checks of GPUs and their fabric say about machines that differ from a healthy one in one thing."""
+"""Cases of the checks of GPUs and their fabric: healthy machines with one difference."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the checks of the driver's software and of GPU health say about machines that differ from a healthy
-one in one thing.
-"""
+"""Cases of the checks of the driver's software and of GPU health: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ OTHERS = "PASS GPU0-2, GPU4-7"
 
 
 def with_health(facts: MachineFacts, *indexes: int, **changes: object) -> MachineFacts:
-    """`facts` with `changes` in the memory health of the GPUs at `indexes`, or of all."""
+    """Return `facts` with `changes` in the memory health of the GPUs at `indexes`, or of all."""
     return _with_part(facts, indexes, "memory_health", changes)
 
 
@@ -51,7 +49,7 @@ def nodes(*names: str) -> MachineFacts:
 
 
 def spread(hot: int, **changes: object) -> MachineFacts:
-    """All GPUs under load, and one with its temperature."""
+    """Return GPUs that are all under load, one of them with this temperature."""
     return with_gpus(
         with_gpus(NODE, utilization_percent=99, power_w=690.0, temperature_c=60),
         3,

@@ -1,6 +1,4 @@
-"""What the checks of network, host and software say about machines that differ from a healthy one in one
-thing.
-"""
+"""Cases of the checks of network, host and software: healthy machines with one difference."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the checks of interfaces, of the fabric and of the host's name say about machines with one thing
-wrong.
-"""
+"""Cases of the checks of interfaces, of the fabric and of the host's name, with one fault each."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ BOND = interface(
 
 
 def bonded(second: dict[str, Any] | None = None, bond: Interface = BOND) -> MachineFacts:
-    """A host whose two ports form a bond."""
+    """Return a host whose two ports form a bond."""
     members = (interface("eth0", bond="bond0"), interface("eth1", **{"bond": "bond0", **(second or {})}))
     return cpu_box(interfaces=(*members, bond))
 
@@ -81,11 +79,18 @@ def events(
 
 
 def lost_and_found(*, down_line: int, up_line: int, settled: bool = False) -> MachineFacts:
-    """A log in which the port of mlx5_0 went down and came up once each."""
+    """Return a log in which the port of mlx5_0 went down once and came up once."""
     lines = (("link-down", down_line), ("link-up", up_line))
     return cpu_box(
         events=tuple(
-            LogEvent(kind=kind, device="mlx5_0", message=kind, line=line, last_line=line, settled=settled)  # type: ignore[arg-type]
+            LogEvent(
+                kind=kind,  # type: ignore[arg-type]
+                device="mlx5_0",
+                message=kind,
+                line=line,
+                last_line=line,
+                settled=settled,
+            )
             for kind, line in lines
         )
     )

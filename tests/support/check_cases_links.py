@@ -1,4 +1,4 @@
-"""What the checks of links and switches say about machines that differ from a healthy one in one thing."""
+"""Cases of the checks of links and switches: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ def counted(**errors: int) -> tuple[NvLink, ...]:
 
 def pairs(kind: str, count: int | None = None, gpus: int = 8) -> tuple[Link, ...]:
     return tuple(
-        Link(a=f"GPU{a}", b=f"GPU{b}", kind=kind, nvlink_count=count, sees_nvlink=True)  # type: ignore[arg-type]
+        Link(
+            a=f"GPU{a}",
+            b=f"GPU{b}",
+            kind=kind,  # type: ignore[arg-type]
+            nvlink_count=count,
+            sees_nvlink=True,
+        )
         for a in range(gpus)
         for b in range(a + 1, gpus)
     )
 
 
 def weaker(gpu: int, count: int | None) -> tuple[Link, ...]:
-    """A board on which one GPU has fewer links than the others, or none."""
+    """Return a board on which one GPU has fewer links than the others, or none."""
     name = f"GPU{gpu}"
     return tuple(
         msgspec.structs.replace(link, kind="NVLINK" if count else "SYS", nvlink_count=count)
@@ -56,11 +62,16 @@ def two_gpus(name: str, **changes: object) -> MachineFacts:
 
 
 def logged(kind: str, **changes: object) -> MachineFacts:
-    return h100_node(events=(LogEvent(**{"kind": kind, "message": "detected NVSwitch error", **changes}),))  # type: ignore[arg-type]
+    fields = {"kind": kind, "message": "detected NVSwitch error", **changes}
+    return h100_node(events=(LogEvent(**fields),))  # type: ignore[arg-type]
 
 
 def switches(count: int) -> MachineFacts:
-    others = tuple(device for device in NODE.pci_devices if device.kind != "nvswitch")  # type: ignore[union-attr]
+    others = tuple(
+        device
+        for device in NODE.pci_devices  # type: ignore[union-attr]
+        if device.kind != "nvswitch"
+    )
     return h100_node(
         pci_devices=(
             *others,
@@ -229,7 +240,12 @@ PEER_CASES = (
         ("WARN GPU0-1",),
     ),
     Case("peer-access", "unread", two_gpus("NVIDIA L40S"), ("UNKNOWN host",)),
-    Case("peer-access", "one GPU", h100_node(gpus=NODE.gpus[:1], peer_access=()), ("SKIP host",)),  # type: ignore[index]
+    Case(
+        "peer-access",
+        "one GPU",
+        h100_node(gpus=NODE.gpus[:1], peer_access=()),  # type: ignore[index]
+        ("SKIP host",),
+    ),
     Case("peer-access-geforce", "another card", NODE, ("SKIP host",)),
     Case(
         "peer-access-geforce",

@@ -1,4 +1,4 @@
-"""What the checks of logs say about machines that differ from a healthy one in one thing."""
+"""Cases of the checks of logs: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GPU4 = "0000:9b:00"
 
 
 def logged(*events: LogEvent) -> MachineFacts:
-    """A driver too old to say which recovery it asks for."""
+    """Return a machine whose driver is too old to report the recovery that it needs."""
     return with_gpus(h100_node(events=events), recovery_action=NOT_RECORDED)
 
 

@@ -1,4 +1,4 @@
-"""What the checks of rigtune's own measurements say."""
+"""Cases of the checks of rigtune's own measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checks of rigtune's own measurements say of equals, of the host, and of earlier runs."""
+"""Cases of the checks of rigtune's own measurements: equal devices, the host, and earlier runs."""
 
 from __future__ import annotations
 

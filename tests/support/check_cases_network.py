@@ -1,4 +1,4 @@
-"""What the checks of the network say about machines that differ from a healthy one in one thing."""
+"""Cases of the checks of the network: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GONE = Unknown(Reason.ERROR, "stat of the device failed: No such file or directo
 
 
 def roce_port(index: int, **changes: Any) -> Nic:
-    """A RoCE rail with an address at the usual index."""
+    """Return a RoCE rail with an address at the usual index."""
     mapped = f"0000:0000:0000:0000:0000:ffff:0a00:{index:02x}11"
     gids = (
         Gid(index=2, gid=mapped, kind="RoCE v1", address=f"10.0.{index}.17"),
@@ -35,20 +35,20 @@ def roce_port(index: int, **changes: Any) -> Nic:
 
 
 def roce(index: int = 0, **changes: Any) -> MachineFacts:
-    """A node of four RoCE rails with `changes` on one."""
+    """Return a node of four RoCE rails with `changes` on one of them."""
     return h100_node(
         nics=tuple(roce_port(n, **(changes if n == index else {})) for n in range(4)), links=NOT_RECORDED
     )
 
 
 def two_ports(state: str) -> MachineFacts:
-    """A card of two ports, the first in use."""
+    """Return a card of two ports, the first in use."""
     first = ndr_port(0, name="mlx4_0", device_type="MT4103", rate_gbps=40.0, pci_bus_id=NOT_RECORDED)
     return h100_node(nics=(first, msgspec.structs.replace(first, port=2, state=state)), links=NOT_RECORDED)
 
 
 def counted(**values: int) -> MachineFacts:
-    """The first port counts these."""
+    """Return a node whose first port has these counters."""
     return with_nics(NODE, "mlx5_0", counters=counts(values))
 
 

@@ -1,4 +1,4 @@
-"""What the checks of the PCI tree say about machines that differ from a healthy one in one thing."""
+"""Cases of the checks of the PCI tree: healthy machines with one difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_TREE = h100_node(pci_devices=TIMEOUT)
 
 
 def with_device(address: str, **changes: Any) -> MachineFacts:
-    """The healthy node with `changes` on one PCI device, or on all for an empty address."""
+    """Return the healthy node with `changes` on one PCI device, or on all for an empty address."""
     assert isinstance(NODE.pci_devices, tuple)
     devices = tuple(
         msgspec.structs.replace(device, **changes) if address in ("", device.bus_id) else device
@@ -31,11 +31,12 @@ def with_device(address: str, **changes: Any) -> MachineFacts:
 
 
 def logged(kind: str, device: str | None, message: str = "m", **fields: Any) -> MachineFacts:
-    return h100_node(events=(LogEvent(kind=kind, device=device, message=message, **fields),))  # type: ignore[arg-type]
+    event = LogEvent(kind=kind, device=device, message=message, **fields)  # type: ignore[arg-type]
+    return h100_node(events=(event,))
 
 
 def acs_lines(*controls: tuple[str, ...]) -> MachineFacts:
-    """What `lspci -vvv | grep ACSCtl` tells."""
+    """Return the facts that `lspci -vvv | grep ACSCtl` reports."""
     lines = tuple(PciDevice(bus_id="", kind="other", acs=each) for each in controls)
     return h100_node(gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, pci_devices=lines)
 
@@ -57,7 +58,7 @@ UNTOLD = h100_node(gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, pci_devices=(LINE,)
 
 
 def over_pcie(facts: MachineFacts) -> MachineFacts:
-    """GPU2 and GPU3 reach each other over PCIe alone."""
+    """Return facts in which GPU2 and GPU3 are only connected over PCIe."""
     return msgspec.structs.replace(facts, links=(Link(a="GPU2", b="GPU3", kind="PIX"),))
 
 

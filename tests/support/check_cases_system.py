@@ -1,6 +1,4 @@
-"""What the checks of kernel, power, software, batch system and environment say about machines that differ in
-one thing.
-"""
+"""Cases of the checks of kernel, power, software, batch system and environment."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ NO_ENVIRONMENT = h100_node(environment=NOT_RECORDED)
 
 
 def variables(facts: MachineFacts = NODE, origin: str = "environment", **values: str) -> MachineFacts:
-    """`facts` with these variables set beside those that it has."""
+    """Return `facts` with these variables set in addition."""
     before = facts.environment if isinstance(facts.environment, tuple) else ()
     own = tuple(EnvironmentVariable(name=name, value=value, origin=origin) for name, value in values.items())
     return msgspec.structs.replace(facts, environment=(*before, *own))
@@ -228,8 +226,8 @@ BLACKWELL = with_gpus(NODE, compute_capability="10.0")
 ON_PATH = Library(path="/opt/nccl/lib/libnccl.so.2", version="2.19.3", found_by="LD_LIBRARY_PATH")
 
 
-def libraries(*found: Library) -> MachineFacts:
-    return with_part(NODE, "software", nccl_libraries=found)
+def libraries(*copies: Library) -> MachineFacts:
+    return with_part(NODE, "software", nccl_libraries=copies)
 
 
 SYSTEM_SOFTWARE_CASES = (

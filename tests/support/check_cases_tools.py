@@ -1,4 +1,4 @@
-"""What the checks of other tools' measurements and diagnoses say."""
+"""Cases of the checks of other tools' measurements and diagnoses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.machines import h100_node, ndr_port
 
 
 def copies(test: str, *rates: float, peers: bool = False) -> MachineFacts:
-    """One copy per GPU, or from GPU0 to each other GPU."""
+    """Return one copy per GPU, or from GPU0 to each other GPU."""
     subjects = [f"GPU0-GPU{n + 1}" if peers else f"GPU{n}" for n in range(len(rates))]
     return h100_node(
         tool_results=tuple(
@@ -22,7 +22,7 @@ def copies(test: str, *rates: float, peers: bool = False) -> MachineFacts:
 def curve(
     *points: tuple[int, float], test: str = "all_reduce", nodes: int | None = 1, wrong: int | None = 0
 ) -> MachineFacts:
-    """Bus bandwidths in GB/s by size in MiB."""
+    """Return bus bandwidths in GB/s by size in MiB."""
     return h100_node(
         tool_results=tuple(
             ToolResult(

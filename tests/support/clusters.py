@@ -21,7 +21,7 @@ def measured(value: float) -> Figure:
 
 
 def h100_cluster(nodes: int = 1, ranks: int = 8, **changes: Any) -> Cluster:
-    """DGX H100: 794 TFLOP/s achieved, 2.5 TB/s copy, 367 GB/s ring, 8 x 400 Gb/s."""
+    """Return DGX H100 nodes: 794 TFLOP/s achieved, 2.5 TB/s copy, 367 GB/s ring, 8 x 400 Gb/s."""
     cluster = Cluster(
         title="test",
         device="cuda",
@@ -43,7 +43,7 @@ def h100_cluster(nodes: int = 1, ranks: int = 8, **changes: Any) -> Cluster:
 
 
 def cpu_cluster(ranks: int = 2, **changes: Any) -> Cluster:
-    """A small virtual machine, measured: no catalogue knows the rates of CPUs. Gloo over the loopback."""
+    """Return a small measured virtual machine, with Gloo over loopback. No catalogue has rates of CPUs."""
     cluster = Cluster(
         title="test",
         device="cpu",
@@ -70,7 +70,7 @@ def case(
     precision: str = "bf16",
     checkpointing: str = "none",
 ) -> tuple[Workload, Candidate]:
-    """One way to run the model, with the batch that follows."""
+    """Return one way to run the model, with the batch that follows."""
     global_batch = micro_batch * grad_accum * ranks
     workload = Workload(
         model=model,

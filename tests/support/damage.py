@@ -11,7 +11,7 @@ _FOREIGN = st.sampled_from(
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str) -> str:
-    """`text` cut, with lines lost, doubled or swapped, and foreign characters in it."""
+    """Return `text` cut, with lines lost, doubled or swapped, and with foreign characters."""
     lines = text.splitlines(keepends=True)
     for _ in range(draw(st.integers(0, 3))):
         first, second = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))

@@ -12,8 +12,9 @@ Answer = str | bytes | CommandResult | Unknown
 
 
 class FakeSource:
-    """Answers from what it is given. What it does not hold has `missing` as its reason, or is a variable that
-    is not set.
+    """A source that answers from given values.
+
+    A value that was not given has `missing` as its reason, or is a variable that is not set.
     """
 
     title = "fake"
@@ -57,12 +58,12 @@ class FakeSource:
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
         below = f"{directory.rstrip('/')}/"
-        found = {
+        names_here = {
             path[len(below) :].split("/", 1)[0]
             for path in (*self.files, *self.links)
             if path.startswith(below)
         }
-        return tuple(sorted(found)) or self._absent(directory)
+        return tuple(sorted(names_here)) or self._absent(directory)
 
     def link(self, path: str) -> str | Unknown:
         if path in self.links:
@@ -77,7 +78,7 @@ class FakeSource:
         return self._nvml.get(f"{call}{args}" if args else call, self._absent(call))
 
     def expect(self, device: int, like: int) -> None:
-        """Its answers are there already."""
+        """Do nothing: the answers are already given."""
 
     def env(self, name: str) -> str | Unknown | None:
         if self._missing is Reason.NOT_RECORDED and name not in self._env:
@@ -85,9 +86,9 @@ class FakeSource:
         return self._env.get(name)
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """A text alone stands for one file of the kind's name."""
+        """Return the texts of a kind; a text alone stands for one file of the kind's name."""
         given = self._given.get(kind, ())
         return (Given(name=f"{kind}.txt", text=given),) if isinstance(given, str) else given
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""

@@ -1,5 +1,4 @@
-"""A stand-in for the interpreter of a machine with eight H100 SXM: it answers as `rigtune_worker` would, and
-measures nothing.
+"""A stand-in for the interpreter of a machine with eight H100 SXM, which measures nothing.
 
 Tests give it to `rigtune bench --python`. It plays torch's agent with all ranks of a start in one process.
 RIGTUNE_SICK_PART names what is wrong with the machine; what NVML shows under load it writes into the scenario
@@ -23,7 +22,7 @@ SICK_PART = os.environ.get("RIGTUNE_SICK_PART", "")
 SLOW_PAIR = {2, 6}
 JITTER = (1.0, 1.004, 0.997, 1.002, 0.999, 1.001, 0.998, 1.003)
 START_S = 0.3
-"""Of ranks that work for a single request: the watch looks at the GPUs every quarter of a second."""
+"""Seconds that ranks work for a single request; the watch reads the GPUs four times a second."""
 
 _GEMM = {"fp32": 50e12, "tf32": 400e12, "bf16": 750e12, "fp16": 760e12, "fp8": 1250e12}
 _BUS = {
@@ -38,7 +37,10 @@ _LINK = 378e9
 _HOST_COPY = {"host_to_device": 55.3e9, "device_to_host": 54.8e9, "both": 95e9}
 _LATENCY_S = 20e-6
 
-UNDER_LOAD = "sm_clock_mhz = 1755\npower_mw = 688000\ntemperature_c = 62\nutilization_percent = 100\nclock_event_reasons = 4\n"
+UNDER_LOAD = (
+    "sm_clock_mhz = 1755\npower_mw = 688000\ntemperature_c = 62\n"
+    "utilization_percent = 100\nclock_event_reasons = 4\n"
+)
 """A healthy H100 at full load is at its power limit, which NVML tells as sw_power_cap."""
 SICK_UNDER_LOAD = {
     "power cap": "gpu3.sm_clock_mhz = 1215\ngpu3.power_mw = 399000\ngpu3.temperature_c = 48\n",
@@ -62,18 +64,23 @@ def main(arguments: list[str]) -> int:
 
 
 def described() -> dict[str, Any]:
-    found = {
+    description = {
         "executable": sys.executable,
         "python": "3.12.3",
         "torch": "2.8.0+cu128",
         "cuda": "12.8",
         "nccl_version": "2.27.3",
     }
-    found |= {"gloo": True, "nccl": True, "devices": ["NVIDIA H100 80GB HBM3"] * GPUS}  # type: ignore[dict-item]
+    devices = ["NVIDIA H100 80GB HBM3"] * GPUS
+    description |= {"gloo": True, "nccl": True, "devices": devices}  # type: ignore[dict-item]
     if SICK_PART == "torch":
         words = "Error 802: system not yet initialized"
-        return {**found, "devices": [], "cuda_error": f"Unexpected error from cudaGetDeviceCount(). {words}"}
-    return found
+        return {
+            **description,
+            "devices": [],
+            "cuda_error": f"Unexpected error from cudaGetDeviceCount(). {words}",
+        }
+    return description
 
 
 @contextlib.contextmanager
@@ -88,7 +95,7 @@ def nvml_under_load() -> Iterator[None]:
 
 
 def write(path: Path, text: str) -> None:
-    """Whoever reads meanwhile sees the old file or the new one."""
+    """Write a file atomically: a concurrent reader sees the old file or the new one."""
     partial = path.with_suffix(".new")
     partial.write_text(text)
     partial.rename(path)
@@ -112,7 +119,7 @@ def orders(folder: Path, ranks: int) -> int:
 
 
 def order(bench: str, request_path: str, out: Path, ranks: int) -> int:
-    """The answer files of all ranks. The exit code of torch's agent."""
+    """Write the answer files of all ranks and return the exit code of torch's agent."""
     request = json.loads(Path(request_path).read_text())
     is_killed = SICK_PART == "killed rank" and bench == "collectives"
     for rank in range(ranks):
@@ -156,7 +163,7 @@ Root Cause (first observed failure):
   error_file: <N/A>
   traceback : Signal 9 (SIGKILL) received by PID 4711
 ============================================================"""
-"""As torch 2.8 prints it."""
+"""Report of torch's agent, as torch 2.8 prints it."""
 
 
 def uuid(rank: int) -> str:
@@ -174,7 +181,7 @@ def conditions() -> dict[str, Any]:
 
 
 def answered(bench: str, request: dict[str, Any], case: dict[str, Any], rank: int) -> list[dict[str, Any]]:
-    """The lines of a rank for a case, none where it has no part in it."""
+    """Return the lines of a rank for a case; none if it has no part in the case."""
     if bench == "pairs" and rank not in (case["first"], case["second"]):
         return []
     if (
@@ -219,7 +226,7 @@ Timed = tuple[float, dict[str, float]]
 
 
 def speed(rank: int) -> float:
-    """Of a GPU's arithmetic; 1 is healthy."""
+    """Return the relative arithmetic speed of a GPU; 1 is healthy."""
     return 0.62 if SICK_PART == "power cap" and rank == 3 else 1.0
 
 
@@ -319,7 +326,7 @@ DURATIONS = {
     "storage": storage,
     "train-step": train_step,
 }
-"""By benchmark: seconds of one call of a case on a rank, and the figures beside them."""
+"""Seconds of one call of a case on a rank and the figures with them, by benchmark."""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What a healthy host says of itself: kernel, clock, power."""
+"""Facts of a healthy host: kernel, clock, power."""
 
 from __future__ import annotations
 

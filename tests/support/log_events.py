@@ -14,9 +14,7 @@ _EMPTY: dict[type, Value] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def record(kind: str, fields: dict[str, Value]) -> LogRecord:
-    """Return the record of a kind, with those of the fields that fit it; empty values for the others that it
-    needs.
-    """
+    """Return the record of a kind with those `fields` that fit it; its other required values are empty."""
     known = RECORDS.get(kind)
     if known is None:
         return untyped(kind, fields)

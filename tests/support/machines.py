@@ -1,5 +1,6 @@
-"""Small machines as facts: a healthy 8 x H100 node, and a machine without GPUs. Tests take one and change
-what they need.
+"""Small machines as facts: a healthy 8 x H100 node, and a machine without GPUs.
+
+Tests take one of them and change what they need.
 """
 
 from __future__ import annotations
@@ -75,11 +76,11 @@ CATALOGUE = Catalogue(gpus=(H100, A100_PCIE, A800, L40S))
 
 
 NO_RETIREMENT = Unknown(Reason.NOT_SUPPORTED, "[N/A]")
-"""From Ampere on GPUs remap rows and retire no pages."""
+"""Retired pages of GPUs from Ampere on, which remap rows instead."""
 
 
 def healthy_link(index: int) -> NvLink:
-    """An NVLink that is up and has counted no error."""
+    """Return an NVLink that is up and has counted no error."""
     return NvLink(
         index=index,
         active=True,
@@ -92,7 +93,7 @@ def healthy_link(index: int) -> NvLink:
 
 
 def h100(index: int, **changes: Any) -> Gpu:
-    """GPU `index` of the healthy node."""
+    """Return GPU `index` of the healthy node."""
     bus = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")[index % 8]
     gpu = Gpu(
         index=index,
@@ -182,7 +183,7 @@ PORT_COUNTERS = (
 
 
 def ndr_port(index: int, **changes: Any) -> Nic:
-    """InfiniBand port `index` of the healthy node."""
+    """Return InfiniBand port `index` of the healthy node."""
     nic = Nic(
         name=f"mlx5_{index}",
         link_layer="InfiniBand",
@@ -219,14 +220,14 @@ def ndr_port(index: int, **changes: Any) -> Nic:
 
 
 def storage_port(index: int, **changes: Any) -> Nic:
-    """An Ethernet port for storage."""
+    """Return an Ethernet port for storage."""
     own = {"link_layer": "Ethernet", "rate_gbps": 100.0, "device_type": "MT4125", "board_id": "MT_0000000359"}
     roce = {"traffic_class": 0, "counters": counts(dict.fromkeys((*PORT_COUNTERS, "roce_slow_restart"), 0))}
     return ndr_port(index, **{**own, **roce, **changes})
 
 
 def h100_node(**changes: Any) -> MachineFacts:
-    """A healthy node with eight H100, eight NDR ports and one storage port; `changes` replace fields."""
+    """Return a healthy node with eight H100, eight NDR ports and a storage port; `changes` replace fields."""
     gpus = tuple(h100(index) for index in range(8))
     pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
     between = [Link(a=f"GPU{a}", b=f"GPU{b}", kind="NVLINK", nvlink_count=18) for a, b in pairs]
@@ -372,7 +373,7 @@ def h100_node(**changes: Any) -> MachineFacts:
 
 
 def cpu_box(**changes: Any) -> MachineFacts:
-    """A healthy virtual machine without GPU and RDMA."""
+    """Return a healthy virtual machine without GPU and RDMA."""
     facts = msgspec.structs.replace(
         h100_node(),
         hostname="laptop",
@@ -414,7 +415,7 @@ def evidence_of(facts: MachineFacts, catalogue: Catalogue = CATALOGUE) -> Eviden
 
 
 def with_gpus(facts: MachineFacts, *indexes: int, **changes: Any) -> MachineFacts:
-    """`facts` with `changes` on the GPUs at `indexes`, or on all of them."""
+    """Return `facts` with `changes` on the GPUs at `indexes`, or on all of them."""
     assert isinstance(facts.gpus, tuple)
     chosen = indexes or tuple(gpu.index for gpu in facts.gpus)
     gpus = tuple(
@@ -424,7 +425,7 @@ def with_gpus(facts: MachineFacts, *indexes: int, **changes: Any) -> MachineFact
 
 
 def with_nics(facts: MachineFacts, *names: str, **changes: Any) -> MachineFacts:
-    """`facts` with `changes` on the ports called `names`, or on all of them."""
+    """Return `facts` with `changes` on the ports called `names`, or on all of them."""
     assert isinstance(facts.nics, tuple)
     chosen = names or tuple(nic.name for nic in facts.nics)
     nics = tuple(msgspec.structs.replace(nic, **changes) if nic.name in chosen else nic for nic in facts.nics)
@@ -432,7 +433,7 @@ def with_nics(facts: MachineFacts, *names: str, **changes: Any) -> MachineFacts:
 
 
 def with_part(facts: MachineFacts, part: str, **changes: Any) -> MachineFacts:
-    """`facts` with `changes` in one of its records: `limits`, `cpu`, `software`, `training` ..."""
+    """Return `facts` with `changes` in one of its records: `limits`, `cpu`, `software`, `training` ..."""
     return msgspec.structs.replace(facts, **{part: msgspec.structs.replace(getattr(facts, part), **changes)})
 
 

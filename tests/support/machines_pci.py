@@ -9,12 +9,12 @@ FULL = PcieLink(generation=5, generation_max=5, width=16, width_max=16)
 
 
 def bridge_address(index: int) -> str:
-    """The bridge above GPU and NIC `index`; 8 is that of the storage port."""
+    """Return the address of the bridge above GPU and NIC `index`; 8 is that of the storage port."""
     return f"0000:{0xE0 + index:02x}:01.0"
 
 
 def healthy_tree(gpus: tuple[str, ...], nics: tuple[str, ...]) -> tuple[PciDevice, ...]:
-    """The devices at these addresses and the bridges above them, without faults."""
+    """Return the devices at these addresses and the bridges above them, without faults."""
     devices = [_device(bridge_address(index), "bridge", None) for index in range(len(nics))]
     devices += [_device(address, "gpu", bridge_address(index)) for index, address in enumerate(gpus)]
     devices += [_device(address, "rdma", bridge_address(index)) for index, address in enumerate(nics)]

@@ -28,7 +28,7 @@ def measured(
     series: dict[str, tuple[float, ...]] | None = None,
     **parameters: Parameter,
 ) -> Measurement:
-    """A measurement with some samples around `median`; the unit follows from the metric."""
+    """Return a measurement with some samples around `median`; the unit follows from the metric."""
     unit = (
         "flop/s"
         if "flops" in metric
@@ -54,8 +54,12 @@ def measured(
 def run_of(
     *measurements: Measurement | Iterable[Measurement], failures: tuple[BenchFailure, ...] = ()
 ) -> MeasurementSet:
-    """One run of the benchmarks."""
-    flat = [one for part in measurements for one in ((part,) if isinstance(part, Measurement) else part)]
+    """Return one run of the benchmarks."""
+    flat = [
+        measurement
+        for part in measurements
+        for measurement in ((part,) if isinstance(part, Measurement) else part)
+    ]
     return MeasurementSet(
         started="2026-11-20T21:14:03Z", machine="node17", measurements=tuple(flat), failures=failures
     )
@@ -74,14 +78,14 @@ def failed(
     subject: str = "8 ranks",
     message: str = "the worker ended by signal 9",
 ) -> MeasurementSet:
-    """A run in which one benchmark gave no result."""
+    """Return a run in which one benchmark gave no result."""
     return run_of(failures=(BenchFailure(bench_id=bench_id, subject=subject, kind=kind, message=message),))
 
 
 def gemm(
     *tflops: float, dtype: str = "bf16", size: int = 8192, kind: str = "GPU", bench: str = "gemm"
 ) -> list[Measurement]:
-    """Matrix products, one rate per device."""
+    """Return matrix products, with one rate per device."""
     return [
         measured(
             bench, "gemm_flops_per_s", f"{kind}{index}", rate * 1e12, dtype=dtype, m=size, n=size, k=size
@@ -91,7 +95,7 @@ def gemm(
 
 
 def copies(*rates: float, bench: str = "memory-copy", **parameters: Parameter) -> list[Measurement]:
-    """Copies in GB/s, one per GPU."""
+    """Return copies in GB/s, one per GPU."""
     case: dict[str, Parameter] = {"direction": "device_to_device", "bytes": 2**29, **parameters}
     return [
         measured(bench, "memory_bandwidth_bytes_per_s", f"GPU{index}", rate * 1e9, **case)
@@ -111,7 +115,7 @@ def host_copies(*rates: float, **parameters: Parameter) -> list[Measurement]:
 
 
 def peer_copies(rates: dict[tuple[int, int], float], direction: str = "one_way") -> list[Measurement]:
-    """Copies in GB/s by sender and receiver."""
+    """Return copies in GB/s by sender and receiver."""
     return [
         measured(
             "peer-copy",
@@ -135,7 +139,7 @@ def collective(
     conditions: dict[str, Parameter] | None = None,
     **parameters: Parameter,
 ) -> list[Measurement]:
-    """Bus bandwidths in GB/s by size in MiB."""
+    """Return bus bandwidths in GB/s by size in MiB."""
     return [
         measured(
             bench,
@@ -156,7 +160,7 @@ def collective(
 def pairs(
     rates: dict[str, float], bench: str = "pairs", metric: str = "pair_bandwidth_bytes_per_s"
 ) -> list[Measurement]:
-    """Bandwidths in GB/s by subject."""
+    """Return bandwidths in GB/s by subject."""
     return [
         measured(bench, metric, subject, rate * 1e9, bytes=2**28, pairs="alone")
         for subject, rate in rates.items()
@@ -164,22 +168,22 @@ def pairs(
 
 
 def sustained(*fractions: float, **conditions: Parameter) -> list[Measurement]:
-    """What is left of the rate at the end, one per GPU, with the clock falling as much."""
-    found = []
+    """Return the share of the rate that is left at the end, one per GPU; the clock falls as much."""
+    measurements = []
     for index, fraction in enumerate(fractions):
         clocks = tuple(1980e6 * (1 - (1 - fraction) * second / 19) for second in range(20))
-        seen = {"sm_clock_hz": clocks, "temperature_c": (60.0,) * 10 + (88.0,) * 10}
+        changes = {"sm_clock_hz": clocks, "temperature_c": (60.0,) * 10 + (88.0,) * 10}
         rates = measured(
             "sustained",
             "gemm_flops_per_s",
             f"GPU{index}",
             7e14,
             conditions=conditions,
-            series=seen,
+            series=changes,
             dtype="bf16",
         )
-        found += [
+        measurements += [
             rates,
             measured("sustained", "sustained_fraction", f"GPU{index}", fraction, conditions=conditions),
         ]
-    return found
+    return measurements

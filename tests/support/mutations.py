@@ -92,8 +92,8 @@ def _repeat(rng: random.Random, lines: list[bytes]) -> None:
 
 
 def _swap(rng: random.Random, lines: list[bytes]) -> None:
-    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
+    first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+    lines[first], lines[second] = lines[second], lines[first]
 
 
 def _shuffle(rng: random.Random, lines: list[bytes]) -> None:
@@ -104,13 +104,13 @@ def _shuffle(rng: random.Random, lines: list[bytes]) -> None:
 
 
 def _squeeze(rng: random.Random, lines: list[bytes]) -> None:
-    """Tabs and runs of blanks lost, as some terminals copy."""
+    """Lose tabs and runs of blanks, as some terminals do when text is copied."""
     for place, line in enumerate(lines):
         lines[place] = b" ".join(line.split()) if rng.random() < 0.8 else line.replace(b"\t", b"")
 
 
 def _indent(rng: random.Random, lines: list[bytes]) -> None:
-    """Quoted in a mail or an issue."""
+    """Quote the lines as in a mail or an issue."""
     mark = rng.choice((b"> ", b"    ", b"[1,0]<stdout>:", b"node17: "))
     lines[:] = [mark + line for line in lines]
 
@@ -128,7 +128,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """`data` after one to three accidents."""
+    """Return `data` after one to three accidents."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         data = rng.choice(MUTATIONS)(rng, data)
     return data

@@ -1,4 +1,4 @@
-"""What the worker answers that counts a module of the user's own."""
+"""Answers of the worker that counts a module of the user's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def counted_answer(**changes: object) -> dict[str, Any]:
-    """Of a small network, one sample of it; `changes` replace fields of the answer."""
+    """Return the answer for one sample of a small network; `changes` replace fields of the answer."""
     each = {
         "forward_flops": 2e9,
         "dense_flops": 6e9,

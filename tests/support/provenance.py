@@ -1,5 +1,6 @@
-"""Does what the facts say stand in the text? Names and identities must; a parser that makes one up is caught
-here.
+"""Check that names and identities in the facts come from the text.
+
+A parser that invents one is caught here.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ _GPU = (
 )
 _NIC = ("name", "node_guid", "port_guid", "firmware_version", "board_id")
 UNNAMED = "unnamed"
-"""What a port is called in a text that does not name it."""
+"""Names of a port in a text that does not name it."""
 _NOISE = re.compile(r"[^a-z0-9]")
 
 
 def plain(text: str) -> str:
-    """Letters and digits alone, in lower case, without the maker: the rest varies between tools."""
+    """Return letters and digits in lower case without the maker: the rest varies between tools."""
     return _NOISE.sub("", text.lower()).removeprefix("nvidia")
 
 
 def invented(facts: MachineFacts, text: str) -> list[tuple[str, str]]:
-    """Field and value of the identities that are not in `text`, nor follow from a PCI id or AMD's number of a
-    GPU that is.
+    """Return field and value of identities that do not come from `text`.
+
+    An identity may also follow from a PCI id, or from AMD's number of a GPU in the text.
     """
     there = plain(text)
     return [
@@ -43,7 +45,7 @@ def invented(facts: MachineFacts, text: str) -> list[tuple[str, str]]:
 
 
 def _identities(facts: MachineFacts) -> Iterator[tuple[str, str, str]]:
-    """Field, value, and another word of the text that may stand for the value."""
+    """Yield field, value, and another word of the text that may stand for the value."""
     gpus: tuple[Gpu, ...] = facts.gpus if known(facts.gpus) else ()
     nics: tuple[Nic, ...] = facts.nics if known(facts.nics) else ()
     for gpu in gpus:

@@ -1,6 +1,4 @@
-"""The recorded servers outside the project, in the folder that RIGTUNE_SHARED names, and what their index
-states.
-"""
+"""Recorded servers outside the project, in the folder of RIGTUNE_SHARED, and the rows of their index."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ needs_recordings = pytest.mark.skipif(not INDEX.exists(), reason="no recorded se
 
 @functools.cache
 def index() -> dict[str, dict[str, str]]:
-    """The rows of the index by path; none where the recordings are not there."""
+    """Return the rows of the index by path; none if the recordings are absent."""
     if not INDEX.exists():
         return {}
     with INDEX.open(encoding="utf-8", newline="") as file:
@@ -27,7 +25,8 @@ def index() -> dict[str, dict[str, str]]:
 
 
 def is_output(path: str) -> bool:
-    """Return False for the test files of other projects among the recordings: no tool on a machine writes
-    them.
+    """Return whether a file is the output of a tool.
+
+    Test files of other projects among the recordings are not.
     """
     return not path.startswith("machines/") or path.endswith(".csv")

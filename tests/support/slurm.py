@@ -1,5 +1,6 @@
-"""A real Slurm cluster of two virtual nodes with eight pretend GPUs each, on this machine. Needs root and
-Slurm.
+"""A real Slurm cluster of two virtual nodes with eight simulated GPUs each, on this machine.
+
+Needs root and Slurm.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def slurm_conf(folder: Path, settings: str) -> str:
     host = socket.gethostname()
     controller, *ports = free_ports(1 + NODES)
     nodes = "\n".join(
-        f"NodeName=n{index} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 RealMemory=4000 Gres=gpu:{GPUS}"
+        f"NodeName=n{index} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 RealMemory=4000 "
+        f"Gres=gpu:{GPUS}"
         for index, port in enumerate(ports, 1)
     )
     return f"""
@@ -70,7 +72,7 @@ PartitionName=main Nodes=n[1-{NODES}] Default=YES MaxTime=01:00:00 State=UP
 def slurm_cluster(
     settings: str = "", prepare: Callable[[Path], None] = lambda conf: None
 ) -> Iterator[dict[str, str]]:
-    """A running cluster; the value is the environment in which its commands work.
+    """Run a cluster and yield the environment in which its commands work.
 
     `settings` are more lines of slurm.conf; `prepare` gets the path of that file before anything starts.
     """

@@ -1,5 +1,6 @@
-"""Hosts in network namespaces, each with its own address, name and sshd, and a head node that reaches them.
-Needs root.
+"""Hosts in network namespaces, and a head node that reaches them.
+
+Each has its own address, name and sshd. Needs root.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ HEAD = "head"
 
 
 class Lab(NamedTuple):
-    """Where commands run as if on the head node."""
+    """The head node, and the hosts that its commands reach."""
 
     folder: Path
     head: str
     """Its namespace."""
     namespaces: dict[str, str]
-    """By host."""
+    """Network namespace by host."""
 
     def start(self, *command: object, cwd: Path, on: str = "") -> subprocess.Popen[str]:
         """Start a command on the head node or on a host, with this lab's ssh first on the PATH."""
@@ -49,7 +50,7 @@ def run(*command: str) -> None:
 
 
 def add_namespace(namespace: str, hosts: str) -> None:
-    """`ip netns exec` shows it the files of /etc/netns."""
+    """Create a namespace; `ip netns exec` shows it the files of /etc/netns."""
     folder = Path("/etc/netns") / namespace
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hosts").write_text(hosts)
@@ -65,7 +66,7 @@ def add_bridge(head: str, address: str) -> None:
 
 
 def connect(namespace: str, host: str, address: str, head: str) -> None:
-    """A cable from `eth0` of the host to the bridge."""
+    """Lay a cable from `eth0` of the host to the bridge."""
     run("ip", "-n", head, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", namespace)
     run("ip", "-n", head, "link", "set", host, "master", "bridge", "up")
     run("ip", "-n", namespace, "address", "add", f"{address}/24", "dev", "eth0")
@@ -78,15 +79,19 @@ def write_ssh_files(folder: Path) -> None:
     keys = f"HostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/key.pub\n"
     (folder / "sshd_config").write_text(keys + "PermitRootLogin yes\nStrictModes no\nUsePAM no\nUseDNS no\n")
     client = folder / "ssh"
-    options = f"-F none -i '{folder}/key' -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    options = (
+        f"-F none -i '{folder}/key' -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o "
+        "LogLevel=ERROR"
+    )
     client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {options} "$@"\n')
     client.chmod(0o755)
 
 
 @contextlib.contextmanager
 def ssh_lab(folder: Path, names: tuple[str, ...]) -> Iterator[Lab]:
-    """The hosts `names` on a bridge of the head node; `folder` gets the keys. Their addresses are 10.79.0.2
-    and up.
+    """Run the hosts `names` on a bridge of the head node.
+
+    `folder` gets the keys. The addresses are 10.79.0.2 and up.
     """
     programs = ("ip", "ssh", "sshd", "ssh-keygen", "unshare")
     missing = [name for name in programs if not shutil.which(name, path="/usr/sbin:/usr/bin:/bin")]

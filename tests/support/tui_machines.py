@@ -29,7 +29,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def faulty_server(gpu_count: int = 8) -> MachineFacts:
-    """8 x H100: GPU5 trained at x8, GPU6 busy, mlx5_3 down."""
+    """Return an 8 x H100 server: GPU5 trained at x8, GPU6 busy, mlx5_3 down."""
     gpus = tuple(
         Gpu(
             index=index,
@@ -111,7 +111,7 @@ def faulty_server(gpu_count: int = 8) -> MachineFacts:
 
 
 def cpu_box(*, torch_version: str | None = "2.9.0") -> MachineFacts:
-    """A virtual machine with two cores and no GPU."""
+    """Return a virtual machine with two cores and no GPU."""
     return MachineFacts(
         hostname="devbox",
         source="live",
@@ -150,7 +150,7 @@ def cpu_box(*, torch_version: str | None = "2.9.0") -> MachineFacts:
 
 
 def unknown_machine() -> MachineFacts:
-    """Nothing could be read."""
+    """Return a machine of which nothing could be read."""
     return MachineFacts(source="recording empty.json")
 
 
@@ -158,7 +158,7 @@ SEE = (EvidenceRef(source="file", key="/sys/class/infiniband/mlx5_3/ports/1/stat
 
 
 def faulty_verdict() -> Verdict:
-    """Two failures, three warnings, one open question, the rest passed."""
+    """Return two failures, three warnings, one open question, and passes for the rest."""
     findings = [
         Finding(
             check_id="pcie-link",
@@ -167,7 +167,8 @@ def faulty_verdict() -> Verdict:
             summary="PCIe link is x8, the slot allows x16",
             expected="Gen5 x16",
             observed="Gen5 x8",
-            why="Half the lanes halve the copies between host and GPU: data loading, offload and checkpoints suffer.",
+            why="Half the lanes halve the copies between host and GPU: data loading, offload and "
+            "checkpoints suffer.",
             remedy=Remedy(
                 text="Reseat the GPU or its riser, then look at the link again.",
                 command="nvidia-smi -q -d PCIE -i 5",
@@ -241,7 +242,7 @@ def faulty_verdict() -> Verdict:
 
 
 def clean_verdict() -> Verdict:
-    """A CPU box on which everything that applies has passed."""
+    """Return the verdict of a CPU box on which everything that applies has passed."""
     findings = [
         Finding(check_id="nofile", subject="host", status=Status.PASS, summary="1048576 open files"),
         Finding(check_id="memlock", subject="host", status=Status.PASS, summary="locked memory is unlimited"),
@@ -254,7 +255,7 @@ def clean_verdict() -> Verdict:
 
 
 def many_findings(number: int) -> Verdict:
-    """A great many, with words from hostile files."""
+    """Return many findings with words from hostile files."""
     findings = [
         Finding(
             check_id=f"check-{index}",

@@ -1,5 +1,6 @@
-"""Measurements as records: a quick suite on eight H100s of which one is slow, one on a CPU, and what is said
-about the first.
+"""Measurements as records: a quick suite on eight H100s, one of them slow, and one on a CPU.
+
+The findings on the former are here too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from probes.judging.findings import Finding, Status
 
 
 def _gemm() -> list[Measurement]:
-    """Two dtypes and two sizes on eight GPUs, of which GPU5 is slow."""
+    """Return two dtypes and two sizes on eight GPUs, of which GPU5 is slow."""
     rates = {("bf16", 4096): 6.4e14, ("bf16", 8192): 7.05e14, ("fp32", 4096): 5.1e13, ("fp32", 8192): 5.2e13}
     return [
         Measurement(
@@ -27,7 +28,7 @@ def _gemm() -> list[Measurement]:
 
 
 def _copies() -> list[Measurement]:
-    """Within the memory, and to and from the host, where GPU5 has half the lanes."""
+    """Return copies within the memory and to and from the host, where GPU5 has half the lanes."""
     rates = {"device_to_device": 2.6e12, "host_to_device": 5.4e10, "device_to_host": 5.3e10}
     return [_copy(direction, rate, index) for direction, rate in rates.items() for index in range(8)]
 
@@ -56,8 +57,8 @@ def _copy(direction: str, rate: float, index: int) -> Measurement:
 
 
 def _all_reduce() -> list[Measurement]:
-    """By size, as latency and 370 GB/s give it."""
-    found = []
+    """Return all-reduce results by size, as latency and 370 GB/s give them."""
+    measurements = []
     for size in (1024 * 4**power for power in range(11)):
         time_s = 3e-5 + 1.75 * size / 370e9
         parameters = {"collective": "all_reduce", "bytes": size, "world_size": 8, "backend": "nccl"}
@@ -67,7 +68,7 @@ def _all_reduce() -> list[Measurement]:
             ("bus_bandwidth_bytes_per_s", "byte/s", 1.75 * size / time_s),
         ):
             samples = tuple(value * factor for factor in (0.98, 1.0, 1.01))
-            found.append(
+            measurements.append(
                 Measurement(
                     bench_id="collectives",
                     subject="8 ranks",
@@ -77,27 +78,32 @@ def _all_reduce() -> list[Measurement]:
                     parameters=parameters,
                 )
             )
-    return found
+    return measurements
 
 
 def _pairs() -> list[Measurement]:
     return [
         Measurement(
             bench_id="peer-copy",
-            subject=f"GPU{min(one, other)}-GPU{max(one, other)}",
+            subject=f"GPU{min(sender, receiver)}-GPU{max(sender, receiver)}",
             metric="peer_bandwidth_bytes_per_s",
             unit="byte/s",
-            samples=(2.1e11 if 3 in (one, other) else 2.8e11,),
-            parameters={"from": f"GPU{one}", "to": f"GPU{other}", "bytes": 512 * 1024**2, "both_ways": False},
+            samples=(2.1e11 if 3 in (sender, receiver) else 2.8e11,),
+            parameters={
+                "from": f"GPU{sender}",
+                "to": f"GPU{receiver}",
+                "bytes": 512 * 1024**2,
+                "both_ways": False,
+            },
         )
-        for one in range(8)
-        for other in range(8)
-        if one != other
+        for sender in range(8)
+        for receiver in range(8)
+        if sender != receiver
     ]
 
 
 def _steps() -> list[Measurement]:
-    found = []
+    measurements = []
     for micro_batch, rate in ((1, 2.6e5), (4, 3.3e5)):
         parameters = {
             "model": "tinyllama-1.1b",
@@ -111,7 +117,7 @@ def _steps() -> list[Measurement]:
             ("peak_memory_bytes", "byte", 2.1e10 + 6e9 * micro_batch),
             ("model_flops_per_s", "flop/s", 1.2e9 * rate),
         ):
-            found.append(
+            measurements.append(
                 Measurement(
                     bench_id="train-step",
                     subject="8 ranks",
@@ -121,11 +127,11 @@ def _steps() -> list[Measurement]:
                     parameters={**parameters, "precision": "bf16", "world_size": 8},
                 )
             )
-    return found
+    return measurements
 
 
 def _sustained() -> list[Measurement]:
-    """GPU5 clocks down as it warms up."""
+    """Return sustained rates: GPU5 clocks down as it warms up."""
     return [
         Measurement(
             bench_id="sustained",
@@ -145,7 +151,7 @@ def _sustained() -> list[Measurement]:
 
 
 def measured_on_gpus() -> MeasurementSet:
-    """Most of the full suite on H100s, with one failure."""
+    """Return most of the full suite on H100s, with one failure."""
     return MeasurementSet(
         suite="full",
         started="2026-11-21T14:27:39Z",
@@ -159,7 +165,8 @@ def measured_on_gpus() -> MeasurementSet:
                 kind="timeout",
                 message="no answer within 60 s",
                 log_tail="NCCL INFO NET/IB : Using [0]mlx5_0:1/IB\nNCCL WARN Timeout waiting for mlx5_3\n",
-                command="/opt/venv/bin/python -m torch.distributed.run --nproc-per-node 8 -m rigtune_worker storage",
+                command="/opt/venv/bin/python -m torch.distributed.run --nproc-per-node 8 -m rigtune_worker "
+                "storage",
             ),
         ),
     )
@@ -171,8 +178,8 @@ _REFERENCES = {
 
 
 def judged_on_gpus() -> Judgement:
-    """What is to be said about `measured_on_gpus`."""
-    found = []
+    """Return the findings on `measured_on_gpus`."""
+    findings = []
     for entry in measured_on_gpus().measurements:
         is_slow = entry.subject == "GPU5" and entry.bench_id in ("gemm", "host-device")
         beside = {
@@ -185,21 +192,21 @@ def judged_on_gpus() -> Judgement:
             value, source = _REFERENCES["gemm"]
             share = entry.median / value
             status = Status.FAIL if share < 0.75 else Status.WARN if share < 0.9 else Status.PASS
-            found.append(
+            findings.append(
                 Comparison(**beside, to="reference", value=value, share=share, status=status, source=source)
             )
         if entry.bench_id in ("gemm", "host-device"):
             usual = entry.median / (0.82 if is_slow and entry.bench_id == "gemm" else 0.5 if is_slow else 1.0)
             share = entry.median / usual
             status = Status.WARN if is_slow else Status.PASS
-            found.append(
+            findings.append(
                 Comparison(
                     **beside, to="peers", value=usual, share=share, status=status, source="7 other GPUs"
                 )
             )
         if entry.bench_id in ("gemm", "collectives"):
             source = "run of 2026-11-20T21:14:03Z"
-            found.append(
+            findings.append(
                 Comparison(
                     **beside, to="previous", value=entry.median, share=1.0, status=Status.PASS, source=source
                 )
@@ -214,9 +221,10 @@ def judged_on_gpus() -> Judgement:
         check_id="measured-compute",
         subject="GPU5",
         status=Status.WARN,
-        summary="bf16 GEMM at 578 TFLOP/s, 82 % of the other GPUs; its clock falls from 1980 to 1596 MHz under load",
+        summary="bf16 GEMM at 578 TFLOP/s, 82 % of the other GPUs; its clock falls from 1980 to 1596 MHz "
+        "under load",
     )
-    return Judgement(findings=(slow_link, slow_product), comparisons=tuple(found))
+    return Judgement(findings=(slow_link, slow_product), comparisons=tuple(findings))
 
 
 def measured_on_cpu() -> MeasurementSet:

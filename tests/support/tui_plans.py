@@ -52,7 +52,7 @@ def memory(total_gib: float) -> MemoryBreakdown:
 def gpu_plan(
     *, device_name: str = "NVIDIA H100 80GB HBM3", speed_known: bool = True, rejected: int = 14
 ) -> Plan:
-    """Llama 3 8B on one node of 8 x H100."""
+    """Return the plan of Llama 3 8B on one node of 8 x H100."""
     unknown = Unknown(Reason.NOT_RECORDED, "no GEMM rate is known for this GPU")
     parts = {"products": 3.3, "attention": 0.7, "elementwise": 0.35, "launches": 0.05, "head": 0.2}
     step = TimeBreakdown(
@@ -192,7 +192,7 @@ exec /opt/venv/bin/python -m torch.distributed.run \\
 
 
 def prepared() -> Prepared:
-    """Two launchers, the second with a file beside its script."""
+    """Return two launchers, the second with a file beside its script."""
     return Prepared(
         recipe=recipe(),
         launchers=(

@@ -1,6 +1,4 @@
-"""Services that answer from records, so that every state of the terminal UI can be reached without a
-machine.
-"""
+"""Services that answer from records, so that tests reach every state of the terminal UI without a machine."""
 
 from __future__ import annotations
 
@@ -52,8 +50,9 @@ EXPLANATION = Explanation(
 
 
 class ScriptedServices:
-    """Each use-case yields its record; `raising` names stages that fail, `holds` stages that wait until they
-    are stopped.
+    """Use-cases that yield their records.
+
+    `raising` names stages that fail, `holds` stages that wait until they are stopped.
     """
 
     is_live = True
@@ -89,7 +88,7 @@ class ScriptedServices:
         self.suites: list[str] = []
         self.pinned: list[MeasurementSet] = []
         self.release = threading.Event()
-        """Lets held stages go on; the pilot's test sets it at its end."""
+        """Event that lets held stages go on; the pilot's test sets it at its end."""
         self.calls: list[str] = []
         self.requests: list[PlanRequest] = []
         self.overwrites: list[bool] = []

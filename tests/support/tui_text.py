@@ -1,4 +1,4 @@
-"""What a page says in the terminal UI, without colours."""
+"""Text of a page in the terminal UI, without colours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assistant.tui.panel_writer import body, line
 
 
 def words(*parts: Section | Block | Words | RenderableType, width: int = 120) -> str:
-    """The parts as plain text of the given width, as the terminal UI's writer draws them."""
+    """Return the parts as plain text of the given width, as the terminal UI's writer draws them."""
     console = Console(
         file=io.StringIO(), width=width, no_color=True, highlight=False, markup=False, emoji=False
     )

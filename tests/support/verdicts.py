@@ -1,6 +1,4 @@
-"""Small verdicts for the output formats: a good machine, a bad one with a waiver, an unknown one, and one of
-hostile names.
-"""
+"""Small verdicts for the output formats: good, bad with a waiver, unknown, and with hostile names."""
 
 from __future__ import annotations
 

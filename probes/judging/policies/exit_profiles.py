@@ -27,8 +27,9 @@ _NPD = {ExitCode.OK: 0, ExitCode.FINDINGS: 1, ExitCode.UNKNOWN: 2}
 
 
 def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "fail") -> int:
-    """The exit code of a verdict. Nagios has a code of its own for warnings, so that `fail_on` does not touch
-    it.
+    """Return the exit code of a verdict.
+
+    Nagios has a code of its own for warnings, so `fail_on` does not affect it.
     """
     code = exit_code(verdict, fail_on)
     match profile:
@@ -43,5 +44,5 @@ def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "
 
 
 def failure_status(code: int, profile: Profile = "gate") -> int:
-    """The exit code where rigtune gave no verdict; `code` is its own."""
+    """Return the exit code if rigtune gave no verdict; `code` is rigtune's own."""
     return {"nagios": 3, "npd": 2}.get(profile, code)

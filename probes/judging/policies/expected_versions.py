@@ -1,4 +1,4 @@
-"""Whether a version is one that a policy wants: exact, a pattern, or a range."""
+"""Compare versions with those that a policy expects: an exact version, a pattern or a range."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 def complaint_of(wanted: str) -> str | None:
-    """What is wrong with an expected version; None where it can be held against a found one."""
+    """Return the mistake in an expected version; None if it can be compared with a version."""
     if wanted[:1] not in "<>=!":
         return None
     for part in wanted.split(","):
         operator, version = _split(part)
         if not operator:
-            return f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each version of a range"
+            return (
+                f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each "
+                "version of a range"
+            )
         if not numbers_of(version):
             return f"{version!r} is not a version"
     return None
 
 
-def any_matches(found: str, wanted: str | tuple[str, ...]) -> bool:
-    """Whether `found` is one of those wanted."""
-    return any(_matches(found, one) for one in ((wanted,) if isinstance(wanted, str) else wanted))
+def any_matches(version: str, wanted: str | tuple[str, ...]) -> bool:
+    """Return whether `version` matches one of the expected versions."""
+    return any(_matches(version, expected) for expected in ((wanted,) if isinstance(wanted, str) else wanted))
 
 
 def words_of(wanted: str | tuple[str, ...]) -> str:
@@ -36,24 +39,26 @@ def words_of(wanted: str | tuple[str, ...]) -> str:
 
 
 def nccl_of(facts: MachineFacts) -> str | Unknown | None:
-    """The NCCL that torch brings, which is the one that training uses; else the system's."""
+    """Return the NCCL that torch brings, which training uses, else that of the system."""
     brought, installed = facts.training.nccl_version, facts.software.nccl_version
     return brought if value_or(brought, None) is not None or installed is None else installed
 
 
-def _matches(found: str, wanted: str) -> bool:
-    """A plain dotted number also takes any build of it: `2.6.0` is met by `2.6.0+cu124`; other words are
-    exact.
+def _matches(version: str, wanted: str) -> bool:
+    """Return whether a version matches an expected version.
+
+    A plain dotted number also matches any build: `2.6.0` matches `2.6.0+cu124`. Other words must be
+    equal.
     """
     if wanted[:1] in "<>=!":
-        return all(_holds(found, *_split(part)) for part in wanted.split(","))
+        return all(_holds(version, *_split(part)) for part in wanted.split(","))
     if any(character in wanted for character in "*?["):
-        return fnmatch.fnmatchcase(found, wanted)
-    return found == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(found, wanted) == 0)
+        return fnmatch.fnmatchcase(version, wanted)
+    return version == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(version, wanted) == 0)
 
 
-def _holds(found: str, operator: str, version: str) -> bool:
-    order = _order(found, version)
+def _holds(version: str, operator: str, wanted: str) -> bool:
+    order = _order(version, wanted)
     if order is None:
         return False
     match operator:
@@ -71,11 +76,12 @@ def _holds(found: str, operator: str, version: str) -> bool:
             return order < 0
 
 
-def _order(found: str, wanted: str) -> int | None:
-    """-1, 0 or 1 as `found` is older, the same or newer; None where it is no version. Missing parts count as
-    zero.
+def _order(version: str, wanted: str) -> int | None:
+    """Return -1, 0 or 1 if `version` is older, the same or newer; None if it is no version.
+
+    Missing parts count as zero.
     """
-    have, need = numbers_of(found), numbers_of(wanted)
+    have, need = numbers_of(version), numbers_of(wanted)
     if not have:
         return None
     length = max(len(have), len(need))

@@ -1,6 +1,4 @@
-"""policy.toml as a `Policy`, checked against what exists: checks, thresholds, GPU models, versions that can
-be compared.
-"""
+"""Read policy.toml and check that its checks, thresholds, GPU models and versions are valid."""
 
 from __future__ import annotations
 
@@ -26,8 +24,9 @@ _MISSING = "a waiver needs check, reason and expires (a date such as 2027-01-31)
 
 
 def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
-    """The policy in `text`; `name` is the file's name for messages. Raises InputError for the first fault,
-    with its field.
+    """Parse the policy in `text`; `name` is the name of the file for messages.
+
+    Raises InputError for the first fault, with its field.
     """
     policy = read_strict(text, name, Policy, schema_version=SCHEMA_VERSION, missing=_MISSING)
     for place, problem, advice in _faults(policy, catalogue):
@@ -36,7 +35,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 
 
 def thresholds_under(policy: Policy) -> Thresholds:
-    """rigtune's own limits with those of a policy that `load_policy` accepted in their place."""
+    """Return rigtune's limits with those of an accepted policy in their place."""
     limits = load_thresholds()
     if not policy.thresholds:
         return limits
@@ -50,7 +49,7 @@ def thresholds_under(policy: Policy) -> Thresholds:
 
 
 def _faults(policy: Policy, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
-    """Field, what is wrong with it, what to do."""
+    """Yield the field of each fault, the fault, and the advice."""
     yield from _check_faults(policy)
     limits = load_thresholds()
     for name, value in policy.thresholds.items():
@@ -127,7 +126,7 @@ def _threshold_faults(
 
 
 def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Every expected version with its field."""
+    """Yield every expected version with its field."""
     fields: list[tuple[str, str | tuple[str, ...] | None]] = [
         ("gpu.vbios", policy.gpu.vbios),
         ("gpu.driver", policy.gpu.driver),
@@ -137,5 +136,5 @@ def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     ]
     fields += [(f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()]
     for place, wanted in fields:
-        for one in (wanted,) if isinstance(wanted, str) else wanted or ():
-            yield place, one
+        for version in (wanted,) if isinstance(wanted, str) else wanted or ():
+            yield place, version

@@ -55,21 +55,23 @@ _SECTIONS = {
     "gpu": "Every GPU.",
     "nic": "The ports that carry training, and the firmware of every card by its type.",
     "software": "Versions.",
-    "host": "The rest of the machine. A file system or service that its like need not have is better removed.",
+    "host": "The rest of the machine. Remove file systems and services that other such "
+    "machines need not have.",
 }
 _LONGEST = 200
 """Characters of a value that is worth expecting."""
 
 
 def learned_policy(facts: MachineFacts, catalogue: Catalogue) -> Policy:
-    """The expectations that this machine meets. What could not be read, or differs between its parts, is not
-    expected.
+    """Return the expectations that this machine meets.
+
+    Values that could not be read, or that differ between its parts, are not expected.
     """
     return Policy(gpu=_gpu(facts, catalogue), nic=_nic(facts), software=_software(facts), host=_host(facts))
 
 
 def policy_text(policy: Policy, name: str, day: datetime.date) -> str:
-    """A learned policy as a commented file; `name` is the machine's."""
+    """Write a learned policy as a commented file; `name` is the name of the machine."""
     title = "".join(character if character.isprintable() else "?" for character in printable(name))
     parts = [_HEAD.format(name=title, day=day)]
     for section, comment in _SECTIONS.items():
@@ -80,13 +82,13 @@ def policy_text(policy: Policy, name: str, day: datetime.date) -> str:
 
 
 def expectation_count(policy: Policy) -> int:
-    """How many values the policy expects."""
+    """Return the number of values that the policy expects."""
     values = [value for section in _SECTIONS for value in _stated(getattr(policy, section)).values()]
     return sum(len(value) if isinstance(value, (dict, list)) else 1 for value in values)
 
 
 def _stated(section: StrictRecord) -> dict[str, Any]:
-    """The fields that demand something; a tolerance only beside what it belongs to."""
+    """Return the fields that demand something; a tolerance only with the field that it applies to."""
     built = msgspec.to_builtins(section)
     fields = {
         field: value for field, value in built.items() if value is not None and value not in ([], {}, ())
@@ -161,28 +163,28 @@ def _host(facts: MachineFacts) -> HostExpectation:
 
 
 def _size(value: Number | Unknown | None) -> Number | None:
-    """A number that a machine can have."""
+    """Return the number if a machine can have it."""
     return value if known(value) and value is not None and 0 < value < math.inf else None
 
 
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
-    """The value that all share; None where they differ, where one is unknown, and where there are none."""
-    found = set(values)
-    value = found.pop() if len(found) == 1 else None
+    """Return the value that all share; None if they differ, if one is unknown, or if there are none."""
+    different = set(values)
+    value = different.pop() if len(different) == 1 else None
     return value_or(value, None)
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
-    """All that occur; None where one of them cannot be expected."""
-    found = [_version(value) for value in sorted(set(values), key=str)]
-    if not found or None in found:
+    """Return all versions that occur; None if one of them cannot be expected."""
+    plain_versions = [_version(value) for value in sorted(set(values), key=str)]
+    if not plain_versions or None in plain_versions:
         return None
-    versions = tuple(version for version in found if version is not None)
+    versions = tuple(version for version in plain_versions if version is not None)
     return versions[0] if len(versions) == 1 else versions
 
 
 def _version(value: str | Unknown | None) -> str | None:
-    """A value that, as an expected version, means itself: not a pattern and not a range."""
+    """Return the version if it matches only itself as an expectation: it is no pattern and no range."""
     name = _name(value)
     return name if name is not None and complaint_of(name) is None and any_matches(name, name) else None
 
@@ -196,6 +198,6 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name(value: str | Unknown | None) -> str | None:
-    """A value that a file of UTF-8 can hold and a person can read."""
+    """Return the name if a UTF-8 file can hold it and a person can read it."""
     is_fit = isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
     return value if is_fit and isinstance(value, str) else None

@@ -1,5 +1,4 @@
-"""What an operator demands of a machine: which checks count, other limits, expected hardware and versions,
-waivers.
+"""Records of an operator's policy: checks, limits, expected hardware and versions, waivers.
 
 Fields that are left out demand nothing.
 """
@@ -24,14 +23,15 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Several = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 
 Versions = Text | Several | None
-"""A version, several of which any one will do, or none demanded. Each is exact (`550.90.07`), a pattern
-(`550.90.*`) or a range (`>=550.90,<581`); the forms are told apart by
-`probes/judging/policies/expected_versions.py`.
+"""One expected version, several of which any will do, or none.
+
+Each is exact (`550.90.07`), a pattern (`550.90.*`) or a range (`>=550.90,<581`).
+`probes/judging/policies/expected_versions.py` distinguishes the forms.
 """
 
 
 class CheckPolicy(StrictRecord, kw_only=True):
-    """Which checks count, by their ids."""
+    """Selection of checks by their ids."""
 
     required: tuple[Text, ...] = ()
     """An UNKNOWN of these counts, too."""
@@ -47,7 +47,7 @@ class GpuExpectation(StrictRecord, kw_only=True):
     """Id of `rigtune list gpus`, or the driver's name."""
     count: Amount | None = None
     memory_bytes: Positive | None = None
-    """Of each GPU."""
+    """Memory of each GPU."""
     memory_tolerance_percent: Percent = 2.0
     """Drivers differ in what they keep for themselves."""
     vbios: Versions = None
@@ -56,16 +56,14 @@ class GpuExpectation(StrictRecord, kw_only=True):
 
 
 class NicExpectation(StrictRecord, kw_only=True):
-    """The RDMA ports that carry training, as `probes/judging/rails.py` tells them from storage and
-    management.
-    """
+    """The RDMA ports that carry training, without those for storage and management (`judging/rails.py`)."""
 
     count: Amount | None = None
     """Ports that are up at full rate."""
     rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
     link_layer: Literal["InfiniBand", "Ethernet"] | None = None
     firmware: dict[str, Text | Several] = {}
-    """By device type: `MT4129 = "28.39.1002"`."""
+    """Expected firmware by device type: `MT4129 = "28.39.1002"`."""
     places: dict[str, Text] = {}
     """PCI bus id by device name: `mlx5_0 = "0000:1a:00.0"`."""
 
@@ -79,7 +77,7 @@ class SoftwareExpectation(StrictRecord, kw_only=True):
     """The newest CUDA that the driver supports."""
     cuda_toolkit: Versions = None
     nccl: Versions = None
-    """Of the training interpreter, else of the system."""
+    """NCCL of the training interpreter, else of the system."""
     torch: Versions = None
     fabric_manager: Versions = None
 
@@ -112,7 +110,7 @@ class Waiver(StrictRecord, kw_only=True):
     """The last day on which it holds."""
 
     def holds_on(self, today: datetime.date | None) -> bool:
-        """Where nobody knows the day, no waiver holds."""
+        """Return whether the waiver is valid today. No waiver holds if the day is unknown."""
         return today is not None and today <= self.expires
 
     def covers(self, check_id: str, subject: str) -> bool:
@@ -127,7 +125,7 @@ class Policy(StrictRecord, kw_only=True):
     """Findings that give exit code 1; the command line's own option goes first."""
     checks: CheckPolicy = CheckPolicy()
     thresholds: dict[str, float | str | tuple[str, ...]] = {}
-    """By their names in `probes/data/thresholds.toml`."""
+    """Limits by their names in `probes/data/thresholds.toml`."""
     gpu: GpuExpectation = GpuExpectation()
     nic: NicExpectation = NicExpectation()
     software: SoftwareExpectation = SoftwareExpectation()
@@ -136,5 +134,5 @@ class Policy(StrictRecord, kw_only=True):
 
 
 def policy_ref(place: str) -> EvidenceRef:
-    """A field of the policy: `gpu.count`."""
+    """Return the reference to a field of the policy such as `gpu.count`."""
     return EvidenceRef(source="policy", key=place)

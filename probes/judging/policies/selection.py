@@ -1,4 +1,4 @@
-"""Which checks to make: those of the tier and of the operator's choice, under the policy."""
+"""Select the checks of the tier and of the operator's choice, under the policy."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Selection(NamedTuple):
 def select(
     tier: Tier, only: Iterable[str] = (), skip: Iterable[str] = (), rows: Sequence[CheckRow] = CHECKS
 ) -> Selection:
-    """The rows of `tier` that `only` names and `skip` does not, each name a check or a group.
+    """Return the rows of `tier` that `only` names and `skip` does not; both name checks or groups.
 
-    Raises UsageError for a name that does not exist, for a check that needs the other tier, and where nothing
-    is left.
+    Raises UsageError for a name that does not exist, for a check that needs the other tier, and if
+    nothing is left.
     """
     wanted, unwanted = tuple(only), tuple(skip)
     for option, names in (("--only", wanted), ("--skip", unwanted)):
@@ -56,7 +56,7 @@ def select(
 
 
 def under_policy(rows: Sequence[CheckRow], policy: Policy) -> tuple[CheckRow, ...]:
-    """The rows with `required` as the policy wants it."""
+    """Return the rows with `required` set as the policy wants."""
     required = {
         **dict.fromkeys(policy.checks.required, True),
         **dict.fromkeys(policy.checks.not_required, False),

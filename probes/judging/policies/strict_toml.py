@@ -1,5 +1,6 @@
-"""TOML that people edit as a strict record, or one clear complaint: which file, which field, what is wrong,
-what to do.
+"""Parse TOML that people edit into a strict record, or raise one clear error.
+
+The error names the file, the field, the mistake and the advice.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ _SHOWN = 60
 
 
 def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, missing: str) -> Kind:
-    """The record in `text`; `name` is the file's name for messages, `missing` the advice where a needed field
-    is absent.
+    """Parse the record in `text`.
 
-    Raises InputError. Files of a later `schema_version` are refused, as what they mean is not known.
+    `name` is the name of the file for messages, `missing` the advice if a needed field is absent. Raises
+    InputError. Files of a later `schema_version` are refused, because the meaning of their fields is
+    unknown.
     """
     try:
         document = tomllib.loads(text)
@@ -51,7 +53,7 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
 
 
 def suggestion(word: str, names: Iterable[str], what: str) -> str:
-    """`did you mean gpu-lost?`, or all of `names` where they are few, or where to find them."""
+    """Return `did you mean gpu-lost?`, or all of `names` if they are few, or where to look them up."""
     known = tuple(names)
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     if near:
@@ -62,7 +64,7 @@ def suggestion(word: str, names: Iterable[str], what: str) -> str:
 
 
 def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) -> InputError:
-    """msgspec's complaint with the file, the place and advice."""
+    """Return msgspec's error message with the file, the place and advice."""
     match = _PLACE.search(words)
     place = match.group("place") if match else ""
     problem = words[: match.start()] if match else words
@@ -81,12 +83,12 @@ def _explained(words: str, name: str, kind: type[StrictRecord], missing: str) ->
 
 
 def _fields_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
-    """The fields of the table at a path such as `environment[0]`."""
+    """Return the fields of the table at a path such as `environment[0]`."""
     return tuple(_table_at(kind, place).__struct_fields__)
 
 
 def _choices_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
-    """What the field at a path such as `nic.link_layer` may be; empty where that is no list of words."""
+    """Return the choices of the field at a path such as `nic.link_layer`; empty if it has none."""
     table, _, field = place.rpartition(".")
     hint = get_type_hints(_table_at(kind, table)).get(field)
     words = (*get_args(hint), *(word for inner in get_args(hint) for word in get_args(inner)))
@@ -94,7 +96,7 @@ def _choices_at(kind: type[StrictRecord], place: str) -> tuple[str, ...]:
 
 
 def _table_at(kind: type[StrictRecord], place: str) -> Any:
-    """The record that stands at a path such as `environment[0]`."""
+    """Return the record type at a path such as `environment[0]`."""
     table: Any = kind
     for part in re.findall(r"[a-z_]+", place):
         hint = get_type_hints(table)[part]

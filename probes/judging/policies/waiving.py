@@ -16,7 +16,7 @@ _WAIVABLE = frozenset({Status.FAIL, Status.WARN, Status.UNKNOWN})
 def waive(
     findings: Iterable[Finding], waivers: Sequence[Waiver], *, today: datetime.date | None
 ) -> tuple[Finding, ...]:
-    """The findings, with those marked that a waiver covers on this day."""
+    """Return the findings; those that a waiver covers on this day are marked."""
     valid = [waiver for waiver in waivers if waiver.holds_on(today)]
     return tuple(_marked(finding, valid) for finding in findings)
 
@@ -24,8 +24,9 @@ def waive(
 def unused(
     findings: Iterable[Finding], waivers: Sequence[Waiver], *, ran: Iterable[str], today: datetime.date | None
 ) -> tuple[str, ...]:
-    """A note on each valid waiver that covers none of `findings`; one of a check that is not in `ran` may
-    still be needed.
+    """Return a note on each valid waiver that covers none of `findings`.
+
+    A waiver for a check that is not in `ran` may still be needed.
     """
     made = set(ran)
     problems = [finding for finding in findings if finding.status in _WAIVABLE]

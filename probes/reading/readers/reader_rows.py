@@ -1,7 +1,7 @@
-"""Which kinds of text report what, one table per sort of record.
+"""List the kinds of text that report each sort of record, in one table per sort.
 
-The order is that of trust: the first text that knows a field has the last word. Descriptions of machines
-stand at the end. The collectors put the records together behind those of NVML and sysfs.
+The order is that of trust: the first text that knows a field decides. Descriptions of machines come last. The
+collectors merge the records behind those of NVML and sysfs.
 """
 
 from __future__ import annotations
@@ -88,10 +88,13 @@ GPUS: tuple[TextReader[Gpu], ...] = (
     TextReader(kind="cuda-bandwidth", parse="tools.cuda_bandwidth:parse_gpus"),
     TextReader(kind="nccl-tests", parse="tools.nccl_tests:parse_gpus"),
 )
-"""A text that does not know NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`; where nothing
-else reports such a GPU it is numbered by its PCI address, as NVML does it. Beside the driver's own texts the
-others only add to the GPUs that the driver shows. On a live machine NVML is asked, and the live rows where it
-does not answer."""
+"""Texts that report GPUs.
+
+A text without NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`. If nothing else reports such
+a GPU, it is numbered by its PCI address, as NVML does. If the driver's own texts are there, the others only
+add to the GPUs that the driver shows. On a live machine NVML is asked first, and the live rows if it does not
+answer.
+"""
 
 NICS: tuple[TextReader[Nic], ...] = (
     _nic("ibv-devinfo", "fabric.ibv_devinfo:parse_nics", "ibv_devinfo", "-v", is_live=True),
@@ -107,10 +110,11 @@ NICS: tuple[TextReader[Nic], ...] = (
     _nic("hwloc", "topology.hwloc_xml:parse_nics"),
     _nic("lspci", "topology.lspci:parse_nics"),
 )
-"""A text that knows the PCI device and not the RDMA device's name (lspci) gives `name=""` and `pci_bus_id`:
-such a record adds to all ports of that device, and stands alone, named by its address, where nothing else
-reports it. On a live machine sysfs is asked, and by a deep check the live row: it reports the RDMA MTU, which
-sysfs does not.
+"""Texts that report NICs.
+
+A text that knows the PCI device but not the RDMA device's name (lspci) gives `name=""` and `pci_bus_id`. Such
+a record adds to all ports of that device. If nothing else reports the device, it gets a record named by its
+address. On a live machine sysfs is asked; a deep check also asks the live row, which reports the RDMA MTU.
 """
 
 LINKS: tuple[TextReader[Link], ...] = (
@@ -127,8 +131,11 @@ LINKS: tuple[TextReader[Link], ...] = (
     TextReader(kind="hwloc", parse="topology.hwloc_xml:parse_links"),
     TextReader(kind="lspci", parse="topology.lspci:parse_links"),
 )
-"""The pairs that a text reports and no others. Devices bear the names of the other facts: `GPU0` by NVML's
-index, NICs by their RDMA device (`mlx5_0`), and NICs without one by what the text calls them (`NIC3`)."""
+"""Texts that report pairs of devices.
+
+Devices have the names of the other facts: `GPU0` by NVML's index, NICs by their RDMA device (`mlx5_0`), and
+NICs without one by the name in the text (`NIC3`).
+"""
 
 PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (
     TextReader(kind="peer-access", parse="topology.topo_p2p:parse_peer_access", unread="parse_unread"),

@@ -1,7 +1,7 @@
 """One reader for all texts that report records: outputs of tools, and descriptions of machines.
 
-A row names a kind of text (`probes/catalogue/kinds.py`), the commands that write such a text on this machine,
-and a function of the kind's parser: `(text: str) -> tuple[R, ...]`, partial records with what the text
+A row names a kind of text (`probes/catalogue/text_kinds.py`), the commands that write such a text on this
+machine, and a function of the kind's parser: `(text: str) -> tuple[R, ...]`, partial records with what the text
 reports and nothing else. A parser may leave `line_ref(12)` as the evidence of a record; without any, the
 whole text is named. The parser is loaded only when such a text is there.
 """
@@ -23,14 +23,14 @@ R = TypeVar("R", bound=Record)
 
 
 class ReadText(Record, Generic[R], kw_only=True):
-    """What one text reports."""
+    """Records that one text reports."""
 
     output: Output
     records: tuple[R, ...]
     unread: tuple[Unread, ...] = ()
     """Lines that could not be read."""
     attached: int | Unknown | None = None
-    """How many GPUs the driver counts; None where the text does not report it."""
+    """Number of GPUs that the driver counts; None if the text does not report it."""
     failure: Unknown | None = None
     """Why the driver reports no GPU at all, where the text says so."""
 
@@ -44,19 +44,23 @@ class TextReader(Record, Generic[R], kw_only=True):
     commands: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 10.0
     even_failed: bool = False
-    """Whether the output of a failed command counts: a tool may end with an error when one of several devices
-    vanishes."""
+    """True if the output of a failed command counts.
+
+    A tool may end with an error when one of several devices vanishes.
+    """
     is_driver: bool = False
-    """Whether the text reports what only a working driver knows."""
+    """True if the text reports what only a working driver knows."""
     is_live: bool = False
-    """Whether the commands are worth their time on a live machine."""
+    """True if the commands are worth their time on a live machine."""
     unread: str = ""
-    """A second function of the module: `(text: str) -> tuple[Unread, ...]`, `source` left empty. Only where
-    no other collector reports the same lines."""
+    """Second function of the module: `(text: str) -> tuple[Unread, ...]`, with `source` left empty.
+
+    Only set if no other collector reports the same lines.
+    """
     attached: str = ""
-    """Likewise, for the driver's own count: `(text: str) -> int | Unknown | None`."""
+    """Function for the driver's own count: `(text: str) -> int | Unknown | None`."""
     failure: str = ""
-    """Likewise, for a text that is nothing but a complaint: `(text: str) -> Unknown | None`."""
+    """Function for a text that only reports an error: `(text: str) -> Unknown | None`."""
 
     def read(self, source: Source) -> tuple[ReadText[R], ...] | Unknown:
         """Return what each text of this kind reports; where there is none, why the command gave none."""
@@ -105,6 +109,6 @@ def placed(record: R, origin: EvidenceRef) -> R:
     """Return `record` with evidence that leads to the text, and where the parser left it to the line."""
     if "evidence" not in record.__struct_fields__:
         return record
-    own: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
-    refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in own)
+    references: tuple[EvidenceRef, ...] = getattr(record, "evidence", ())
+    refs = tuple(EvidenceRef(source=origin.source, key=origin.key, detail=ref.detail) for ref in references)
     return msgspec.structs.replace(record, evidence=refs or (origin,))

@@ -76,9 +76,9 @@ NAMES = {
 
 @pytest.mark.parametrize(("name", "row"), NAMES.items())
 def test_a_name_means_one_gpu(name, row):
-    found = CATALOGUE.gpu_named(name)
-    assert found is not None
-    assert found.id == row
+    match = CATALOGUE.gpu_named(name)
+    assert match is not None
+    assert match.id == row
     again = CATALOGUE.gpu_named(f"  {name.upper()} ")
     assert again is not None
     assert again.id == row
@@ -106,9 +106,9 @@ def test_no_row_is_guessed(name):
     ],
 )
 def test_stated_memory_chooses_where_the_name_leaves_it_open(name, memory_gb, row):
-    found = CATALOGUE.gpu_named(name, memory_gb)
-    assert found is not None
-    assert found.id == row
+    match = CATALOGUE.gpu_named(name, memory_gb)
+    assert match is not None
+    assert match.id == row
 
 
 @pytest.mark.parametrize("gpu", CATALOGUE.gpus, ids=lambda row: row.id)
@@ -118,9 +118,9 @@ def test_the_drivers_name_and_the_title_lead_back_to_the_row(gpu):
             r"one of|^HL-|-LS$|Leonardo|MareNostrum|480GB|-32GB-H$|NVIDIA H100$|H20-3e|PG5|A800 40GB Active",
             name,
         ):
-            found = CATALOGUE.gpu_named(name, gpu.memory_bytes / 1024**3)
-            assert found is not None, name
-            assert found.id == gpu.id, name
+            match = CATALOGUE.gpu_named(name, gpu.memory_bytes / 1024**3)
+            assert match is not None, name
+            assert match.id == gpu.id, name
 
 
 @given(st.text(max_size=300))

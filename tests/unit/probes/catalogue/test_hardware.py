@@ -102,7 +102,7 @@ NVLINK_TOTALS = {
 
 
 def assert_cited(row: GpuModel | MachineModel) -> None:
-    """The row says what was read, no vaguer than a document or a recording, and in which month."""
+    """Check that a row names a document or a recording and the month of the reading."""
     assert len(row.source) > 30
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.date)
 
@@ -142,7 +142,7 @@ def test_recorded_names_and_sizes_agree_with_the_rows():
 
 @needs_shared
 def test_whole_gpus_of_recorded_outputs_have_the_memory_and_power_of_their_rows():
-    seen = set()
+    compared = set()
     for path in sorted((SHARED / "nvsmi_xml").glob("hw-*.xml")):
         text = path.read_text()
         name, memory, power = (
@@ -157,8 +157,8 @@ def test_whole_gpus_of_recorded_outputs_have_the_memory_and_power_of_their_rows(
         assert gpu is not None, name
         assert gpu.memory_bytes == int(memory) * 1024**2
         assert gpu.power_limit_w in {None, float(power)}
-        seen.add(gpu.id)
-    assert len(seen) > 5
+        compared.add(gpu.id)
+    assert len(compared) > 5
 
 
 @each_gpu
@@ -200,7 +200,7 @@ def test_nvlink_figures_are_plausible(gpu: GpuModel):
 
 
 def test_nvlinks_add_up_to_the_published_aggregate():
-    """Both directions of all links; a GPU without a published aggregate has no NVLink."""
+    """Compare both directions of all links with the published total; a GPU without one has no NVLink."""
     totals = {
         row.id: 2 * row.nvlink_count * row.nvlink_bandwidth_bytes_per_s / 1e9
         for row in CHECKED

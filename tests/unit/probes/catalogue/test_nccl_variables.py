@@ -88,8 +88,8 @@ def test_integers_as_the_c_library_reads_them(text: str, value: int, rest: str) 
 def test_values_that_are_taken_for_others(name: str, text: str, problem: str | None) -> None:
     row = TABLE.find(name)
     assert row is not None
-    found = misread(row, text)
-    assert found is None if problem is None else found is not None and problem in found
+    words = misread(row, text)
+    assert words is None if problem is None else words is not None and problem in words
 
 
 @given(st.sampled_from(TABLE.variables), st.text(max_size=40))

@@ -1,6 +1,4 @@
-"""Whatever a worker measured, and whatever a file says that it did, no judgement raises and none rests on
-nothing.
-"""
+"""Check that no judgement raises or rests on nothing, for any measurement and any file of measurements."""
 
 from __future__ import annotations
 
@@ -20,9 +18,10 @@ from tests.support.machines import h100_node
 
 METRICS = (
     "gemm_flops_per_s", "attention_flops_per_s", "memory_bandwidth_bytes_per_s", "peer_bandwidth_bytes_per_s",
-    "bus_bandwidth_bytes_per_s", "collective_time_s", "pair_bandwidth_bytes_per_s", "tcp_bandwidth_bytes_per_s", "rank_compute_s",
-    "sustained_fraction", "memory_errors", "read_rate_per_s", "batch_rate_per_s", "images_per_s", "model_flops_per_s",
-    "peak_memory_bytes", "step_time_s", "recommended_workers",
+    "bus_bandwidth_bytes_per_s", "collective_time_s", "pair_bandwidth_bytes_per_s",
+    "tcp_bandwidth_bytes_per_s", "rank_compute_s", "sustained_fraction", "memory_errors", "read_rate_per_s",
+    "batch_rate_per_s", "images_per_s", "model_flops_per_s", "peak_memory_bytes", "step_time_s",
+    "recommended_workers",
 )  # fmt: skip
 UNITS = ("flop/s", "byte/s", "s", "byte", "1", "1/s", "image/s", "")
 SUBJECTS = (
@@ -40,8 +39,9 @@ SUBJECTS = (
     "",
 )
 NAMES = (
-    "dtype", "m", "n", "k", "bytes", "collective", "world_size", "backend", "layers", "nodes", "direction", "pass", "head_dim",
-    "sequence_length", "numa_node", "near", "pinned", "concurrent", "num_workers", "batch_size", "block_bytes", "pattern",
+    "dtype", "m", "n", "k", "bytes", "collective", "world_size", "backend", "layers", "nodes", "direction",
+    "pass", "head_dim", "sequence_length", "numa_node", "near", "pinned", "concurrent", "num_workers",
+    "batch_size", "block_bytes", "pattern",
 )  # fmt: skip
 VALUES = (
     "bf16",

@@ -22,8 +22,9 @@ ROWS = {row.id: row for row in CHECKS}
 
 
 def run(check_id: str, facts: MachineFacts, **inputs: Any) -> list[Finding]:
-    """The findings of one check. Only its own module is loaded, so that a broken one fails no test but its
-    own.
+    """Return the findings of one check.
+
+    Only its own module is loaded, so that a broken check fails only its own tests.
     """
     return list(ROWS[check_id].run(msgspec.structs.replace(evidence_of(facts), **inputs)))
 
@@ -144,14 +145,18 @@ def test_a_slow_gpu_is_told_with_its_cause() -> None:
     assert finding.remedy is not None
     assert finding.remedy.command == "nvidia-smi -i 0000:3b:00.0 -pl 700"
     throttled = tuple(
-        msgspec.structs.replace(one, conditions={**one.conditions, "throttle_reasons": "hw_thermal_slowdown"})
-        for one in gemm(720.0, 430.0)
+        msgspec.structs.replace(
+            other, conditions={**other.conditions, "throttle_reasons": "hw_thermal_slowdown"}
+        )
+        for other in gemm(720.0, 430.0)
     )
     assert "clocks are held down" in run("measured-gemm", h100_node(), measurements=throttled)[0].summary
 
 
 def test_what_changed_since_the_run_before_is_named() -> None:
-    before = tuple(msgspec.structs.replace(one, conditions={"torch_version": "2.4.0"}) for one in gemm(720.0))
+    before = tuple(
+        msgspec.structs.replace(other, conditions={"torch_version": "2.4.0"}) for other in gemm(720.0)
+    )
     (finding,) = run(
         "measured-baseline", h100_node(), measurements=tuple(gemm(500.0)), baselines=earlier("pinned", before)
     )

@@ -1,5 +1,6 @@
-"""A remedy's command is pasted into a root shell: it names the right device and carries nothing that a name
-smuggles in.
+"""Check the commands of remedies, which people paste into a root shell.
+
+A command names the right device and contains nothing that a device's name smuggles in.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ ROWS = {row.id: row for row in CHECKS}
 EVIL = "-rf $(reboot)`reboot`;reboot|reboot&'\\\""
 _NAMES = re.compile(r'"(name|netdev|mount|hostname|path)": ?"(?!NVIDIA|[A-Z][A-Z0-9_]+")([^"\\]+)"')
 _SECTIONS = frozenset({
-    "MEMORY", "UTILIZATION", "ECC", "TEMPERATURE", "POWER", "CLOCK", "COMPUTE", "PIDS", "PERFORMANCE", "SUPPORTED_CLOCKS",
-    "PAGE_RETIREMENT", "ACCOUNTING", "ENCODER_STATS", "VOLTAGE", "FBC_STATS", "ROW_REMAPPER", "RESET_STATUS",
-    "GSP_FIRMWARE_VERSION",
+    "MEMORY", "UTILIZATION", "ECC", "TEMPERATURE", "POWER", "CLOCK", "COMPUTE", "PIDS", "PERFORMANCE",
+    "SUPPORTED_CLOCKS", "PAGE_RETIREMENT", "ACCOUNTING", "ENCODER_STATS", "VOLTAGE", "FBC_STATS",
+    "ROW_REMAPPER", "RESET_STATUS", "GSP_FIRMWARE_VERSION",
 })  # fmt: skip
-"""Of `nvidia-smi -q -d`, by its help."""
+"""Section words of `nvidia-smi -q -d`, from its help."""
 
 
 def remedies_of(case: Case, facts: MachineFacts) -> Iterator[Remedy]:

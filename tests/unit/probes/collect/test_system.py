@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from probes.base.record import Reason, Unknown
-from probes.checks.limits import check as limit_check
+from probes.checks.limit_checks import check as limit_check
 from probes.collect import (
     clock,
     container,

@@ -15,7 +15,7 @@ SMALL = MachineFacts(numa_nodes=(NumaNode(index=0, cpus="0-31"), NumaNode(index=
 
 
 def links(rows: dict[int, str], names: str = "mlx5_") -> tuple[Link, ...]:
-    """Distances by GPU, one word for each NIC: `{0: "PIX SYS"}`."""
+    """Return distances by GPU, with a word for each NIC: `{0: "PIX SYS"}`."""
     return tuple(
         Link(a=f"GPU{gpu}", b=f"{names}{nic}", kind=msgspec.convert(kind, LinkKind))
         for gpu, kinds in rows.items()
@@ -26,7 +26,7 @@ def links(rows: dict[int, str], names: str = "mlx5_") -> tuple[Link, ...]:
 def machine(
     rows: dict[int, str], nodes: tuple[int | Unknown | None, ...] = (), nics: tuple[Nic, ...] | None = None
 ) -> MachineFacts:
-    """GPUs with these distances to InfiniBand ports that are all up and whose NUMA nodes no text states."""
+    """Return GPUs with these distances to InfiniBand ports that are up and whose NUMA nodes are unknown."""
     ports = (
         nics
         if nics is not None
@@ -38,13 +38,13 @@ def machine(
 
 
 def mapped(facts: MachineFacts) -> list[Affinity]:
-    found = affinity_of(facts)
-    assert isinstance(found, tuple)
-    return list(found)
+    affinities = affinity_of(facts)
+    assert isinstance(affinities, tuple)
+    return list(affinities)
 
 
 def nics_of(facts: MachineFacts) -> list[list[int] | Unknown]:
-    """The numbers of the ports, by GPU."""
+    """Return the numbers of the ports, by GPU."""
     return [
         entry.nics if isinstance(entry.nics, Unknown) else [int(nic.rpartition("_")[2]) for nic in entry.nics]
         for entry in mapped(facts)
@@ -131,7 +131,10 @@ def test_no_port_is_known_to_be_none() -> None:
 
 
 def test_a_pasted_matrix_alone() -> None:
-    """Its NICs have no state: those below a GPU's switch are taken, as storage ports mostly are not."""
+    """Check that ports without a state are taken from below a GPU's switch.
+
+    Storage ports are mostly elsewhere.
+    """
     matrix = links({0: "PIX NODE SYS", 1: "NODE PIX SYS"}, names="NIC")
     facts = MachineFacts(
         gpus=(Gpu(index=0, cpu_affinity="0-15"), Gpu(index=1, cpu_affinity="")), links=matrix
@@ -168,10 +171,10 @@ def test_cpus_of_the_numa_node_where_no_source_lists_those_of_the_gpu() -> None:
 def test_the_numa_node_that_holds_the_cpus_of_the_gpu() -> None:
     facts = with_gpus(machine({0: "PIX"}), cpu_affinity="40-47")
     assert mapped(facts)[0].numa_node == 1
-    whole = with_gpus(machine({0: "PIX"}), cpu_affinity="0-63")
-    assert isinstance(mapped(whole)[0].numa_node, Unknown)
-    one = msgspec.structs.replace(machine({0: "PIX"}), numa_nodes=(NumaNode(index=3, cpus="0-31"),))
-    assert mapped(one)[0].numa_node == 3
+    wide = with_gpus(machine({0: "PIX"}), cpu_affinity="0-63")
+    assert isinstance(mapped(wide)[0].numa_node, Unknown)
+    narrow = msgspec.structs.replace(machine({0: "PIX"}), numa_nodes=(NumaNode(index=3, cpus="0-31"),))
+    assert mapped(narrow)[0].numa_node == 3
 
 
 def test_what_every_port_is_for() -> None:

@@ -1,4 +1,4 @@
-"""Which ports carry training: on machines as they are wired."""
+"""Check which ports carry training on machines as they are wired."""
 
 from __future__ import annotations
 

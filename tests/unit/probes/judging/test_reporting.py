@@ -31,11 +31,11 @@ def test_names_are_folded_in_natural_order(names: tuple[str, ...], folded: str) 
 
 @given(st.sets(st.integers(0, 40)))
 def test_folding_loses_no_number(numbers: set[int]) -> None:
-    seen: set[int] = set()
+    unfolded: set[int] = set()
     for part in filter(None, fold_names([f"GPU{number}" for number in numbers]).split(", ")):
         first, _, last = part.removeprefix("GPU").partition("-")
-        seen.update(range(int(first), int(last or first) + 1))
-    assert seen == numbers
+        unfolded.update(range(int(first), int(last or first) + 1))
+    assert unfolded == numbers
 
 
 def test_one_finding_for_each_problem_and_one_for_each_reason() -> None:

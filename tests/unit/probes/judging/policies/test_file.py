@@ -1,5 +1,6 @@
-"""A policy is read whole or refused with the place of its fault; what is learned from a machine, the machine
-meets.
+"""Check that a policy is read completely or refused with the place of its fault.
+
+A machine meets the policy that was learned from it.
 """
 
 from __future__ import annotations
@@ -262,7 +263,7 @@ def test_a_waived_finding_keeps_its_word_and_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "holds"),
+    ("version", "wanted", "holds"),
     [
         ("550.90.07", "550.90.07", True),
         ("550.90.7", "550.90.07", True),
@@ -281,5 +282,5 @@ def test_a_waived_finding_keeps_its_word_and_does_not_count() -> None:
         ("12.4", (), False),
     ],
 )
-def test_versions(found: str, wanted: str | tuple[str, ...], holds: bool) -> None:
-    assert any_matches(found, wanted) is holds
+def test_versions(version: str, wanted: str | tuple[str, ...], holds: bool) -> None:
+    assert any_matches(version, wanted) is holds

@@ -1,0 +1,293 @@
+"""Check the NVSwitches, the fabric that they make, its manager and IMEX.
+
+The driver reports the fabric's health mask. NVSwitches that a virtual machine does not see are managed by its
+host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide;
+leptonai/gpud, nvswitch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.catalogue.xids import load_xids
+from probes.facts import Gpu, LogEvent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, on_gpus
+
+VERSION = Judge(
+    check_id="fabric-manager-version",
+    why="A Fabric Manager of another version than the driver's refuses to start, and NVLink stays down.",
+)
+HEALTH = Judge(
+    check_id="fabric-health",
+    why="A degraded fabric runs collectives at the speed of its worst route, or not at all.",
+)
+CLIQUE = Judge(
+    check_id="fabric-clique",
+    why="GPUs of different cliques do not reach each other over NVLink, whatever state their links report.",
+)
+COUNT = Judge(
+    check_id="nvswitch-count",
+    why="A missing NVSwitch takes its share of every GPU's links, or stops the Fabric Manager.",
+)
+FAULTS = Judge(
+    check_id="nvswitch-faults",
+    why="A fatal error of an NVSwitch ends all jobs that use NVLink; others are how a failing switch begins.",
+)
+IMEX = Judge(
+    check_id="imex", why="Without IMEX the GPUs of one tray do not reach those of another over NVLink."
+)
+
+_NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
+_HARMLESS_FLAGS = frozenset({"route_recovery"})
+"""The fabric mends a route by itself."""
+_ZERO = frozenset("0-")
+_EVENTS = frozenset({"sxid", "fabric-manager", "nvswitch"})
+_FABRIC_LOGS = frozenset({"kernel-log", "fabric-manager-log"})
+_RESET = Remedy(
+    text="Drain the node, restart the Fabric Manager and reset all GPUs; if it stays, the baseboard or the "
+    "rack needs service.",
+    command="systemctl restart nvidia-fabricmanager && nvidia-smi -r",
+    needs_root=True,
+)
+
+
+@on_gpus(VERSION)
+def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    software = evidence.facts.software
+    manager = software.fabric_manager_version
+    drivers = {gpu.driver_version for gpu in gpus if known(gpu.driver_version)}
+    driver = (
+        software.driver_version
+        if isinstance(software.driver_version, str)
+        else next(iter(sorted(drivers)), None)
+    )
+    if manager is None:
+        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
+    if isinstance(manager, Unknown) and not any(_behind_switch(gpu) for gpu in gpus):
+        return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
+    if isinstance(manager, Unknown):
+        return VERSION.undetermined(
+            HOST, manager, what="the Fabric Manager's version", evidence=software.evidence
+        )
+    if driver is None:
+        missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
+        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
+    if _release(manager) == _release(driver):
+        return VERSION.passed(
+            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence
+        )
+    return VERSION.failed(
+        HOST,
+        "the Fabric Manager and the driver are of different versions",
+        expected=driver,
+        observed=manager,
+        remedy=Remedy(
+            text="Install the Fabric Manager of the driver's exact version, and hold both back from "
+            "automatic updates.",
+            command="systemctl restart nvidia-fabricmanager",
+            needs_root=True,
+        ),
+        evidence=software.evidence,
+    )
+
+
+@each_gpu(HEALTH, what="the fabric's health", good="the NVLink fabric is healthy")
+def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
+    fabric = gpu.fabric
+    if gpu.fabric_state == "not supported":
+        return _NO_FABRIC
+    if known(fabric.status) and fabric.status.lower() not in ("success", "n/a"):
+        return HEALTH.failed(
+            f"GPU{gpu.index}",
+            "the GPU could not join the NVLink fabric",
+            expected="status success",
+            observed=fabric.status,
+            remedy=_RESET,
+        )
+    if isinstance(fabric.health, Unknown):
+        # Drivers before 550 know the status alone.
+        return "status success" if known(fabric.status) and gpu.fabric_state == "completed" else fabric.health
+    if not fabric.health:
+        return "no flag of the health mask is raised"
+    report = HEALTH.warned if set(fabric.health) <= _HARMLESS_FLAGS else HEALTH.failed
+    return report(
+        f"GPU{gpu.index}",
+        "the NVLink fabric is not healthy",
+        expected="no flag of the health mask",
+        observed=", ".join(flag.replace("_", " ") for flag in fabric.health),
+        remedy=_RESET,
+    )
+
+
+@on_gpus(CLIQUE)
+def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    places = {gpu.index: (gpu.fabric.cluster_uuid, gpu.fabric.clique_id) for gpu in gpus}
+    known_places = {index: place for index, place in places.items() if all(known(part) for part in place)}
+    if not known_places:
+        unknown = next(part for part in places[gpus[0].index] if isinstance(part, Unknown))
+        if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
+            yield CLIQUE.skipped(HOST, "these GPUs report no clique")
+        elif not any(_behind_switch(gpu) for gpu in gpus):
+            yield CLIQUE.skipped(HOST, "no NVSwitch was seen")
+        else:
+            yield CLIQUE.undetermined(HOST, unknown, what="the clique")
+        return
+    refs = tuple(dict.fromkeys(ref for gpu in gpus if gpu.index in known_places for ref in gpu.evidence))
+    names = fold_names([f"GPU{index}" for index in known_places])
+    if len(set(known_places.values())) == 1:
+        uuid, clique = next(iter(known_places.values()))
+        cluster = "no cluster" if not set(str(uuid)) - _ZERO else f"cluster {uuid}"
+        yield CLIQUE.passed(
+            names, "the GPUs are in one clique", observed=f"clique {clique}, {cluster}", evidence=refs
+        )
+        return
+    yield CLIQUE.failed(
+        names,
+        "the GPUs are in different NVLink cliques",
+        expected="one clique and one cluster",
+        observed="; ".join(f"GPU{index}: clique {clique}" for index, (_, clique) in known_places.items()),
+        remedy=Remedy(
+            text="Check the partitions of the rack's Fabric Manager (NMX); every GPU of a node belongs to "
+            "one."
+        ),
+        evidence=refs,
+    )
+
+
+@on_gpus(COUNT)
+def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    from probes.compare.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
+
+    devices = evidence.facts.pci_devices
+    if isinstance(devices, Unknown):
+        is_behind = any(_behind_switch(gpu) for gpu in gpus)
+        return (
+            COUNT.undetermined(HOST, devices, what="the PCI bus")
+            if is_behind
+            else COUNT.skipped(HOST, "no NVSwitch was seen")
+        )
+    switches = [device for device in devices if device.kind == "nvswitch"]
+    models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
+    row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
+    refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
+    if not switches:
+        return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
+    if row is None or any(model != models[0] for model in models):
+        return COUNT.skipped(
+            HOST, f"{len(switches)} NVSwitches; how many such a board has is not known", evidence=refs
+        )
+    if len(switches) >= row.count:
+        return COUNT.passed(HOST, "all NVSwitches are there", observed=str(len(switches)), evidence=refs)
+    return COUNT.failed(
+        HOST,
+        "NVSwitches are missing on the PCI bus",
+        expected=f"{row.count} NVSwitches on a board with {row.gpu_count} GPUs",
+        observed=f"{len(switches)}: {', '.join(device.bus_id for device in switches)}",
+        remedy=Remedy(text="Switch the node off and on; an NVSwitch that stays away means a new baseboard."),
+        evidence=(*refs, row.ref),
+    )
+
+
+def nvswitch_faults(evidence: Evidence) -> Iterator[Finding]:
+    events, logs = evidence.facts.events, evidence.facts.logs
+    if isinstance(events, Unknown):
+        yield FAULTS.undetermined(HOST, events, what="the log")
+        return
+    if known(logs) and not _FABRIC_LOGS & set(logs):
+        yield FAULTS.skipped(HOST, "no log of the kernel or the Fabric Manager was read")
+        return
+    mine = [event for event in events if event.kind in _EVENTS]
+    groups: dict[tuple[str, int | None, bool | None], list[LogEvent]] = {}
+    for event in mine:
+        groups.setdefault((event.kind, event.code, _is_fatal(event)), []).append(event)
+    for same in groups.values():
+        yield _fault(same)
+    if not mine:
+        yield FAULTS.passed(HOST, "the logs report no fault of an NVSwitch")
+
+
+def _is_fatal(event: LogEvent) -> bool | None:
+    if known(event.fatal):
+        return event.fatal
+    return load_xids().switch_fatal(event.code) if event.kind == "sxid" and event.code is not None else None
+
+
+def _fault(same: Sequence[LogEvent]) -> Finding:
+    first = same[0]
+    is_fatal, is_settled = _is_fatal(first), all(event.settled for event in same)
+    devices = list(dict.fromkeys(event.device for event in same if event.device))
+    count = sum(event.count for event in same)
+    part = load_xids().switch_part(first.code) if first.code is not None else None
+    report = FAULTS.failed if is_fatal and not is_settled else FAULTS.warned
+    what = (
+        f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
+    )
+    severity = "fatal, " if is_fatal else "not fatal, " if is_fatal is False else ""
+    times = "once" if count == 1 else f"{count} times"
+    return report(
+        ", ".join(devices) or HOST,
+        "an NVSwitch reports errors"
+        if first.kind != "fabric-manager"
+        else "the Fabric Manager reports errors",
+        expected="no errors",
+        observed=f"{what}: {severity}{times}" + (f", last {first.last_time}" if first.last_time else ""),
+        remedy=_RESET
+        if is_fatal
+        else Remedy(
+            text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch "
+            "needs service."
+        ),
+        evidence=tuple(dict.fromkeys(ref for event in same for ref in event.evidence)),
+    )
+
+
+@on_gpus(IMEX)
+def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    software = evidence.facts.software
+    refs: tuple[EvidenceRef, ...] = software.evidence
+    is_needed = any(known(gpu.fabric.cluster_uuid) and set(gpu.fabric.cluster_uuid) - _ZERO for gpu in gpus)
+    if not is_needed:
+        return IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
+    if isinstance(software.imex, Unknown):
+        return IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
+    if software.imex is None or software.imex.upper() != "UP":
+        return IMEX.warned(
+            HOST,
+            "the IMEX domain is not up",
+            expected="UP",
+            observed=software.imex or "not installed",
+            remedy=Remedy(
+                text="Start the IMEX service on all machines of the domain with one list of nodes; one "
+                "machine alone needs none.",
+                command="systemctl enable --now nvidia-imex && nvidia-imex-ctl -N",
+                needs_root=True,
+            ),
+            evidence=refs,
+        )
+    if software.imex_channels == 0:
+        return IMEX.warned(
+            HOST,
+            "there is no IMEX channel device",
+            expected="/dev/nvidia-caps-imex-channels/channel0",
+            observed="none",
+            remedy=Remedy(
+                text="Let the driver make it at each boot.",
+                command="echo options nvidia NVreg_CreateImexChannel0=1 > /etc/modprobe.d/nvidia-imex.conf",
+                needs_root=True,
+            ),
+            evidence=refs,
+        )
+    return IMEX.passed(HOST, "the IMEX domain is up", observed="UP", evidence=refs)
+
+
+def _release(version: str) -> str:
+    """Return the release of a package's version: `535.161.08` for `535.161.08-1`."""
+    return version.partition("-")[0].strip()
+
+
+def _behind_switch(gpu: Gpu) -> bool:
+    if known(gpu.fabric_state) and gpu.fabric_state != "not supported":
+        return True
+    return known(gpu.nvlinks) and any(link.remote == "switch" for link in gpu.nvlinks)

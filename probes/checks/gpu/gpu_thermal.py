@@ -1,0 +1,140 @@
+"""Compare temperatures with the board's own limits and between GPUs, and check the fans.
+
+Hopper and newer report a margin (T.Limit) that falls with the temperature, and its offset at which clocks
+fall; older GPUs report degrees. Some boards report a margin of 0 while they are cool; this is no reading.
+Source: NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
+"""
+
+from __future__ import annotations
+
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.catalogue.thresholds import Thresholds
+from probes.facts import Gpu
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, each_gpu, on_gpus
+
+GPU = Judge(
+    check_id="gpu-temperature",
+    why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
+)
+SPREAD = Judge(
+    check_id="gpu-temperature-spread",
+    why="One GPU that is much hotter than the others has bad cooling and throttles first.",
+)
+FAN = Judge(check_id="gpu-fan", why="A GPU whose fan stands still overheats within minutes of load.")
+
+COOLING = Remedy(
+    text="Check fans, airflow, inlet temperature and the heat sink.", command="nvidia-smi -q -d TEMPERATURE"
+)
+
+
+@each_gpu(GPU, what="the temperature", good="GPUs are cool enough")
+def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
+    thresholds = evidence.thresholds
+    temperature, margin, slowdown = (
+        gpu.temperature_c,
+        gpu.limits.temperature_margin_c,
+        gpu.limits.temperature_slowdown_c,
+    )
+    if isinstance(temperature, Unknown):
+        return temperature
+    if known(margin):
+        if margin > thresholds.temperature_margin_warn_c.value:
+            return f"{temperature} °C"
+        if temperature < thresholds.temperature_plausible_c.value:
+            return Unknown(Reason.NOT_SUPPORTED, f"a margin of {margin} at {temperature} °C is no reading")
+        return _hot(
+            gpu,
+            f"margin {margin} at {temperature} °C",
+            thresholds,
+            is_over=known(slowdown) and margin <= slowdown,
+        )
+    # The offset of a margin is no temperature.
+    if isinstance(slowdown, Unknown) or slowdown <= 0:
+        return slowdown if isinstance(slowdown, Unknown) else NOT_RECORDED
+    highest = gpu.limits.temperature_max_operating_c
+    if temperature >= slowdown:
+        return _hot(gpu, f"{temperature} °C, clocks fall at {slowdown} °C", thresholds, is_over=True)
+    if known(highest) and highest > 0 and temperature >= highest:
+        return _hot(gpu, f"{temperature} °C, allowed {highest} °C", thresholds, is_over=False)
+    return f"{temperature} °C"
+
+
+def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> Finding:
+    write = GPU.failed if is_over else GPU.warned
+    return write(
+        f"GPU{gpu.index}",
+        "so hot that clocks fall" if is_over else "close to the temperature at which clocks fall",
+        expected="a margin to the limit",
+        observed=observed,
+        remedy=COOLING,
+        evidence=(thresholds.temperature_margin_warn_c.ref,),
+    )
+
+
+@on_gpus(SPREAD)
+def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    unread = next((gpu.temperature_c for gpu in gpus if isinstance(gpu.temperature_c, Unknown)), None)
+    readings = [(gpu.temperature_c, gpu.index) for gpu in gpus if known(gpu.temperature_c)]
+    if len(gpus) == 1:
+        return SPREAD.skipped(HOST, "one GPU has no other to compare with")
+    if unread is not None and len(readings) < 2:
+        return SPREAD.undetermined(HOST, unread, what="the temperatures")
+    return _spread(gpus, sorted(readings), evidence.thresholds)
+
+
+def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thresholds) -> Finding:
+    (coolest, cool), (hottest, hot) = readings[0], readings[-1]
+    difference = hottest - coolest
+    observed = f"{coolest} to {hottest} °C"
+    if difference <= limits.temperature_spread_c.value:
+        return SPREAD.passed(HOST, "no GPU is much hotter than the others", observed=observed)
+    if not _is_alike(gpus, limits):
+        return SPREAD.skipped(HOST, "the GPUs do not do the same work now: this is judged under load")
+    return SPREAD.warned(
+        f"GPU{hot}",
+        "much hotter than another GPU at the same power",
+        expected=f"at most {limits.temperature_spread_c.value:.0f} degrees apart",
+        observed=f"{hottest} °C against {coolest} °C of GPU{cool}",
+        remedy=COOLING,
+        evidence=(limits.temperature_spread_c.ref,),
+    )
+
+
+def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
+    """Return whether GPUs of one model are all at work and take about the same power."""
+    powers = [gpu.power_w for gpu in gpus if known(gpu.power_w)]
+    loads = [gpu.utilization_percent for gpu in gpus if known(gpu.utilization_percent)]
+    if not len(powers) == len(loads) == len(gpus) or len({str(gpu.name) for gpu in gpus}) > 1:
+        return False
+    is_even = max(powers) - min(powers) <= limits.equal_load_fraction.value * max(powers)
+    return is_even and min(loads) >= limits.idle_utilization_percent.value
+
+
+@each_gpu(FAN, what="the fan speed", good="the fans turn")
+def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
+    needed = evidence.thresholds.fan_needed_c
+    speed, temperature = gpu.limits.fan_percent, gpu.temperature_c
+    if isinstance(speed, Unknown):
+        if speed.reason is not Reason.ERROR or "lost" in speed.detail.lower():
+            return speed
+        return FAN.warned(
+            f"GPU{gpu.index}",
+            "the fan's sensor fails",
+            expected="a speed",
+            observed=speed.detail or "error",
+            remedy=Remedy(
+                text="See whether the fan turns, and have it replaced where it does not.",
+                command="nvidia-smi -q -d TEMPERATURE",
+            ),
+        )
+    if speed == 0 and known(temperature) and temperature >= needed.value:
+        return FAN.failed(
+            f"GPU{gpu.index}",
+            "the fan stands still on a hot GPU",
+            expected="a turning fan",
+            observed=f"0 % at {temperature} °C",
+            remedy=COOLING,
+            evidence=(needed.ref,),
+        )
+    return f"{speed} %"

@@ -1,0 +1,129 @@
+"""Check that useful work explains the load and memory of GPUs.
+
+Source: facebookresearch/gcm and AMD-AGI/Primus (memory left behind); stas00/ml-engineering, debugging NVIDIA
+GPUs (full load without a process); field reports of hung NCCL collectives (full SM load, no memory traffic).
+"""
+
+from __future__ import annotations
+
+from probes.base.record import NOT_RECORDED, Unknown, known
+from probes.base.units import gib
+from probes.catalogue.thresholds import Thresholds
+from probes.facts import Gpu, GpuProcess
+from probes.judging.findings import Evidence, Judge, Remedy
+from probes.judging.reporting import Judged, each_gpu
+
+LEFTOVER = Judge(
+    check_id="gpu-memory-leftover",
+    why="Memory that nobody owns is missing to the next job, which ends out of memory.",
+)
+IDLE = Judge(
+    check_id="gpu-idle",
+    why="A GPU that shows load without work misleads schedulers and monitors, and may hide a hung kernel.",
+)
+SPINNING = Judge(
+    check_id="gpu-spinning",
+    why="A job that hangs in a collective looks busy and holds all its GPUs until somebody ends it.",
+)
+
+
+@each_gpu(LEFTOVER, what="the memory in use", good="no memory is in use without a process")
+def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
+    limit = evidence.thresholds.gpu_memory_in_use_bytes
+    used, processes = gpu.memory_used_bytes, gpu.processes
+    if isinstance(used, Unknown):
+        return used
+    if used <= limit.value:
+        return gib(used)
+    if isinstance(processes, Unknown):
+        return processes
+    if processes:
+        return f"{gib(used)} by {len(processes)} processes"
+    return LEFTOVER.warned(
+        f"GPU{gpu.index}",
+        "memory is in use, by no process that can be seen from here",
+        expected=f"at most {gib(limit.value)}",
+        observed=gib(used),
+        remedy=Remedy(
+            text="Look in other containers for its owner; if nobody owns the memory, reset the GPU.",
+            command=f"fuser -v /dev/nvidia{gpu.index}",
+            needs_root=True,
+        ),
+        evidence=(limit.ref,),
+    )
+
+
+@each_gpu(IDLE, what="the load", good="an idle GPU shows no load")
+def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
+    limits = evidence.thresholds
+    load = gpu.utilization_percent
+    if isinstance(load, Unknown):
+        return load
+    if load < limits.idle_utilization_percent.value or _has_work(gpu, limits):
+        return f"{load} %"
+    power, cap = gpu.power_w, gpu.power_limit_w
+    if isinstance(power, Unknown) or isinstance(cap, Unknown):
+        return power if isinstance(power, Unknown) else cap if isinstance(cap, Unknown) else NOT_RECORDED
+    if power >= cap * limits.idle_power_fraction.value:
+        return f"{load} % at {power:.0f} W"
+    return IDLE.warned(
+        f"GPU{gpu.index}",
+        "load without a process, at the power of an idle GPU",
+        expected="0 %",
+        observed=f"{load} % at {power:.0f} of {cap:.0f} W",
+        remedy=Remedy(
+            text="Right after the driver wakes a GPU it shows this: turn persistence mode on. If it stays, "
+            "reset the GPU.",
+            command="nvidia-smi -pm 1",
+            needs_root=True,
+        ),
+        evidence=(limits.idle_power_fraction.ref,),
+    )
+
+
+def _has_work(gpu: Gpu, limits: Thresholds) -> bool:
+    """Return whether a GPU has a process.
+
+    If processes cannot be listed, return whether so much memory is in use that there must be one.
+    """
+    if known(gpu.processes):
+        return bool(gpu.processes)
+    return (
+        isinstance(gpu.memory_used_bytes, Unknown)
+        or gpu.memory_used_bytes > limits.gpu_memory_in_use_bytes.value
+    )
+
+
+@each_gpu(SPINNING, what="the load of each process", good="no program waits in a collective")
+def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
+    limits = evidence.thresholds
+    processes = gpu.processes
+    if isinstance(processes, Unknown):
+        return processes
+    loads = [process.sm_percent for process in processes]
+    if processes and all(isinstance(load, Unknown) for load in loads):
+        return next(load for load in loads if isinstance(load, Unknown))
+    spinning = [process for process in processes if _is_spinning(process, limits)]
+    if not spinning:
+        return f"{len(processes)} processes"
+    first = spinning[0]
+    return SPINNING.warned(
+        f"GPU{gpu.index}",
+        "a program keeps the GPU busy without touching its memory",
+        expected="memory traffic beside full load",
+        observed=f"pid {first.pid}: {first.sm_percent} % SM, {first.memory_percent} % memory",
+        remedy=Remedy(
+            text="If it lasts for minutes, the ranks wait in a collective for one that never comes: look at "
+            "their stacks.",
+            command=f"py-spy dump --pid {first.pid}",
+            needs_root=True,
+        ),
+        evidence=(limits.spinning_sm_percent.ref,),
+    )
+
+
+def _is_spinning(process: GpuProcess, limits: Thresholds) -> bool:
+    sm, memory = process.sm_percent, process.memory_percent
+    if isinstance(sm, Unknown) or isinstance(memory, Unknown):
+        return False
+    return sm >= limits.spinning_sm_percent.value and memory <= limits.spinning_memory_percent.value

@@ -1,0 +1,301 @@
+"""Judge what the driver reports in the kernel log: Xids, its system processor, other messages.
+
+An application's fault is no fault of the node. A fault before a later boot, load of the driver or recovery
+counts less; only a card that falls off the bus repeatedly remains a fault. Source: NVIDIA Xid catalogue
+(`probes/data/xid.toml`); gpud and NVSentinel, Xid handling; NVIDIA driver sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from probes.base.record import EvidenceRef, Record
+from probes.catalogue.xids import Xid, XidClass, load_xids
+from probes.facts import Gpu, LogEvent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, events_of, on_events
+
+HARDWARE = Judge(
+    check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
+)
+RESET = Judge(check_id="xid-reset", why="Jobs on a GPU that waits for a reset fail or compute wrongly.")
+APPLICATION = Judge(
+    check_id="xid-application", why="The job that used the GPU has died; the GPU itself is fit."
+)
+GSP = Judge(
+    check_id="gsp-timeout",
+    why="Every call to this GPU hangs for seconds or for ever, and the programs with it.",
+)
+DRIVER = Judge(
+    check_id="driver-messages",
+    why="A driver that cannot set up a GPU or loses it leaves the node with fewer GPUs.",
+)
+
+FALLEN_OFF = 79
+CLEANUP = 45
+"""The channels of a program are torn down; new drivers name the Xid that was the reason."""
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
+RECOVERY = 154
+GSP_CODES = frozenset({119, 120})
+_SEVERE = (
+    "RmInitAdapter failed",
+    "rm_init_adapter failed",
+    "failed to initialize the adapter",
+    "fallen off the bus",
+    "API mismatch",
+    "not supported",
+    "probe routine",
+    "None of the NVIDIA",
+    "disagrees about version",
+    "Unknown symbol",
+    "probe of",
+    "copy vbios",
+    "GPU lost",
+    "GPU is lost",
+)
+"""Words of the driver after which a GPU cannot be used."""
+_NO_MEANING = Xid(
+    codes=(),
+    name="an Xid without a documented meaning",
+    kind="driver",
+    severity="warn",
+    action="Update the driver; report it to NVIDIA if it comes back.",
+)
+
+
+class Case(Record, kw_only=True):
+    """One Xid on one device: all its lines."""
+
+    device: str
+    code: int
+    row: Xid
+    events: tuple[LogEvent, ...]
+    recovered: bool = False
+    """The GPU says by now that it needs no recovery, which a reset leaves no trace of in the log."""
+
+    @property
+    def count(self) -> int:
+        return sum(event.count for event in self.events)
+
+    @property
+    def settled(self) -> bool:
+        return self.recovered or all(event.settled for event in self.events)
+
+    @property
+    def severity(self) -> str:
+        """Return `fail`, `warn` or `none`, by the log's own statement for NVLink, else by the catalogue."""
+        words = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
+        severity = (
+            ("fail" if any(words) else "warn") if self.row.kind == "link" and words else self.row.severity
+        )
+        if not self.settled or (self.code == FALLEN_OFF and self.count > 1):
+            return severity
+        return "warn" if severity == "fail" else "none"
+
+
+def xid_hardware(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(HARDWARE, evidence, {"hardware", "link"}, "no Xid points at hardware")
+
+
+@on_events(RESET)
+def xid_reset(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
+    cases = [
+        case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES
+    ]
+    findings = [*_findings(RESET, evidence, cases), *_recovery(evidence, events)]
+    return findings or [RESET.passed(HOST, "no Xid asks for a reset")]
+
+
+def xid_application(evidence: Evidence) -> Iterable[Finding]:
+    return _by_class(APPLICATION, evidence, {"application"}, "no program crashed on a GPU")
+
+
+@on_events(GSP)
+def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
+    cases = [case for case in _cases(evidence, events) if case.code in GSP_CODES]
+    findings = list(_findings(GSP, evidence, cases))
+    named = {case.device for case in cases}
+    others = [event for event in events if event.kind == "gsp-timeout"]
+    devices: list[str | None] = [*sorted({event.device for event in others if event.device} - named)]
+    for device in devices or ([] if named or not others else [None]):
+        mine = [event for event in others if event.device in {device, None}]
+        if not all(event.settled for event in mine):
+            findings.append(_silent_processor(evidence, device, mine))
+    return findings or [GSP.passed(HOST, "the GPUs' system processors answer")]
+
+
+@on_events(DRIVER)
+def driver_messages(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Finding]:
+    cases = [case for case in _cases(evidence, events) if case.row.kind == "driver"]
+    words = [event for event in events if event.kind in {"nvrm", "peermem"}]
+    findings = [*_findings(DRIVER, evidence, cases), *(_complaint(evidence, event) for event in words)]
+    return findings or [DRIVER.passed(HOST, "the driver complains of nothing else")]
+
+
+def _by_class(judge: Judge, evidence: Evidence, kinds: set[XidClass], good: str) -> Iterator[Finding]:
+    events = yield from events_of(judge, evidence)
+    if events is not None:
+        cases = [case for case in _cases(evidence, events) if case.row.kind in kinds]
+        yield from list(_findings(judge, evidence, cases)) or [judge.passed(HOST, good)]
+
+
+def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
+    """Return the Xids by device and number, in the order of the log."""
+    groups: dict[tuple[str, int], list[LogEvent]] = {}
+    logged_codes = {(event.device, event.code) for event in events if event.kind == "xid"}
+    for event in events:
+        if event.kind == "xid" and event.code is not None:
+            cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
+            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup names and stands for it.
+            code = (
+                event.code
+                if cause is None or (event.device, int(cause[1])) in logged_codes
+                else int(cause[1])
+            )
+            groups.setdefault((event.device or HOST, code), []).append(event)
+    cases = []
+    for (device, code), group in groups.items():
+        row = load_xids().find(code) or _NO_MEANING
+        recovered = row.kind == "reset" and _needs_nothing(evidence, device)
+        cases.append(Case(device=device, code=code, row=row, events=tuple(group), recovered=recovered))
+    return cases
+
+
+def _needs_nothing(evidence: Evidence, device: str) -> bool:
+    gpu = _gpu(evidence, device)
+    return gpu is not None and isinstance(gpu.recovery_action, str) and gpu.recovery_action.lower() == "none"
+
+
+def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterator[Finding]:
+    for case in cases:
+        if case.severity == "none":
+            continue
+        report = judge.failed if case.severity == "fail" else judge.warned
+        recurs = case.code == FALLEN_OFF and case.count > 1
+        text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
+        notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events} - {None}
+        text += "".join(f"A sub-code means that {note}. " for note in sorted(filter(None, notes)))
+        yield report(
+            _subject(evidence, case.device),
+            f"Xid {case.code} on {case.device}: {case.row.name}",
+            expected=f"no Xid {case.code}",
+            observed=_sub_codes(case.events)
+            + _observed(case.events)
+            + ("; recovery action now: none" if case.recovered else ""),
+            remedy=Remedy(text=text + case.row.action),
+            evidence=(*_refs(case.events), load_xids().ref),
+        )
+
+
+def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Finding]:
+    """Yield the action that Xid 154 names last on each device."""
+    last: dict[str, LogEvent] = {}
+    for event in events:
+        if event.kind == "xid" and event.code == RECOVERY and event.device is not None:
+            earlier = last.get(event.device)
+            if earlier is None or event.last_line >= earlier.last_line:
+                last[event.device] = event
+    for device, event in last.items():
+        action = event.message.rpartition("(")[2].partition(")")[0]
+        if (
+            event.settled
+            or action == "None"
+            or _needs_nothing(evidence, device)
+            or " to 0x" not in event.message
+        ):
+            continue
+        yield RESET.failed(
+            _subject(evidence, device),
+            f"the driver asks for a recovery of {device}: {action}",
+            expected="recovery action None",
+            observed=_observed((event,)),
+            remedy=Remedy(text=f"Drain the node, then do what the driver names: {action}."),
+            evidence=_refs((event,)),
+        )
+
+
+def _silent_processor(evidence: Evidence, device: str | None, events: list[LogEvent]) -> Finding:
+    return GSP.failed(
+        _subject(evidence, device or HOST),
+        f"the system processor (GSP) of {device or 'a GPU'} does not answer",
+        expected="every call to the GSP is answered",
+        observed=_observed(events),
+        remedy=Remedy(
+            text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the driver if "
+            "it comes back."
+        ),
+        evidence=_refs(events),
+    )
+
+
+def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
+    subject = _subject(evidence, event.device or HOST)
+    if event.kind == "peermem":
+        lost = "invalid context" in event.message
+        return DRIVER.warned(
+            subject,
+            "a process with GPU memory registered for RDMA died" if lost else "nvidia-peermem failed",
+            expected="no error of nvidia-peermem",
+            observed=_observed((event,)),
+            remedy=Remedy(
+                text="Look for what ended the job; nvidia-peermem itself works."
+                if lost
+                else "Load nvidia-peermem after the RDMA drivers, or use the DMA-BUF path of the open driver."
+            ),
+            evidence=_refs((event,)),
+        )
+    severe = any(words in event.message for words in _SEVERE) and not event.settled
+    report = DRIVER.failed if severe else DRIVER.warned
+    return report(
+        subject,
+        "the driver cannot use a GPU" if severe else "the driver complains",
+        expected="no such message",
+        observed=_observed((event,)),
+        remedy=Remedy(
+            text="Check that module, library and firmware are of one version; reset the GPU, then reboot "
+            "the node."
+            if severe
+            else "Compare the time with failed jobs; update the driver if they go together."
+        ),
+        evidence=_refs((event,)),
+    )
+
+
+def _subject(evidence: Evidence, device: str) -> str:
+    """Return the subject: `GPU4` if the machine's GPUs are known, else the PCI address."""
+    gpu = _gpu(evidence, device)
+    return device if gpu is None else f"GPU{gpu.index}"
+
+
+def _gpu(evidence: Evidence, device: str) -> Gpu | None:
+    gpus = evidence.facts.gpus
+    if not isinstance(gpus, tuple):
+        return None
+    return next((gpu for gpu in gpus if str(gpu.pci_bus_id).lower().startswith(device)), None)
+
+
+def _observed(events: Iterable[LogEvent]) -> str:
+    """Return `5 times, first Sun Feb 23 16:24:18 2025, last Sun Feb 23 16:30:13 2025: <first line>`."""
+    ordered = sorted(events, key=lambda event: event.line)
+    count = sum(event.count for event in ordered)
+    first = next((event.first_time for event in ordered if event.first_time), "")
+    last = next(
+        (event.last_time for event in sorted(ordered, key=lambda event: -event.last_line) if event.last_time),
+        "",
+    )
+    words = "once" if count == 1 else f"{count} times"
+    if first:
+        words += f", at {first}" if first == last or count == 1 else f", first {first}, last {last}"
+    if all(event.settled for event in ordered):
+        words += ", before the last boot, load of the driver or recovery"
+    return f"{words}: {ordered[0].message}"
+
+
+def _sub_codes(events: Iterable[LogEvent]) -> str:
+    codes = sorted({event.sub_code for event in events if event.sub_code is not None})
+    return f"sub-code {', '.join(map(str, codes))}; " if codes else ""
+
+
+def _refs(events: Iterable[LogEvent]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for event in events for ref in event.evidence))

@@ -1,0 +1,186 @@
+"""Check that a GPU keeps its rate and that all results are right.
+
+A GPU that slows down within seconds of full load is named with what its sensors reported: heat or power.
+Wrong values are the worst fault: nothing stops, and the training is lost. Source: facebook's and Google's
+reports on silent data corruption (arXiv 2102.11245, "Cores that don't count"); NVML reference, clock event
+reasons; memtest86 (patterns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.base.statistics import quantile
+from probes.base.units import percent
+from probes.compare.measured_findings import WRONG, failures, of, on_measured, refs_of
+from probes.compare.reference_values import gpu_named
+from probes.compare.slow_causes import held_down
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names, smi_name
+
+SUSTAINED = Judge(
+    check_id="measured-sustained", why="Training runs for days: what counts is the rate of a warm machine."
+)
+RESULTS = Judge(
+    check_id="measured-results",
+    why="Hardware that computes or keeps wrong values ruins training without a word.",
+)
+
+_CHECKED = frozenset({
+    "memory-test", "collectives", "isolation", "pairs", "across-nodes", "peer-copy", "host-device", "gemm",
+    "attention", "memory-copy", "host-memory", "sustained",
+})  # fmt: skip
+"""Benchmarks that compare what they computed or moved with what it must be."""
+_WRONG_ANYWHERE = Remedy(
+    text="Drain the machine. Repeat on single GPUs and on pairs to find the one that is in every wrong "
+    "result; look at ECC and NVLink errors.",
+    command="nvidia-smi -q -d ECC,ROW_REMAPPER",
+)
+_HOT = ("thermal", "hw_slowdown")
+_POWER = ("power",)
+_QUARTERS = 4
+
+
+@on_measured(
+    SUSTAINED, ("sustained",), ("sustained",), "sustained_fraction", absent="no sustained load was measured"
+)
+def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
+    limit = 1 - evidence.thresholds.sustained_drop_fraction.value
+    steady: list[Measurement] = []
+    for measurement in fractions:
+        if measurement.median < limit:
+            yield _sags(evidence, measurement)
+        else:
+            steady.append(measurement)
+    if steady:
+        left = (
+            f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the "
+            "first rate is left at the end"
+        )
+        yield SUSTAINED.passed(
+            fold_names([measurement.subject for measurement in steady]),
+            "the rate holds under load",
+            observed=left,
+            evidence=refs_of(steady),
+        )
+
+
+def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
+    """Report one device that slows down under load."""
+    fails = fraction.median < evidence.thresholds.measured_fail_fraction.value
+    rates = [
+        measurement
+        for measurement in of(evidence, ("sustained",), "gemm_flops_per_s")
+        if measurement.subject == fraction.subject
+    ]
+    why, remedy = _reason(evidence, fraction.subject)
+    sensors = "; ".join(
+        reading for measurement in rates for reading in (_clocks(measurement), _heat(measurement)) if reading
+    )
+    report = SUSTAINED.failed if fails else SUSTAINED.warned
+    limit = (
+        evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
+    )
+    return report(
+        fraction.subject,
+        f"slows down under load{why}",
+        expected=f"at least {percent(1 - evidence.thresholds.sustained_drop_fraction.value)} of the first "
+        "seconds' rate",
+        observed=f"{percent(round(fraction.median, 2))}{f'; {sensors}' if sensors else ''}",
+        remedy=remedy,
+        evidence=(*refs_of([fraction, *rates]), limit.ref),
+    )
+
+
+def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
+    """Return heat or power as the reason, by what held the clocks down meanwhile."""
+    reasons, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
+    place = f"-i {smi_name(gpu)} " if gpu is not None else ""
+    command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
+    if any(word in reason for reason in reasons for word in _HOT):
+        text = (
+            "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if "
+            "this GPU alone is hot."
+        )
+        return ": it is too hot", Remedy(text=text, command=command)
+    if any(word in reason for reason in reasons for word in _POWER):
+        text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
+        return ": power is capped", Remedy(text=text, command=command)
+    if gpu is None:
+        return "", Remedy(
+            text="Look at the temperature and the clock of the processors, and at who else uses them."
+        )
+    return "", Remedy(text="Watch clocks, temperature and power under load.", command=command)
+
+
+def _clocks(rates: Measurement) -> str:
+    """Return the change of the clock: `SM clock 1980 to 1410 MHz`."""
+    clocks = rates.series.get("sm_clock_hz", ())
+    quarter = len(clocks) // _QUARTERS
+    if not quarter:
+        return ""
+    first, last = quantile(clocks[:quarter], 0.5), quantile(clocks[-quarter:], 0.5)
+    return f"SM clock {first / 1e6:.0f} to {last / 1e6:.0f} MHz"
+
+
+def _heat(rates: Measurement) -> str:
+    temperatures = rates.series.get("temperature_c", ())
+    return f"up to {max(temperatures):.0f} degC" if temperatures else ""
+
+
+def measured_results(evidence: Evidence) -> Iterator[Finding]:
+    errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
+    reported = {"memory-test"} if errors else set()
+    wrong = [
+        record
+        for record in evidence.bench_failures
+        if record.kind == WRONG and record.bench_id in _CHECKED - reported
+    ]
+    for failure in wrong:
+        gpu = gpu_named(evidence, failure.subject)
+        yield RESULTS.failed(
+            failure.subject,
+            f"{failure.bench_id} gave wrong results",
+            expected="right values",
+            observed=failure.message,
+            remedy=_WRONG_ANYWHERE
+            if gpu is None
+            else Remedy(
+                text="Take this GPU out of use, and look at its ECC errors and remapped rows; measure "
+                "again, replace it where it computes wrong again.",
+                command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER",
+            ),
+        )
+    by_subject: dict[str, list[Measurement]] = {}
+    for record in errors:
+        by_subject.setdefault(record.subject, []).append(record)
+    for subject, wrong_values in by_subject.items():
+        gpu = gpu_named(evidence, subject)
+        place = f"-i {smi_name(gpu)} " if gpu is not None else ""
+        yield RESULTS.failed(
+            subject,
+            "memory gives back other values than were written",
+            expected="0 errors",
+            observed="; ".join(
+                f"{record.median:.0f} with {record.parameters.get('pattern', 'a pattern')}"
+                for record in wrong_values
+            ),
+            remedy=Remedy(
+                text="Take this part out of use, reset the GPU so that bad rows are remapped, and test "
+                "again; replace it if errors come back.",
+                command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER"
+                if gpu is not None
+                else "dmesg | grep -iE 'mce|edac'",
+            ),
+            evidence=refs_of(wrong_values),
+        )
+    yield from failures(RESULTS, evidence, ("memory-test",))
+    checked = of(evidence, _CHECKED)
+    if checked and not wrong and not errors:
+        benches = ", ".join(dict.fromkeys(record.bench_id for record in checked))
+        yield RESULTS.passed(
+            HOST, "what was computed, moved and kept is right", observed=benches, evidence=refs_of(checked)
+        )
+    elif not checked and not wrong:
+        yield RESULTS.skipped(HOST, "nothing was measured that is checked for right values")

@@ -1,0 +1,189 @@
+"""Compare equal devices or ranks with each other.
+
+Equal devices need no reference: each of them should reach their median, whatever the hardware. Source:
+NVIDIA/nvidia-resiliency-ext (relative score against the median); microsoft/superbenchmark and ROCm/cvs
+(outliers of a fleet). With few members the median and its absolute deviation are used, because one bad member
+does not move them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.base.statistics import outliers, quantile
+from probes.base.units import percent, quantity
+from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
+from probes.compare.measured_findings import failures, limit_ref, of, refs_of, words_of
+from probes.compare.reference_values import gpu_named
+from probes.compare.slow_causes import Cause, of_compute, of_host_copy
+from probes.compare.slow_pairs import pair_of
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, fold_names
+
+DEVICES = Judge(
+    check_id="equal-devices",
+    why="In data-parallel training all ranks wait for the slowest device in every step.",
+)
+RANKS = Judge(
+    check_id="equal-ranks",
+    why="A collective ends when its last rank arrives: one late rank is paid for by all of them.",
+)
+
+_ALONE = (
+    "gemm",
+    "attention",
+    "memory-copy",
+    "launch-latency",
+    "host-device",
+    "sustained",
+    "host-memory",
+    "cpu-gemm",
+)
+"""Benchmarks in which devices work beside each other, each for itself."""
+_STRAGGLER = Remedy(
+    text="See which CPUs this rank runs on and who else uses them; bind ranks to cores, and move other work "
+    "away.",
+    command="top",
+)
+_DEVICE = Remedy(
+    text="Swap it with another slot or compare it on a quiet machine; if it stays slow alone, have it "
+    "replaced.",
+    command="nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE",
+)
+_MOST_SHOWN = 3
+
+
+def equal_devices(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(DEVICES, evidence, ("gemm", "memory-copy"))
+    groups = [peers for peers in beside_peers(evidence) if _are_devices(peers)]
+    if not groups:
+        yield DEVICES.skipped(HOST, "there are no equal devices to compare")
+        return
+    slow: dict[str, list[tuple[Peers, Measurement]]] = {}
+    for peers in groups:
+        for member in peers.members:
+            if member.subject in peers.slow:
+                slow.setdefault(member.subject, []).append((peers, member))
+    for subject, slow_cases in slow.items():
+        yield _odd_one(evidence, subject, slow_cases)
+    unlike = [peers for peers in groups if len(peers.members) == 2 and _differ(evidence, peers)]
+    if unlike and not slow:
+        yield _two_that_differ(evidence, unlike)
+    elif not slow:
+        names = fold_names(sorted({member.subject for peers in groups for member in peers.members}))
+        benches = ", ".join(dict.fromkeys(peers.members[0].bench_id for peers in groups))
+        yield DEVICES.passed(
+            names, "equal devices are equally fast", observed=benches, evidence=refs_of(groups[0].members)
+        )
+
+
+def _are_devices(peers: Peers) -> bool:
+    first = peers.members[0]
+    return first.bench_id in _ALONE and first.unit != "byte" and pair_of(first.subject) is None
+
+
+def _differ(evidence: Evidence, peers: Peers) -> bool:
+    if peers.members[0].subject.startswith("CPU"):
+        # Two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
+        return False
+    first, second = (member.median for member in peers.members)
+    return min(first, second) < evidence.thresholds.measured_warn_fraction.value * max(first, second)
+
+
+def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Measurement]]) -> Finding:
+    """Report a device that is slower than its equals, in one benchmark or in several."""
+    slow_cases = sorted(slow_cases, key=lambda pair: pair[0].share(pair[1]))
+    peers, worst = slow_cases[0]
+    gpu = gpu_named(evidence, subject)
+    explains = of_host_copy if worst.bench_id == "host-device" else of_compute
+    cause: Cause | None = explains(evidence, subject) if gpu is not None else None
+    benches = ", ".join(dict.fromkeys(member.bench_id for _, member in slow_cases))
+    # Of ranks on CPUs the scheduler of the host decides too.
+    fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
+    report = DEVICES.failed if fails else DEVICES.warned
+    shown = [
+        f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} "
+        f"({percent(round(group.share(member), 2))})"
+        for group, member in slow_cases[:_MOST_SHOWN]
+    ]
+    more = f"; and {len(slow_cases) - _MOST_SHOWN} more" if len(slow_cases) > _MOST_SHOWN else ""
+    return report(
+        subject,
+        f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their "
+        f"median{f': {cause.words}' if cause else ''}",
+        expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} "
+        f"({worst.bench_id})",
+        observed="; ".join(shown) + more,
+        remedy=cause.remedy if cause else _DEVICE if gpu is not None else _STRAGGLER,
+        evidence=(
+            *refs_of(member for _, member in slow_cases),
+            evidence.thresholds.peer_difference_fraction.ref,
+        ),
+    )
+
+
+def _two_that_differ(evidence: Evidence, unlike: list[Peers]) -> Finding:
+    """Report that two devices differ. Without a reference it is unknown which of them is the bad one."""
+    peers = min(unlike, key=lambda group: min(group.share(member) for member in group.members))
+    first, second = sorted(peers.members, key=lambda member: member.subject)
+    slower, faster = sorted(
+        (first, second), key=lambda member: share_of(member.median, peers.usual, peers.side)
+    )
+    share = share_of(slower.median, faster.median, peers.side)
+    return DEVICES.warned(
+        f"{first.subject}, {second.subject}",
+        f"{slower.subject} reaches {percent(round(share, 2))} of {faster.subject}; without a "
+        "reference it is unknown which of the two is at fault",
+        expected=f"{slower.bench_id} alike on both",
+        observed=f"{first.subject} {quantity(first.median, first.unit)}, {second.subject} "
+        f"{quantity(second.median, second.unit)}",
+        remedy=_DEVICE if gpu_named(evidence, first.subject) is not None else _STRAGGLER,
+        evidence=(*refs_of(peers.members), limit_ref(evidence, fails=False)),
+    )
+
+
+def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
+    """Compare ranks that do the same work by themselves: the others wait for the slowest."""
+    yield from failures(RANKS, evidence, ("collectives",))
+    own_work = of(evidence, ("collectives", "across-nodes"), "rank_compute_s")
+    times = {rank.subject: rank for rank in own_work if is_sound(rank)}
+    if len(times) < 2:
+        yield RANKS.skipped(HOST, "the ranks' own work was not measured on several ranks")
+        return
+    fastest = min(times.values(), key=lambda rank: rank.median)
+    limits = evidence.thresholds
+    medians = {subject: rank.median for subject, rank in times.items()}
+    least = 1 / limits.measured_warn_fraction.value - 1
+    late = [times[rank.name] for rank in outliers(medians, worse="high", least_difference=least)]
+    if len(times) == 2:
+        # The work is the same, so of two the later one is the one that is waited for.
+        late = [
+            rank
+            for rank in times.values()
+            if fastest.median < limits.measured_fail_fraction.value * rank.median
+        ]
+    usual = fastest.median if len(times) == 2 else quantile(list(medians.values()), 0.5)
+    for rank in late:
+        gpu = gpu_named(evidence, rank.subject)
+        cause = of_compute(evidence, rank.subject) if gpu is not None else None
+        cpus = f" on CPUs {rank.conditions['cpus']}" if "cpus" in rank.conditions else ""
+        yield RANKS.warned(
+            rank.subject,
+            f"takes {rank.median / usual:.2g} times as long as the others for the same "
+            f"work{f': {cause.words}' if cause else ''}",
+            expected=f"about {quantity(usual, 's')}, as the others",
+            observed=f"{quantity(rank.median, 's')}{cpus}",
+            remedy=cause.remedy if cause else _STRAGGLER,
+            evidence=(*refs_of([rank]), limit_ref(evidence, fails=False)),
+        )
+    if not late:
+        low, high = (
+            quantity(value, "s") for value in (fastest.median, max(rank.median for rank in times.values()))
+        )
+        yield RANKS.passed(
+            fold_names(sorted(times)),
+            "all ranks work at one speed",
+            observed=f"{low} to {high}",
+            evidence=refs_of(times.values()),
+        )

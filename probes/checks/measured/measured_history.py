@@ -1,0 +1,230 @@
+"""Compare measurements with earlier ones, and check the conditions of measurement.
+
+Only measurements with all parameters equal are compared. A difference counts if it is more than a twentieth
+and chance does not explain it; changes in between (torch, driver, NCCL) are named. Numbers that were taken
+while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U, bootstrap);
+NVIDIA/nvidia-resiliency-ext (a device against its own best).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.base.record import NOT_RECORDED
+from probes.base.units import percent, quantity
+from probes.compare.comparing import Earlier, beside_baselines, judged_cases
+from probes.compare.measured_findings import failed_benchmark, refs_of, words_of
+from probes.compare.slow_causes import changed_since
+from probes.facts.measurements import BUSY_SHARE, Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST, fold_names
+
+BASELINE = Judge(
+    check_id="measured-baseline",
+    why="A machine that lost speed without a change of hardware has a fault or a worse setting.",
+)
+CONDITIONS = Judge(
+    check_id="measured-conditions",
+    why="Numbers taken while others use the machine are lower than the machine deserves.",
+)
+
+_KINDS = {"previous": "the run before", "pinned": "the pinned run"}
+_MOST_SHOWN = 3
+_REMEDY = Remedy(
+    text="Measure again on a quiet machine. If it stays so, undo the change named here, or look at clocks, "
+    "links and errors; where the change was wanted, pin the new run.",
+    command="rigtune bench --pin",
+)
+_QUIET = Remedy(text="End what else runs, or measure at another time; then measure again.", command="top")
+
+
+def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
+    compared = list(beside_baselines(evidence))
+    kept = {case.bench_id for baseline in evidence.baselines for case in baseline.measured.measurements}
+    for failure in evidence.bench_failures:
+        if failure.bench_id in kept:
+            yield failed_benchmark(BASELINE, failure)
+    if not compared:
+        yield BASELINE.skipped(HOST, "no earlier run has a measurement with the same parameters")
+        return
+    judged = list(judged_cases(compared))
+    slower = [case for case in judged if case.status is not Status.PASS]
+    groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
+    for case in slower:
+        measured = case.measured
+        groups.setdefault(
+            (case.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
+        ).append(case)
+    for slow_cases in groups.values():
+        yield _slower(evidence, slow_cases)
+    for kind in _KINDS:
+        of_kind = [case for case in judged if case.baseline.kind == kind]
+        if of_kind and not any(case.baseline.kind == kind for case in slower):
+            yield _as_fast(evidence, kind, of_kind)
+
+
+def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
+    worst = min(cases, key=lambda case: case.share)
+    measured, before = worst.measured, worst.before
+    changes = changed_since(before, measured)
+    busy = [
+        when
+        for when, case in (("now", measured), ("then", before))
+        if case.conditions.get("host_busy") is True
+    ]
+    fails = any(case.status is Status.FAIL for case in cases)
+    report = BASELINE.failed if fails else BASELINE.warned
+    interval = worst.interval
+    sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
+    why = f"; changed: {', '.join(changes)}" if changes else ""
+    doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
+    limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
+    return report(
+        measured.subject,
+        f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
+        f"{run}{why}{doubt}",
+        expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
+        observed=quantity(measured.median, measured.unit),
+        remedy=_REMEDY,
+        evidence=(
+            *refs_of(case.measured for case in cases),
+            (limits.measured_fail_fraction if fails else limits.earlier_difference_fraction).ref,
+        ),
+    )
+
+
+def _as_fast(evidence: Evidence, kind: str, judged: Sequence[Earlier]) -> Finding:
+    """Return the PASS if nothing is slower; it names what became faster."""
+    least = evidence.thresholds.earlier_difference_fraction.value
+    faster = [
+        case
+        for case in judged
+        if case.change is not None and case.change.is_significant and case.share > 1 + least
+    ]
+    best = sorted(faster, key=lambda case: -case.share)[:_MOST_SHOWN]
+    shown = "; ".join(
+        f"{case.measured.subject} {case.measured.bench_id} {words_of(case.measured)} "
+        f"{percent(round(case.share, 2))}"
+        for case in best
+    )
+    more = f" and {len(faster) - len(best)} more" if len(faster) > len(best) else ""
+    return BASELINE.passed(
+        HOST,
+        f"as fast as in {_KINDS[kind]}"
+        + (f", and faster in {len(faster)} of {len(judged)} cases" if faster else ""),
+        observed=f"{shown}{more}" if shown else f"{len(judged)} cases",
+        evidence=refs_of(case.measured for case in best or judged),
+    )
+
+
+def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
+    measured = [measurement for measurement in evidence.measurements if measurement.samples]
+    if not measured:
+        yield CONDITIONS.skipped(HOST, "nothing was measured")
+        return
+    disturbances = [*_busy(measured), *_versions(measured), *_clocks(evidence, measured)]
+    yield from disturbances
+    observed_load = [measurement for measurement in measured if "host_busy" in measurement.conditions]
+    if not observed_load:
+        yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
+    elif not disturbances:
+        share = max((_number(measurement, "others_cpu_share") for measurement in observed_load), default=0.0)
+        load = f"others took {percent(round(share, 3))} of the CPUs at most"
+        yield CONDITIONS.passed(
+            HOST,
+            "the machine was quiet while it was measured",
+            observed=load,
+            evidence=refs_of(observed_load),
+        )
+
+
+def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Yield processes of others on the GPUs, one finding per GPU."""
+    shared: dict[str, list[Measurement]] = {}
+    for measurement in measured:
+        for sharing in str(measurement.conditions.get("gpu_shared_with", "")).split("; "):
+            if sharing:
+                shared.setdefault(sharing, []).append(measurement)
+    for sharing, affected in shared.items():
+        names, _, processes = sharing.rpartition(": ")
+        benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in affected))
+        yield CONDITIONS.warned(
+            names or HOST,
+            f"{processes} used it too during {benches}: these numbers may be lower than on a quiet machine",
+            expected="no other user",
+            observed=processes,
+            remedy=Remedy(text="Wait for it or end it, and measure again.", command="nvidia-smi"),
+            evidence=refs_of(affected),
+        )
+
+
+def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Yield the load of others on the CPUs."""
+    yield from _strangers(measured)
+    busy = [measurement for measurement in measured if measurement.conditions.get("host_busy") is True]
+    busy = [
+        measurement
+        for measurement in busy
+        if "gpu_shared_with" not in measurement.conditions
+        or _number(measurement, "others_cpu_share") > BUSY_SHARE
+    ]
+    if not busy:
+        return
+    benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in busy))
+    share = max(_number(measurement, "others_cpu_share") for measurement in busy)
+    yield CONDITIONS.warned(
+        HOST,
+        f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
+        expected="no other user",
+        observed=f"others took up to {percent(round(share, 2))} of the CPUs"
+        if share
+        else "the host was busy",
+        remedy=_QUIET,
+        evidence=refs_of(busy),
+    )
+
+
+def _clocks(evidence: Evidence, measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Yield GPUs whose clocks were held down by heat or by the hardware during the measurement."""
+    rows = {row.name: row for row in evidence.thresholds.throttle_reasons if row.severe}
+    by_reason: dict[str, list[Measurement]] = {}
+    for measurement in measured:
+        for reason in str(measurement.conditions.get("throttle_reasons", "")).split(", "):
+            if reason in rows:
+                by_reason.setdefault(reason, []).append(measurement)
+    for reason, affected in by_reason.items():
+        names = fold_names(sorted({measurement.subject for measurement in affected}))
+        yield CONDITIONS.warned(
+            names,
+            f"clocks were held down while measuring: {rows[reason].meaning}",
+            expected="no slowdown",
+            observed=f"{reason} during "
+            f"{', '.join(dict.fromkeys(measurement.bench_id for measurement in affected))}",
+            remedy=Remedy(text=rows[reason].remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
+            evidence=(*refs_of(affected), rows[reason].ref),
+        )
+
+
+def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Yield ranks that ran different versions, which means hosts with different software."""
+    for name in ("torch_version", "nccl_version", "cuda_version"):
+        by_value: dict[str, list[Measurement]] = {}
+        for measurement in measured:
+            if measurement.conditions.get(name):
+                by_value.setdefault(str(measurement.conditions[name]), []).append(measurement)
+        if len(by_value) > 1:
+            software = name.removesuffix("_version")
+            yield CONDITIONS.warned(
+                HOST,
+                f"measured with {len(by_value)} versions of {software}: the numbers do not compare with "
+                "each other",
+                expected="one version",
+                observed=", ".join(sorted(by_value)),
+                remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),
+                evidence=refs_of(members[0] for members in by_value.values()),
+            )
+
+
+def _number(measured: Measurement, name: str) -> float:
+    value = measured.conditions.get(name, 0.0)
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,166 @@
+"""Compare hosts, and links between hosts, with each other.
+
+A host is known by its best link: a good host has a fast link to another good one, a bad host has none.
+Collectives across hosts are also compared with the line rate of the training ports. Source:
+oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good
+partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from probes.base.statistics import outliers, quantile
+from probes.base.units import gb_per_s, percent
+from probes.compare.measured_findings import (
+    Aspect,
+    judge_references,
+    limit_ref,
+    observed,
+    on_measured,
+    refs_of,
+)
+from probes.compare.slow_causes import of_network
+from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.facts.measurements import Measurement
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST
+
+JUDGE = Judge(
+    check_id="measured-network",
+    why="A collective across hosts is as slow as the slowest host or link among them.",
+)
+ACROSS = Judge(
+    check_id="measured-across-nodes",
+    why="Gradients cross these links in every step of a job on several machines.",
+)
+
+_LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
+_HOST_REMEDY = Remedy(
+    text="Look at this host's interface: speed, errors, cable, and limits that somebody set (tc).",
+    command="ip -s link && tc qdisc show",
+)
+_LINK_REMEDY = Remedy(
+    text="Look at the switch ports and the path between the two; compare both directions.",
+    command="ip -s link && tc qdisc show",
+)
+_COLLECTIVE = Remedy(
+    text="Look at the ports' rate and errors, and at which of them NCCL uses (NCCL_DEBUG=INFO).",
+    command="ibstat",
+)
+
+
+@on_measured(
+    JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
+)
+def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
+    slow_members: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
+    judged: list[Measurement] = []
+    for group in _alike(measured):
+        parts = list(_slow(evidence, group))
+        judged += group if len(group) > 1 else []
+        for part in parts:
+            if part.part not in slow_members or part.share < slow_members[part.part][0].share:
+                slow_members[part.part] = (part, group)
+    for part, group in slow_members.values():
+        yield _finding(evidence, part, group)
+    if not judged:
+        yield JUDGE.skipped(
+            HOST, f"there is nothing to compare with: {observed(measured)}", evidence=refs_of(measured)
+        )
+    elif not slow_members:
+        yield JUDGE.passed(
+            HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured)
+        )
+
+
+def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    groups: dict[object, list[Measurement]] = {}
+    for measurement in measured:
+        groups.setdefault(
+            (measurement.bench_id, measurement.metric, tuple(sorted(_kind(measurement).items()))), []
+        ).append(measurement)
+    return list(groups.values())
+
+
+def _kind(measurement: Measurement) -> dict[str, object]:
+    """Return the parameters except those that name the hosts."""
+    return {
+        name: value
+        for name, value in measurement.parameters.items()
+        if name not in ("from", "to", "sender", "receiver", "hosts")
+    }
+
+
+def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
+    """Yield the slow members: the slower direction of each pair, or single hosts that are outliers."""
+    least = 1 - evidence.thresholds.measured_warn_fraction.value
+    pairs: dict[Pair, float] = {}
+    hosts: dict[str, float] = {}
+    for measurement in group:
+        pair = pair_of(measurement.subject)
+        if pair is None:
+            hosts[measurement.subject] = measurement.median
+        else:
+            pairs[pair] = min(measurement.median, pairs.get(pair, measurement.median))
+    yield from slow_parts(pairs, least_difference=least)
+    for host in outliers(hosts, worse="low", least_difference=least):
+        yield SlowPart(host.name, host.value, quantile(list(hosts.values()), 0.5))
+
+
+def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -> Finding:
+    measurements = [measurement for measurement in group if _concerns(slow.part, measurement)]
+    fails = slow.share < evidence.thresholds.measured_fail_fraction.value
+    limit = evidence.thresholds.measured_warn_fraction.value
+    report = JUDGE.failed if fails else JUDGE.warned
+    is_host = isinstance(slow.part, str)
+    links = ", ".join(
+        f"{measurement.subject} {gb_per_s(measurement.median)}"
+        for measurement in sorted(measurements, key=lambda measurement: measurement.median)[:4]
+    )
+    statement = (
+        _direction(slow, measurements, limit)
+        if isinstance(slow.part, str)
+        else "this link is slow, and both hosts have faster ones"
+    )
+    return report(
+        words_of_part(slow.part),
+        f"{statement}: {percent(round(slow.share, 2))} of the others",
+        expected=f"about {gb_per_s(slow.usual)}, as the others",
+        observed=links or gb_per_s(slow.value),
+        remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
+        evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),
+    )
+
+
+def _direction(slow: SlowPart, measurements: Sequence[Measurement], limit: float) -> str:
+    """Return whether a host is slow when it sends, when it receives, or both."""
+    sends = [
+        measurement.median for measurement in measurements if measurement.subject.startswith(f"{slow.part}->")
+    ]
+    receives = [
+        measurement.median for measurement in measurements if measurement.subject.endswith(f"->{slow.part}")
+    ]
+    is_slow = [bool(rates) and max(rates) < limit * slow.usual for rates in (sends, receives)]
+    if is_slow == [True, False]:
+        return "slow when it sends, to whomever"
+    if is_slow == [False, True]:
+        return "slow when it receives, from whomever"
+    return "every link of this host is slow"
+
+
+def _concerns(part: str | Pair, measurement: Measurement) -> bool:
+    pair = pair_of(measurement.subject)
+    return part in (pair, measurement.subject) or (pair is not None and part in pair)
+
+
+def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
+    aspect = Aspect(
+        what="collective across hosts",
+        good="collectives across hosts are as fast as the ports",
+        slow="collectives across hosts are slow",
+        remedy=_COLLECTIVE,
+        cause=lambda all_facts, _: of_network(all_facts),
+        belongs=lambda measurement: measurement.metric == "bus_bandwidth_bytes_per_s",
+    )
+    return judge_references(ACROSS, evidence, ("across-nodes",), aspect)

@@ -1,0 +1,183 @@
+"""Check that the copies measured by other tools are as fast as the links allow.
+
+The reference is the achievable rate of the GPU's PCIe link or NVLinks. If the GPU is not known, GPUs are only
+compared with each other. Copies by the copy engine over one GPU's link at a time are judged; copies by SMs,
+and several at once, are slower by nature. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth,
+README; leptonai/gpud and azurehpc-health-checks, their gates.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+
+from probes.base.record import EvidenceRef, Unknown, known
+from probes.base.units import gb_per_s
+from probes.catalogue.thresholds import Thresholds
+from probes.compare.expected_rates import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
+from probes.facts import ToolResult
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST, SMI_LINK, fold_names
+
+HOST_COPIES = Judge(
+    check_id="host-bandwidth",
+    why="Batches, checkpoints and offloaded states cross this link, and so does every collective where GPUs "
+    "have no direct path.",
+)
+PEER_COPIES = Judge(
+    check_id="peer-bandwidth",
+    why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+)
+
+_HOST_TESTS = re.compile(
+    r"(?:host_to_device|device_to_host)_memcpy_ce|(?:H2D|D2H)-Pinned|cpu_to_gpu_by_dma|gpu_to_cpu_by_dma"
+)
+_PEER_TESTS = re.compile(r"device_to_device_memcpy_(?:read|write)_ce|gpu_to_gpu(?:_read|_write)?_by_dma")
+
+_PCIE = Remedy(
+    text="Look at the PCIe link's speed and width under load, and at the NUMA node that the copy ran on; "
+    "reseat the card.",
+    command=f"{SMI_LINK} && lspci -vv",
+)
+_NVLINK = Remedy(
+    text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.",
+    command="nvidia-smi nvlink -s",
+)
+
+
+def host_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
+
+
+def peer_bandwidth(evidence: Evidence) -> Iterable[Finding]:
+    return _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
+
+
+def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Remedy) -> Iterator[Finding]:
+    results = evidence.facts.tool_results
+    if isinstance(results, Unknown):
+        yield judge.undetermined(HOST, results, what="the measurements")
+        return
+    best = _best(
+        [result for result in results if result.metric == "bandwidth" and tests.fullmatch(result.test)]
+    )
+    if not best:
+        yield judge.skipped(HOST, "no such copy was measured")
+        return
+    unknown: list[ToolResult] = []
+    fine: list[ToolResult] = []
+    for result in best:
+        expected = _expected(judge, evidence, result.subject)
+        if expected is None:
+            unknown.append(result)
+        elif (finding := _against(judge, evidence.thresholds, result, expected, remedy)) is not None:
+            yield finding
+        else:
+            fine.append(result)
+    if fine:
+        yield judge.passed(
+            _names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=_refs(fine)
+        )
+    yield from _among_peers(judge, evidence.thresholds, unknown, remedy)
+
+
+def _best(results: Sequence[ToolResult]) -> list[ToolResult]:
+    """Return the fastest result of each test and subject: tools repeat a copy for each NUMA node."""
+    best: dict[tuple[str, str, str], ToolResult] = {}
+    for result in results:
+        key = (result.tool, result.test, result.subject)
+        if isinstance(result.value, float) and (key not in best or result.value > _value(best[key])):
+            best[key] = result
+    return list(best.values())
+
+
+def _against(
+    judge: Judge, limits: Thresholds, result: ToolResult, expected: Expected, remedy: Remedy
+) -> Finding | None:
+    status = status_of(_value(result) / expected.rate, limits)
+    if status is Status.PASS:
+        return None
+    report = judge.failed if status is Status.FAIL else judge.warned
+    return report(
+        result.subject,
+        f"{result.test} is slow",
+        expected=f"about {gb_per_s(expected.rate)} ({expected.words})",
+        observed=f"{gb_per_s(_value(result))} by {result.tool}",
+        remedy=remedy,
+        evidence=(*result.evidence, expected.ref, limits.measured_warn_fraction.ref),
+    )
+
+
+def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None:
+    gpus = {f"GPU{gpu.index}": gpu for gpu in evidence.facts.gpus} if known(evidence.facts.gpus) else {}
+    names = subject.split("-")
+    models = [model_of(gpus.get(name), evidence.catalogue) for name in names]
+    if judge is HOST_COPIES:
+        return host_copy_rate(gpus.get(subject), models[0]) if len(names) == 1 else None
+    return peer_copy_rate(evidence.facts, names[0], names[1], models) if len(names) == 2 else None
+
+
+def _among_peers(
+    judge: Judge, limits: Thresholds, results: Sequence[ToolResult], remedy: Remedy
+) -> Iterator[Finding]:
+    """Report GPUs whose best rate is far below that of the others.
+
+    Pairs may differ by design, so only a GPU whose pairs are all slow is reported.
+    """
+    tests: dict[tuple[str, str], list[ToolResult]] = {}
+    for result in results:
+        tests.setdefault((result.tool, result.test), []).append(result)
+    for same in tests.values():
+        best: dict[str, ToolResult] = {}
+        for result in same:
+            for name in result.subject.split("-"):
+                if name not in best or _value(result) > _value(best[name]):
+                    best[name] = result
+        if len(best) < limits.peers_compared_minimum.value:
+            yield judge.skipped(
+                _names(same),
+                f"{same[0].test}: the GPU's links are not known, and there is nothing to compare with",
+            )
+            continue
+        usual = statistics.median(_value(result) for result in best.values())
+        slow = {
+            name: result
+            for name, result in best.items()
+            if _value(result) < limits.measured_fail_fraction.value * usual
+        }
+        for name, result in slow.items():
+            yield judge.warned(
+                name,
+                f"{result.test} is slower than with the other GPUs",
+                expected=f"about {gb_per_s(usual)}, as the others",
+                observed=f"{gb_per_s(_value(result))} by {result.tool}",
+                remedy=remedy,
+                evidence=(*result.evidence, limits.measured_fail_fraction.ref),
+            )
+        if not slow:
+            yield judge.passed(
+                _names(same),
+                f"{same[0].test} is alike on all GPUs",
+                observed=_spread(same),
+                evidence=_refs(same),
+            )
+
+
+def _value(result: ToolResult) -> float:
+    return result.value if isinstance(result.value, float) else 0.0
+
+
+def _spread(results: Sequence[ToolResult]) -> str:
+    values = [_value(result) for result in results]
+    return (
+        gb_per_s(min(values)) if len(values) == 1 else f"{gb_per_s(min(values))} to {gb_per_s(max(values))}"
+    )
+
+
+def _names(results: Sequence[ToolResult]) -> str:
+    return fold_names(list(dict.fromkeys(name for result in results for name in result.subject.split("-"))))
+
+
+def _refs(results: Sequence[ToolResult]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for result in results for ref in result.evidence))

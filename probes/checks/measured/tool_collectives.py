@@ -1,0 +1,203 @@
+"""Judge the collectives of other tools: results, speed and complaints.
+
+The reference holds for a ring within one machine and for messages that fill the links; NVLS and trees may be
+faster. Across machines the network decides, and a table alone does not identify it: then only a collapse with
+growing size is judged. Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
+stas00/ml-engineering, network benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from probes.base.record import EvidenceRef
+from probes.base.units import gb_per_s, gib
+from probes.compare.expected_rates import Expected, ring_rate, status_of
+from probes.compare.size_curves import collapse_of
+from probes.compare.tool_references import ToolReferences, load_references
+from probes.facts import ToolResult
+from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
+from probes.judging.reporting import HOST, on_results
+
+RESULTS = Judge(
+    check_id="collective-results",
+    why="A collective that computes wrong values ruins training without a word.",
+)
+BANDWIDTH = Judge(
+    check_id="collective-bandwidth", why="Training waits for its collectives: their rate bounds every step."
+)
+COMPLAINTS = Judge(
+    check_id="tool-complaints",
+    why="A measurement that its own tool complains about is no evidence about the machine.",
+)
+
+_AVERAGE = "average"
+_MOST_SHOWN = 5
+_CORRUPTION = Remedy(
+    text="Drain the node. Run the test on pairs of GPUs to find the one that is in every wrong pair; check "
+    "ECC, NVLink errors, forced relaxed ordering of the NICs, and NCCL's version."
+)
+_SLOW = Remedy(
+    text="Check NVLinks, PCIe links and clocks, then run the test with NCCL_DEBUG=INFO and see which path "
+    "NCCL took.",
+    command="NCCL_DEBUG=INFO all_reduce_perf -b 1G -e 8G -f 2 -g 8",
+)
+_CONGESTED = Remedy(
+    text="Run the test on pairs of machines within and across switches: where only many or distant ones "
+    "collapse, the network between them drops or pauses packets (flow control, ECN, routing). Also compare "
+    "NCCL_ALGO and NCCL_PROTO."
+)
+
+
+@on_results(RESULTS)
+def collective_results(results: tuple[ToolResult, ...], evidence: Evidence) -> Finding:
+    checked = [result for result in results if result.wrong_values is not None]
+    wrong = [result for result in checked if result.wrong_values]
+    if wrong:
+        return RESULTS.failed(
+            HOST,
+            "collectives gave wrong results",
+            expected="0 wrong values",
+            observed="; ".join(_wrong(result) for result in wrong[:_MOST_SHOWN]),
+            remedy=_CORRUPTION,
+            evidence=_refs(wrong),
+        )
+    if any(result.metric == "bus_bandwidth" for result in checked):
+        return RESULTS.passed(
+            HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1])
+        )
+    return RESULTS.skipped(HOST, "no collective was checked for right results")
+
+
+def _wrong(result: ToolResult) -> str:
+    size = f" of {gib(result.size_bytes)}" if result.size_bytes is not None else ""
+    return result.message or f"{result.test}{size}: {result.wrong_values} wrong"
+
+
+@on_results(BANDWIDTH)
+def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
+    curves: dict[str, list[ToolResult]] = {}
+    for result in results:
+        if (
+            result.metric == "bus_bandwidth"
+            and result.size_bytes is not None
+            and isinstance(result.value, float)
+        ):
+            curves.setdefault(result.test, []).append(result)
+    findings = [finding for result in results if (finding := _refused(result)) is not None]
+    references = load_references()
+    for test, points in curves.items():
+        finding = _collapsed(references, test, points) or _slow(evidence, references, test, points)
+        if finding is not None:
+            findings.append(finding)
+    yield from findings
+    if not findings:
+        yield from _well(evidence, curves)
+
+
+def _refused(result: ToolResult) -> Finding | None:
+    """Report the tool's own verdict on the minimum that it was given."""
+    if result.test != _AVERAGE or not result.message:
+        return None
+    return BANDWIDTH.failed(
+        HOST,
+        "the average bus bandwidth is below the minimum that was asked for",
+        expected="nine tenths of NCCL_TESTS_MIN_BW",
+        observed=gb_per_s(result.value) if isinstance(result.value, float) else result.message,
+        remedy=_SLOW,
+        evidence=result.evidence,
+    )
+
+
+def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResult]) -> Finding | None:
+    """Return larger messages that are much slower than smaller ones."""
+    collapse = collapse_of([(point.size_bytes or 0, _value(point), point) for point in points])
+    if collapse is None:
+        return None
+    peak, low = collapse.peak, collapse.low
+    report = BANDWIDTH.failed if collapse.fails else BANDWIDTH.warned
+    return report(
+        HOST,
+        f"{test} collapses with growing size",
+        expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
+        observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
+        remedy=_CONGESTED,
+        evidence=(*peak.evidence, *low.evidence, references.collapse.ref),
+    )
+
+
+def _slow(
+    evidence: Evidence, references: ToolReferences, test: str, points: Sequence[ToolResult]
+) -> Finding | None:
+    reference = _reference(evidence, points)
+    large = [point for point in points if (point.size_bytes or 0) >= references.saturating.collective_bytes]
+    if reference is None or not large:
+        return None
+    best = max(large, key=_value)
+    status = status_of(_value(best) / reference.rate, evidence.thresholds)
+    if status is Status.PASS:
+        return None
+    report = BANDWIDTH.failed if status is Status.FAIL else BANDWIDTH.warned
+    return report(
+        HOST,
+        f"{test} is slower than the GPUs' links",
+        expected=f"about {gb_per_s(reference.rate)} bus bandwidth",
+        observed=f"{gb_per_s(_value(best))} with {gib(best.size_bytes or 0)}" + _of(best),
+        remedy=_SLOW,
+        evidence=(*best.evidence, reference.ref, evidence.thresholds.measured_warn_fraction.ref),
+    )
+
+
+def _reference(evidence: Evidence, points: Sequence[ToolResult]) -> Expected | None:
+    return ring_rate(evidence, points[0].ranks, points[0].nodes)
+
+
+def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[Finding]:
+    """Yield the PASS for curves with a reference; it is unknown how fast the others should be."""
+    judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
+    best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
+    observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
+    refs = _refs(list(best.values()))
+    if judged:
+        yield BANDWIDTH.passed(
+            HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs
+        )
+    elif curves:
+        yield BANDWIDTH.skipped(HOST, f"there is no reference for this machine: {observed}", evidence=refs)
+    else:
+        yield BANDWIDTH.skipped(HOST, "no collective was measured")
+
+
+@on_results(COMPLAINTS)
+def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
+    by_tool: dict[str, list[ToolResult]] = {}
+    for result in results:
+        if result.message:
+            by_tool.setdefault(result.tool, []).append(result)
+    for tool, complaining in by_tool.items():
+        messages = list(dict.fromkeys(result.message for result in complaining))
+        more = f"; and {len(messages) - _MOST_SHOWN} more" if len(messages) > _MOST_SHOWN else ""
+        yield COMPLAINTS.warned(
+            HOST,
+            f"{tool} complains",
+            expected="no errors and no warnings",
+            observed="; ".join(messages[:_MOST_SHOWN]) + more,
+            remedy=Remedy(text="Fix what the tool reports, and measure again."),
+            evidence=_refs(complaining[:_MOST_SHOWN]),
+        )
+    if not results:
+        yield COMPLAINTS.skipped(HOST, "no measurement of another tool was given")
+    elif not by_tool:
+        yield COMPLAINTS.passed(HOST, "the tools complain of nothing")
+
+
+def _of(point: ToolResult) -> str:
+    return f" on {point.ranks} GPUs" if point.ranks else ""
+
+
+def _value(result: ToolResult) -> float:
+    return result.value if isinstance(result.value, float) else 0.0
+
+
+def _refs(results: Sequence[ToolResult]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for result in results for ref in result.evidence))

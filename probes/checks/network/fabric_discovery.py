@@ -1,0 +1,228 @@
+"""Check that the InfiniBand fabric behind the host is complete, as discovery tools show it.
+
+Source: infiniband-diags manual pages, iblinkinfo(8) (`Could be`) and ibnetdiscover(8);
+treydock/infiniband_exporter (ports without a speed); stanford-rc/ibswinfo (states of power supplies and
+fans).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+
+from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.facts import FabricPort, FabricSwitch
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, given
+from probes.parsers.fabric.rdma_words import LANE_GBPS
+
+LINKS = Judge(
+    check_id="fabric-links",
+    why="A cable that leads nowhere is bandwidth that the fabric was planned with and lacks.",
+)
+SPEED = Judge(check_id="fabric-speed", why="One slow link slows every collective whose route crosses it.")
+ISOLATION = Judge(
+    check_id="fabric-isolation", why="A host that sees no node on its fabric cannot train with other nodes."
+)
+SWITCHES = Judge(
+    check_id="switch-health", why="A switch that overheats or loses power takes all of its hosts down."
+)
+LOOK = Remedy(
+    text="Check the cable and both of its ends; compare with the cabling plan.", command="iblinkinfo"
+)
+_NO_PORTS = "no port in what the tools printed"
+_AGGREGATION = "Aggregation Node"
+"""SHARP's own node inside of a switch, at the switch's own speed."""
+_MOST_NAMED = 8
+_UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
+
+
+def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
+    """Return the ports of the fabric.
+
+    If they could not be read, yield one UNKNOWN and return None.
+    """
+    ports = evidence.facts.fabric_ports
+    if isinstance(ports, Unknown):
+        yield judge.undetermined(HOST, ports, what="the fabric")
+        return None
+    return ports
+
+
+@given(LINKS, _ports)
+def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
+    if not ports:
+        yield LINKS.skipped(HOST, _NO_PORTS)
+        return
+    # A port that has no partner and its nominal speed is not cabled; one whose speed has no name has a link
+    # that does not work.
+    broken = [
+        port
+        for port in ports
+        if port.peer is None and isinstance(port.speed, Unknown) and port.node_kind == "switch"
+    ]
+    for port in broken:
+        yield LINKS.warned(
+            _name(port),
+            "the port has a link and no partner",
+            expected="a partner, or no link",
+            observed=f"the speed is {port.speed}",
+            remedy=LOOK,
+            evidence=port.evidence,
+        )
+    cabled = [port for port in ports if port.peer is not None]
+    if not broken:
+        free = len(ports) - len(cabled)
+        yield LINKS.passed(
+            HOST,
+            "every cabled port has its partner",
+            observed=f"{len(cabled)} ports with a partner, {free} without a cable",
+            evidence=_first(ports),
+        )
+
+
+@given(SPEED, _ports)
+def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
+    cabled = [port for port in ports if port.peer is not None and _AGGREGATION not in port.node + port.peer]
+    if not cabled:
+        yield SPEED.skipped(HOST, "no link between two nodes in what the tools printed")
+        return
+    rates = {_name(port): _rate(port) for port in cabled}
+    hosts = {port.node for port in cabled if port.node_kind == "host"}
+    to_host = {_name(port): _is_host_link(port, hosts) for port in cabled}
+    usual = {
+        kind: Counter(rate for name, rate in rates.items() if rate and to_host[name] is kind).most_common(1)
+        for kind in (True, False)
+    }
+    slow = [
+        port for port in cabled if port.could_be or _is_slow(rates[_name(port)], usual[to_host[_name(port)]])
+    ]
+    for port in slow[:_MOST_NAMED]:
+        yield SPEED.warned(
+            _name(port),
+            "the link is slower than it could be",
+            expected=port.could_be or f"{usual[to_host[_name(port)]][0][0]:g} Gb/s as the others",
+            observed=f"{port.width}X {port.speed} to {port.peer}",
+            remedy=LOOK,
+            evidence=port.evidence,
+        )
+    if len(slow) > _MOST_NAMED:
+        rest = slow[_MOST_NAMED:]
+        yield SPEED.warned(
+            HOST,
+            f"{len(rest)} more links are slower than they could be",
+            expected="the rate of the others",
+            observed=", ".join(_name(port) for port in rest[:_MOST_NAMED]),
+            remedy=LOOK,
+            evidence=_first(rest),
+        )
+    unread = [port for port in cabled if rates[_name(port)] is None and not port.could_be]
+    if unread:
+        reason = next((port.speed for port in unread if isinstance(port.speed, Unknown)), _UNREAD)
+        yield SPEED.undetermined(
+            HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread)
+        )
+    elif not slow:
+        observed = Counter(f"{port.width}X {port.speed}" for port in cabled)
+        yield SPEED.passed(
+            HOST,
+            "no link of the fabric is slow",
+            observed=", ".join(f"{times} at {words}" for words, times in observed.most_common()),
+            evidence=_first(cabled),
+        )
+
+
+@given(ISOLATION, _ports)
+def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
+    hosts = [port for port in ports if port.node_kind == "host"]
+    if not hosts:
+        yield ISOLATION.skipped(HOST, "no host in what the tools printed")
+        return
+    if any(port.peer is not None for port in ports):
+        yield ISOLATION.passed(
+            HOST,
+            "the hosts see a fabric",
+            observed=f"{len({port.node for port in hosts})} hosts",
+            evidence=_first(hosts),
+        )
+        return
+    for port in hosts:
+        yield ISOLATION.failed(
+            _name(port),
+            "the host sees nothing but itself on its fabric",
+            expected="a switch at the other end",
+            observed="no link",
+            remedy=Remedy(
+                text="Check the cable, the switch port, and that a subnet manager runs.", command="ibstat"
+            ),
+            evidence=port.evidence,
+        )
+
+
+def switch_health(evidence: Evidence) -> Iterator[Finding]:
+    switches = evidence.facts.fabric_switches
+    if isinstance(switches, Unknown):
+        yield SWITCHES.undetermined(HOST, switches, what="the state of the switches")
+        return
+    if not switches:
+        yield SWITCHES.skipped(HOST, "no state of a switch was given")
+    for switch in switches:
+        yield _judge_switch(switch)
+
+
+def _judge_switch(switch: FabricSwitch) -> Finding:
+    name = switch.name if known(switch.name) else "switch"
+    parts = [
+        *(switch.power_supplies if known(switch.power_supplies) else ()),
+        *(switch.fans if known(switch.fans) else ()),
+    ]
+    bad = [
+        f"{part.name}: {part.value}"
+        for part in parts
+        if not part.value.endswith("rpm") and part.value.upper() != "OK"
+    ]
+    if bad:
+        return SWITCHES.warned(
+            name,
+            "parts of the switch fail",
+            expected="OK",
+            observed=", ".join(bad),
+            remedy=Remedy(text="Replace the part, and check the power feed and the air flow of the switch."),
+            evidence=switch.evidence,
+        )
+    if not parts:
+        unknown = switch.fans if isinstance(switch.fans, Unknown) else _UNREAD
+        return SWITCHES.undetermined(
+            name, unknown, what="the state of fans and power supplies", evidence=switch.evidence
+        )
+    hot = f"{switch.temperature_c} °C" if known(switch.temperature_c) else ""
+    return SWITCHES.passed(name, "fans and power supplies work", observed=hot, evidence=switch.evidence)
+
+
+def _name(port: FabricPort) -> str:
+    return f"{port.node} port {port.port}"
+
+
+def _is_host_link(port: FabricPort, hosts: set[str]) -> bool:
+    """Return whether a link leads to a host. Links between switches may have other speeds by design."""
+    return port.node in hosts or port.peer in hosts
+
+
+def _rate(port: FabricPort) -> float | None:
+    lane = LANE_GBPS.get(port.speed) if known(port.speed) else None
+    return lane * port.width if lane is not None and known(port.width) else None
+
+
+def _is_slow(rate: float | None, usual: list[tuple[float, int]]) -> bool:
+    """Return whether a rate is below that of most links of its kind.
+
+    A tie or a single link proves nothing.
+    """
+    return rate is not None and bool(usual) and usual[0][1] > 2 and rate < usual[0][0]
+
+
+def _first(ports: list[FabricPort] | tuple[FabricPort, ...]) -> tuple[EvidenceRef, ...]:
+    """Return the text itself as evidence: a fabric has thousands of lines."""
+    return tuple(
+        dict.fromkeys(EvidenceRef(source=ref.source, key=ref.key) for port in ports for ref in port.evidence)
+    )

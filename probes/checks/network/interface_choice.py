@@ -1,0 +1,139 @@
+"""Check that the ranks' interface is clear and that each network has only one interface.
+
+NCCL and Gloo take the first interface that is up unless they are configured; a second interface in the same
+subnet answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux
+kernel documentation, ip-sysctl (arp_ignore).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+
+from probes.base.record import EvidenceRef, Unknown, known
+from probes.facts import Interface
+from probes.facts.variables import value_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.rails import candidate_interfaces, default_interface
+from probes.judging.reporting import HOST
+
+CHOICE = Judge(
+    check_id="interface-choice",
+    why="A rank that meets the others over the wrong interface hangs at start, or uses a slow network.",
+)
+SUBNETS = Judge(
+    check_id="interface-subnets",
+    why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its "
+    "rail.",
+)
+
+
+def check(evidence: Evidence) -> Finding:
+    facts = evidence.facts
+    usable = candidate_interfaces(facts)
+    if isinstance(usable, Unknown):
+        return CHOICE.undetermined(HOST, usable, what="the network interfaces")
+    forced = value_of(facts, "NCCL_SOCKET_IFNAME")
+    unread = next(
+        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
+    )
+    default = default_interface(facts)
+    refs = _refs(usable)
+    if forced is not None:
+        return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
+    if default is not None:
+        return CHOICE.passed(
+            HOST, "the default route names the interface", observed=default.name, evidence=refs
+        )
+    if unread is not None:
+        return CHOICE.undetermined(HOST, unread, what="the addresses of the interfaces", evidence=refs)
+    if len(usable) == 1:
+        return CHOICE.passed(
+            HOST, "only one interface leads to a network", observed=usable[0].name, evidence=refs
+        )
+    if not usable:
+        return CHOICE.skipped(HOST, "no interface leads to a network")
+    if any(isinstance(interface.is_default_route, Unknown) for interface in usable):
+        route = next(
+            interface.is_default_route
+            for interface in usable
+            if isinstance(interface.is_default_route, Unknown)
+        )
+        return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
+    several_routes = any(interface.is_default_route is True for interface in usable)
+    return CHOICE.warned(
+        HOST,
+        "several interfaces have an address, and "
+        + ("none of them alone has the default route" if several_routes else "none has the default route"),
+        expected="one interface, or NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME",
+        observed=", ".join(interface.name for interface in usable),
+        remedy=Remedy(
+            text="Name the interface that leads to the other nodes.",
+            command="ip route get ADDRESS-OF-ANOTHER-NODE",
+        ),
+        evidence=refs,
+    )
+
+
+def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    usable = candidate_interfaces(facts)
+    if isinstance(usable, Unknown):
+        yield SUBNETS.undetermined(HOST, usable, what="the network interfaces")
+        return
+    unread = next(
+        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
+    )
+    shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
+    for network, names in shared.items():
+        yield SUBNETS.warned(
+            ", ".join(names),
+            "several interfaces are in one subnet",
+            expected="one interface in a subnet, or rules that keep them apart",
+            observed=network,
+            remedy=Remedy(
+                text="Give each rail a subnet of its own, or set arp_ignore=1, arp_announce=2 and a routing "
+                "rule for each.",
+                command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
+                needs_root=True,
+            ),
+            evidence=_refs([interface for interface in usable if interface.name in names]),
+        )
+    if unread is not None:
+        yield SUBNETS.undetermined(HOST, unread, what="the addresses of the interfaces")
+    elif not usable:
+        yield SUBNETS.skipped(HOST, "no interface leads to a network")
+    elif not shared:
+        yield SUBNETS.passed(
+            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=_refs(usable)
+        )
+
+
+def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
+    """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
+    networks: dict[str, list[str]] = {}
+    for interface in usable:
+        for address in interface.addresses if known(interface.addresses) else ():
+            try:
+                network = ipaddress.IPv4Interface(address).network
+            except ValueError:
+                continue
+            if (
+                "/" in address
+                and network.prefixlen < 31
+                and interface.name not in networks.setdefault(str(network), [])
+            ):
+                networks[str(network)].append(interface.name)
+    return networks
+
+
+def _words(usable: Iterable[Interface]) -> str:
+    return ", ".join(
+        f"{interface.name} {interface.addresses[0]}"
+        for interface in usable
+        if known(interface.addresses) and interface.addresses
+    )
+
+
+def _refs(interfaces: Iterable[Interface]) -> tuple[EvidenceRef, ...]:
+    return tuple(dict.fromkeys(ref for interface in interfaces for ref in interface.evidence))

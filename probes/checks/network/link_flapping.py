@@ -1,0 +1,145 @@
+"""Check that links stay up, and that cables and modules work.
+
+The kernel counts the changes of an interface's carrier since boot, and the log names each loss. One loss is
+normal; many, or one that ends the log, need a look. Source: Azure/azurehpc-health-checks (link flaps in 24
+hours); NVIDIA/NVSentinel, NIC health (carrier_changes); leptonai/gpud (port module events of mlx5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.base.record import Unknown, known
+from probes.facts import Interface, LogEvent
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, events_in, judge_each
+
+FLAPPING = Judge(
+    check_id="link-flapping",
+    why="Each loss of a link stops the transfers on it for seconds and may end the job.",
+)
+REMEDY = Remedy(
+    text="Reseat or replace cable and transceiver; look at the switch port's log for the same times.",
+    command="dmesg",
+)
+_LAST_MEMBER = "without any active interface"
+
+
+def check(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    events = events_in(facts)
+    losses = [event for event in events if event.kind == "link-down"] if known(events) else []
+    returns = [event for event in events if event.kind == "link-up"] if known(events) else []
+    interfaces = (
+        [interface for interface in facts.interfaces if _is_port(interface)]
+        if known(facts.interfaces)
+        else []
+    )
+    named = {interface.name for interface in interfaces}
+    for device, lost in _by_device(losses).items():
+        if device not in named and (finding := _judge_losses(evidence, device, lost, returns)) is not None:
+            yield finding
+    if interfaces:
+        what, good = "the changes of the carrier", "links stay up"
+        yield from judge_each(
+            FLAPPING,
+            interfaces,
+            lambda interface: _judge(evidence, interface, losses, returns),
+            what=what,
+            good=good,
+        )
+    elif known(events):
+        yield FLAPPING.passed(
+            HOST, "the log shows no link that goes up and down", observed=f"{_times(losses)} losses of a link"
+        )
+    elif isinstance(facts.interfaces, Unknown):
+        yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
+    else:
+        yield FLAPPING.skipped(HOST, "this machine has no network port")
+
+
+def _is_port(interface: Interface) -> bool:
+    """Return whether an interface has a cable.
+
+    Loopback, bonds and container interfaces change with software.
+    """
+    return interface.is_virtual is not True and interface.bond_members is None
+
+
+def _by_device(losses: list[LogEvent]) -> dict[str, list[LogEvent]]:
+    by_device: dict[str, list[LogEvent]] = {}
+    for event in losses:
+        by_device.setdefault(event.device or HOST, []).append(event)
+    return by_device
+
+
+def _times(events: list[LogEvent]) -> int:
+    return sum(event.count for event in events)
+
+
+def _judge(
+    evidence: Evidence, interface: Interface, losses: list[LogEvent], returns: list[LogEvent]
+) -> Judged:
+    own_losses = [event for event in losses if event.device == interface.name]
+    logged = _judge_losses(evidence, interface.name, own_losses, [] if interface.up is True else returns)
+    if logged is not None:
+        return logged
+    limit = evidence.thresholds.carrier_changes
+    changes = interface.carrier_changes
+    if isinstance(changes, Unknown):
+        return changes
+    if changes <= limit.value:
+        return f"{changes} changes"
+    return FLAPPING.warned(
+        interface.name,
+        "the link went up and down many times",
+        expected=f"at most {limit.value:g} changes since boot",
+        observed=f"{changes} changes",
+        remedy=REMEDY,
+        evidence=(limit.ref,),
+    )
+
+
+def _judge_losses(
+    evidence: Evidence, device: str, events: list[LogEvent], returns: list[LogEvent]
+) -> Finding | None:
+    limit = evidence.thresholds.link_downs_logged
+    if not events:
+        return None
+    refs = tuple(ref for event in events for ref in event.evidence)
+    if _times(events) >= limit.value:
+        return FLAPPING.warned(
+            device,
+            "the log reports many losses of this link",
+            expected=f"fewer than {limit.value:g} losses",
+            observed=f"{_times(events)} losses, first: {events[0].message}",
+            remedy=REMEDY,
+            evidence=(*refs, limit.ref),
+        )
+    if (last := _last_loss(events, [event for event in returns if event.device == device])) is not None:
+        times = "1 loss" if _times(events) == 1 else f"{_times(events)} losses"
+        return FLAPPING.warned(
+            device,
+            "the link went down and did not come back",
+            expected="the link up at the end of the log",
+            observed=f"{times}, last {last.last_time}: {last.message}"
+            if last.last_time
+            else f"{times}: {last.message}",
+            remedy=REMEDY,
+            evidence=refs,
+        )
+    return None
+
+
+def _last_loss(events: list[LogEvent], returns: list[LogEvent]) -> LogEvent | None:
+    """Return the loss that ends the log.
+
+    A port that never came up has no cable and reports a loss at each boot, so it does not count. A bond
+    that loses its last member counts.
+    """
+    last = max(
+        (event for event in events if not event.settled), key=lambda event: event.last_line, default=None
+    )
+    if last is None or any(event.last_line > last.last_line for event in returns):
+        return None
+    return last if returns or _LAST_MEMBER in last.message else None

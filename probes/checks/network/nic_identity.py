@@ -1,0 +1,147 @@
+"""Check that cards of a kind have one firmware, names of their places, and whole devices.
+
+Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
+facebookresearch/gcm, health checks (interfaces bound to other cards).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from probes.base.record import Unknown, known
+from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
+from probes.facts import Nic
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+
+FIRMWARE = Judge(
+    check_id="nic-firmware",
+    why="Cards of one kind with different firmware differ in rate, congestion control and faults.",
+)
+NAMING = Judge(
+    check_id="nic-naming",
+    why="NCCL_IB_HCA, topology files and monitoring go by names: a name at another place joins the wrong "
+    "rail to a GPU.",
+)
+VIRTUAL = Judge(
+    check_id="nic-virtual",
+    why="A virtual function shares its port with others and may lack GPUDirect RDMA and full queues.",
+)
+_NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
+
+
+@on_nics(FIRMWARE)
+def nic_firmware(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
+    versions: dict[tuple[str, str], Counter[str]] = {}
+    for nic in nics:
+        if known(nic.firmware_version):
+            versions.setdefault(_family(nic), Counter())[nic.firmware_version] += 1
+
+    def judge(nic: Nic) -> Judged:
+        if isinstance(nic.firmware_version, Unknown):
+            return nic.firmware_version
+        (usual, times), *rest = versions[_family(nic)].most_common()
+        if nic.firmware_version == usual or (rest and rest[0][1] == times and times == 1):
+            return nic.firmware_version
+        return FIRMWARE.warned(
+            subject_name(nic),
+            "the firmware differs from that of the other cards of this kind",
+            expected=usual,
+            observed=nic.firmware_version,
+            remedy=Remedy(
+                text="Bring the cards to one firmware.", command="mlxfwmanager --query", needs_root=True
+            ),
+        )
+
+    return judge_each(
+        FIRMWARE, nics, judge, what="the firmware version", good="cards of one kind have one firmware"
+    )
+
+
+def _family(nic: Nic) -> tuple[str, str]:
+    """Return the part and the parameter set of a card.
+
+    If virtual functions share a part number, the first number of a version distinguishes the chips.
+    """
+    part = nic.board_id if known(nic.board_id) else nic.device_type
+    version = nic.firmware_version if known(nic.firmware_version) else ""
+    return (part if known(part) else "", version.partition(".")[0])
+
+
+@on_nics(NAMING)
+def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+    layout = load_nic_models().layout(evidence.facts)
+    if layout is None:
+        # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
+        return NAMING.skipped(HOST, "the names that belong to the places of this machine are unknown")
+    names = {place.address: place.device for place in layout.rails}
+    placed = [
+        nic
+        for nic in nics
+        if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)
+    ]
+    if not placed:
+        return NAMING.skipped(HOST, "the devices are not numbered by the kernel")
+
+    def judge(nic: Nic) -> Judged:
+        expected = names[str(nic.pci_bus_id)]
+        return "" if nic.name == expected else _wrong(nic, expected, layout)
+
+    return judge_each(
+        NAMING,
+        placed,
+        judge,
+        what="the place of the device",
+        good="RDMA devices bear the names of their place",
+    )
+
+
+def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
+    return NAMING.warned(
+        subject_name(nic),
+        "the device bears the name of another place",
+        expected=f"{expected}, as in a {layout.title}",
+        observed=f"{nic.name} at {nic.pci_bus_id}",
+        remedy=Remedy(
+            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
+            command="rdma link",
+        ),
+        evidence=(expected_ref(layout, layout.id),),
+    )
+
+
+@on_nics(VIRTUAL)
+def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+    rails = training_rails(evidence.facts)
+    ports = (*rails.active, *rails.slower, *rails.down)
+    kinds = Counter(nic.is_virtual_function for nic in ports if known(nic.is_virtual_function))
+
+    def judge(nic: Nic) -> Judged:
+        card = load_nic_models().card(nic)
+        if isinstance(nic.is_virtual_function, Unknown):
+            return (
+                "a virtual function, as the cloud passes it through"
+                if card and card.virtual
+                else nic.is_virtual_function
+            )
+        if not nic.is_virtual_function or not kinds[False]:
+            return "virtual functions" if nic.is_virtual_function else ""
+        return VIRTUAL.warned(
+            subject_name(nic),
+            "a virtual function among whole devices",
+            expected="physical functions",
+            observed="a virtual function of a card of this host",
+            remedy=Remedy(
+                text="Leave it out with NCCL_IB_HCA, or remove it.",
+                command="cat /sys/class/infiniband/*/device/sriov_numvfs",
+            ),
+        )
+
+    if not ports:
+        return VIRTUAL.skipped(HOST, "no port is for training")
+    return judge_each(
+        VIRTUAL, ports, judge, what="whether it is a virtual function", good="RDMA devices are whole"
+    )

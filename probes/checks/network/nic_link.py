@@ -1,0 +1,217 @@
+"""Check that the links are as fast, as wide and as free of errors as the cards allow.
+
+A port trains down if a cable or transceiver is poor, or if the other end is slower. Half of a card's rate is
+normal if one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few.
+Source: OCI GPU health checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA
+ConnectX user manuals; NVIDIA firmware tools, mlxlink.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+
+from probes.base.record import Reason, Unknown, known
+from probes.base.units import gbit_per_s
+from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
+from probes.facts import MachineFacts, Nic
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.rails import is_up, training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+from probes.parsers.fabric.rdma_words import LANE_GBPS
+
+SPEED = Judge(
+    check_id="nic-speed", why="Every message between nodes takes as much longer as the link is slower."
+)
+WIDTH = Judge(
+    check_id="nic-width",
+    why="A link that lost lanes runs at a fraction of its rate, and often loses more of them.",
+)
+ADVICE = Judge(
+    check_id="nic-advice",
+    why="The card's firmware sees the cable and the other end, and knows why a link is bad.",
+)
+MTU = Judge(
+    check_id="nic-mtu",
+    why="Small packets cost rate, and two ports that disagree drop large messages while small tests pass.",
+)
+RESEAT = Remedy(
+    text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat"
+)
+_NONE_UP = "no RDMA port is up, see nic-state"
+_MTUS = (4096, 2048, 1024, 512, 256)
+"""MTUs of InfiniBand and RoCE in bytes (Linux, enum ib_mtu)."""
+
+
+@on_nics(SPEED)
+def nic_speed(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+    rails = training_rails(evidence.facts)
+    ports = (*rails.active, *rails.slower)
+    if not ports:
+        return SPEED.skipped(HOST, _NONE_UP)
+    layout = load_nic_models().layout(evidence.facts)
+    places = {place.address for place in layout.rails} if layout else set()
+
+    def judge(nic: Nic) -> Judged:
+        if layout is not None and nic.pci_bus_id in places:
+            return _by_layout(nic, layout)
+        return _by_card(nic)
+
+    return judge_each(
+        SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card"
+    )
+
+
+def _by_layout(nic: Nic, layout: Layout) -> Judged:
+    if isinstance(nic.rate_gbps, Unknown):
+        return nic.rate_gbps
+    if nic.rate_gbps >= layout.rate_gbps:
+        return gbit_per_s(nic.rate_gbps)
+    return SPEED.failed(
+        subject_name(nic),
+        "the port is slower than this machine's ports are",
+        expected=f"{gbit_per_s(layout.rate_gbps)} in a {layout.title}",
+        observed=_rate_words(nic),
+        remedy=RESEAT,
+        evidence=(expected_ref(layout, layout.id),),
+    )
+
+
+def _by_card(nic: Nic) -> Judged:
+    card = load_nic_models().card(nic)
+    if card is None or card.rate_gbps is None or nic.link_layer != "InfiniBand":
+        why = (
+            "the rate of an Ethernet port is the switch's choice"
+            if nic.link_layer == "Ethernet"
+            else "no row for this card"
+        )
+        return Unknown(
+            Reason.NOT_RECORDED if isinstance(nic.device_type, Unknown) else Reason.NOT_SUPPORTED, why
+        )
+    if isinstance(nic.rate_gbps, Unknown):
+        return nic.rate_gbps
+    lane = LANE_GBPS.get(nic.speed) if known(nic.speed) else None
+    # Half the rate with fast lanes is a split cable; with the old speed on all lanes the link trained down.
+    # Cards before HDR were sold with several limits under one part number.
+    is_split_kind = LANE_GBPS[card.lane] >= LANE_GBPS["HDR"]
+    trained_down = is_split_kind and lane is not None and nic.lanes == 4 and lane < LANE_GBPS[card.lane]
+    if trained_down or nic.rate_gbps < card.rate_gbps / 2:
+        return SPEED.warned(
+            subject_name(nic),
+            "the link runs at an older speed than its card can",
+            expected=f"{gbit_per_s(card.rate_gbps)} of a {card.title}, or half of it over a split cable",
+            observed=_rate_words(nic),
+            remedy=RESEAT,
+            evidence=(expected_ref(card, card.part),),
+        )
+    return _rate_words(nic)
+
+
+def _rate_words(nic: Nic) -> str:
+    words = gbit_per_s(nic.rate_gbps) if known(nic.rate_gbps) else "rate not known"
+    return f"{words} ({nic.lanes}X {nic.speed})" if known(nic.lanes) and known(nic.speed) else words
+
+
+@on_nics(WIDTH)
+def nic_width(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
+    ports = [nic for nic in nics if is_up(nic) and nic.link_layer == "InfiniBand"]
+    if not ports:
+        if nics:
+            yield WIDTH.skipped(HOST, "no InfiniBand port is up")
+        return
+
+    def judge(nic: Nic) -> Judged:
+        if isinstance(nic.lanes, Unknown):
+            return nic.lanes
+        lane = LANE_GBPS.get(nic.speed) if known(nic.speed) else None
+        is_split = nic.lanes == 2 and lane is not None and lane >= LANE_GBPS["HDR"]
+        if nic.lanes >= 4 or is_split:
+            return f"{nic.lanes}X"
+        return WIDTH.warned(
+            subject_name(nic),
+            "the link has lost lanes",
+            expected="4X, or 2X over a split HDR or NDR cable",
+            observed=_rate_words(nic),
+            remedy=RESEAT,
+        )
+
+    yield from judge_each(
+        WIDTH, ports, judge, what="the width of the link", good="links have all their lanes"
+    )
+
+
+@on_nics(ADVICE)
+def nic_advice(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
+    ports = [nic for nic in nics if not isinstance(nic.advice, Unknown)]
+    if not ports:
+        if nics:
+            yield ADVICE.skipped(
+                HOST, "only mlxlink reports the firmware's diagnosis, and its output was not given"
+            )
+        return
+
+    def judge(nic: Nic) -> Judged:
+        if not isinstance(nic.advice, str):
+            return "no issue"
+        return ADVICE.warned(
+            subject_name(nic),
+            "the card's firmware sees an issue with the link",
+            expected="no issue",
+            observed=nic.advice or "an issue without words",
+            remedy=Remedy(
+                text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True
+            ),
+        )
+
+    yield from judge_each(
+        ADVICE,
+        ports,
+        judge,
+        what="the firmware's diagnosis",
+        good="the firmware sees no issue with the links",
+    )
+
+
+@on_nics(MTU)
+def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+    rails = training_rails(evidence.facts).active
+    if not rails:
+        return MTU.skipped(HOST, _NONE_UP)
+    least = evidence.thresholds.rdma_mtu_minimum_bytes
+    headers_bytes = evidence.thresholds.roce_headers_bytes.value
+    mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers_bytes) for nic in rails}
+    usual = Counter(mtu for mtu in mtus.values() if known(mtu)).most_common(1)
+
+    def judge(nic: Nic) -> Judged:
+        mtu = mtus[subject_name(nic)]
+        if isinstance(mtu, Unknown):
+            return mtu
+        if mtu >= least.value and mtu == usual[0][0]:
+            return f"{mtu} bytes"
+        return MTU.warned(
+            subject_name(nic),
+            "the RDMA MTU is small"
+            if mtu < least.value
+            else "the RDMA MTU differs from that of the other training ports",
+            expected=f"{max(usual[0][0], int(least.value))} bytes",
+            observed=f"{mtu} bytes",
+            remedy=Remedy(
+                text="Ethernet: set the interface's MTU to 4200 or more, as on the switch. InfiniBand: ask "
+                "for it in the subnet manager's partition.",
+                command=f"ibv_devinfo -d {shlex.quote(nic.name)}",
+            ),
+            evidence=(least.ref,),
+        )
+
+    return judge_each(MTU, rails, judge, what="the RDMA MTU", good="RDMA MTUs are large and alike")
+
+
+def _mtu(nic: Nic, facts: MachineFacts, headers_bytes: float) -> int | Unknown:
+    """Return the active MTU; for RoCE, else the largest that fits the interface's frames."""
+    if known(nic.mtu) or nic.link_layer != "Ethernet" or isinstance(facts.interfaces, Unknown):
+        return nic.mtu
+    frame = next((interface.mtu for interface in facts.interfaces if interface.name == nic.netdev), nic.mtu)
+    if isinstance(frame, Unknown):
+        return frame
+    return next((mtu for mtu in _MTUS if mtu + headers_bytes <= frame), nic.mtu)

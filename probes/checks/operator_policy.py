@@ -1,0 +1,446 @@
+"""Compare the machine with the operator's policy, and check that its waivers are still valid.
+
+Source: the policy file. Limits and expectations that it does not state are not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.base.units import gbit_per_s, gib
+from probes.facts import Gpu, Software, TrainingPython
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.policies.expected_versions import any_matches, nccl_of, words_of
+from probes.judging.policies.policy import HostExpectation, policy_ref
+from probes.judging.rails import training_rails
+from probes.judging.reporting import HOST, fold_names, subject_name
+from probes.parsers.topology.pci_addresses import normal_address
+
+GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
+NICS = Judge(check_id="policy-nics", why="Jobs are planned for the network that the policy states.")
+VERSIONS = Judge(
+    check_id="policy-versions",
+    why="Nodes with different software fail or slow down the jobs that they share.",
+)
+HOST_STATE = Judge(
+    check_id="policy-host", why="Jobs rely on the memory, file systems and services that the policy states."
+)
+WAIVERS = Judge(check_id="policy-waivers", why="A waiver that ran out no longer covers its problem.")
+
+_REMEDY = "Repair or replace what differs; where the policy is out of date, change it."
+
+Value = TypeVar("Value")
+Wanted = str | tuple[str, ...] | None
+
+
+class Wish(NamedTuple):
+    """One expectation: field of the policy, what it is about, and the value in words."""
+
+    place: str
+    what: str
+    expected: str
+
+
+class Held(NamedTuple):
+    """One expectation held against what was found."""
+
+    place: str
+    """Field of the policy."""
+    what: str
+    expected: str
+    found: str | Unknown
+    holds: bool
+    subjects: tuple[str, ...] = (HOST,)
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+def policy_gpus(evidence: Evidence) -> Iterator[Finding]:
+    """Compare model, number, memory, VBIOS and MIG mode of the GPUs."""
+    return _findings(GPUS, _held_gpus(evidence))
+
+
+def policy_nics(evidence: Evidence) -> Iterator[Finding]:
+    """Compare number, rate, link layer, firmware and places of the training ports."""
+    return _findings(NICS, _held_nics(evidence))
+
+
+def policy_versions(evidence: Evidence) -> Iterator[Finding]:
+    """Compare driver, operating system, kernel and libraries."""
+    return _findings(VERSIONS, _held_versions(evidence))
+
+
+def policy_host(evidence: Evidence) -> Iterator[Finding]:
+    """Compare memory, processors, mounts, services and kernel modules."""
+    return _findings(HOST_STATE, _held_host(evidence))
+
+
+def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
+    """Report waivers that have expired.
+
+    Waivers that cover nothing are notes of the verdict, because only the other findings show them.
+    """
+    waivers = evidence.policy.waivers
+    if not waivers:
+        yield WAIVERS.skipped(HOST, "the policy waives nothing")
+        return
+    if evidence.today is None:
+        yield WAIVERS.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date"
+        )
+        return
+    over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
+    for index, waiver in enumerate(waivers):
+        if waiver in over:
+            yield WAIVERS.warned(
+                waiver.subject,
+                f"the waiver of {waiver.check} has expired",
+                expected="a date that is still to come, or no waiver",
+                observed=f"expired on {waiver.expires}: {waiver.reason}",
+                remedy=Remedy(text=f"Solve what {waiver.check} finds, or renew the waiver with a new date."),
+                evidence=(policy_ref(f"waivers[{index}]"),),
+            )
+    if not over:
+        yield WAIVERS.passed(HOST, f"{len(waivers)} valid", evidence=(policy_ref("waivers"),))
+
+
+def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
+    """Yield one finding for each difference.
+
+    Values that could not be read share a finding by reason; values that only a deep check reads give a
+    SKIP.
+    """
+    met: list[Held] = []
+    unread: dict[Unknown, list[Held]] = {}
+    is_empty = True
+    for expectation in held:
+        is_empty = False
+        if isinstance(expectation.found, Unknown):
+            unread.setdefault(expectation.found, []).append(expectation)
+        elif expectation.holds:
+            met.append(expectation)
+        else:
+            yield judge.failed(
+                fold_names(expectation.subjects),
+                f"{expectation.what} differs from the policy",
+                expected=expectation.expected,
+                observed=expectation.found,
+                remedy=Remedy(text=_REMEDY),
+                evidence=(policy_ref(expectation.place), *expectation.evidence),
+            )
+    for unknown, expectations in unread.items():
+        what = ", ".join(dict.fromkeys(expectation.what for expectation in expectations))
+        refs = tuple(policy_ref(expectation.place) for expectation in expectations)
+        if unknown == DEEP_ONLY:
+            yield judge.skipped(HOST, f"{what}: {unknown.detail}", evidence=refs)
+        else:
+            yield judge.undetermined(HOST, unknown, what=what, evidence=refs)
+    if met:
+        names = ", ".join(dict.fromkeys(expectation.what for expectation in met))
+        yield judge.passed(
+            HOST,
+            "as the policy expects",
+            observed=names,
+            evidence=tuple(policy_ref(expectation.place) for expectation in met),
+        )
+    if is_empty:
+        yield judge.skipped(HOST, "the policy expects nothing of it")
+
+
+def _held_gpus(evidence: Evidence) -> Iterator[Held]:
+    wanted, gpus = evidence.policy.gpu, evidence.facts.gpus
+    if wanted.count is not None:
+        known_row = gpus if isinstance(gpus, Unknown) else str(len(gpus))
+        yield Held(
+            "gpu.count", "the number of GPUs", str(wanted.count), known_row, known_row == str(wanted.count)
+        )
+    judged_gpus = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
+    if wanted.model is not None:
+        row = evidence.catalogue.gpu(wanted.model)
+
+        def is_model(name: str) -> bool:
+            known_row = evidence.catalogue.gpu(name)
+            return name.lower() == str(wanted.model).lower() or (
+                row is not None and known_row is not None and row.id == known_row.id
+            )
+
+        title = f"{row.title} ({row.id})" if row is not None else wanted.model
+        yield from _of_each(
+            Wish("gpu.model", "the model", title), judged_gpus, lambda gpu: gpu.name, is_model, str
+        )
+    if wanted.memory_bytes is not None:
+        size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
+        wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
+        yield from _of_each(
+            wish, judged_gpus, lambda gpu: gpu.memory_bytes, lambda has: _is_near(has, size, share), gib
+        )
+    if wanted.vbios is not None:
+        vbios = wanted.vbios
+        wish = Wish("gpu.vbios", "the VBIOS", words_of(vbios))
+        yield from _of_each(
+            wish, judged_gpus, lambda gpu: gpu.vbios_version, lambda has: any_matches(has, vbios), str
+        )
+    if wanted.mig is not None:
+        mig = wanted.mig
+        yield from _of_each(
+            Wish("gpu.mig", "the MIG mode", _on(mig)),
+            judged_gpus,
+            lambda gpu: gpu.mig_enabled,
+            lambda has: has is mig,
+            _on,
+        )
+
+
+def _of_each(
+    wish: Wish,
+    gpus: tuple[Gpu, ...] | Unknown,
+    value_of: Callable[[Gpu], Value | Unknown],
+    holds: Callable[[Value], bool],
+    words: Callable[[Value], str],
+) -> Iterator[Held]:
+    """Hold one expectation against every GPU; GPUs with the same value share one answer."""
+    if isinstance(gpus, Unknown):
+        yield Held(*wish, gpus, holds=False)
+        return
+    groups: dict[object, list[Gpu]] = {}
+    for gpu in gpus:
+        groups.setdefault(value_of(gpu), []).append(gpu)
+    for same in groups.values():
+        value = value_of(same[0])
+        names = tuple(subject_name(gpu) for gpu in same)
+        refs = tuple(dict.fromkeys(ref for gpu in same for ref in gpu.evidence))
+        if isinstance(value, Unknown):
+            yield Held(*wish, value, holds=False, subjects=names)
+        else:
+            yield Held(*wish, words(value), holds(value), names, refs)
+
+
+def _held_nics(evidence: Evidence) -> Iterator[Held]:
+    wanted, nics = evidence.policy.nic, evidence.facts.nics
+    active = training_rails(evidence.facts).active
+    refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
+    names = tuple(subject_name(nic) for nic in active) or (HOST,)
+    if wanted.count is not None:
+        found_count = (
+            nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
+        )
+        yield Held(
+            "nic.count",
+            "the number of training ports",
+            str(wanted.count),
+            found_count,
+            len(active) == wanted.count,
+            evidence=refs,
+        )
+    if wanted.rate_gbps is not None and wanted.count != 0:
+        rates = _same((nic.rate_gbps for nic in active), nics)
+        found_rate = (
+            rates
+            if isinstance(rates, Unknown)
+            else ", ".join(gbit_per_s(rate) for rate in rates) or "no port"
+        )
+        yield Held(
+            "nic.rate_gbps",
+            "the rate",
+            gbit_per_s(wanted.rate_gbps),
+            found_rate,
+            rates == (wanted.rate_gbps,),
+            names,
+            refs,
+        )
+    if wanted.link_layer is not None and wanted.count != 0:
+        layers = _same((nic.link_layer for nic in active), nics)
+        found_layer = layers if isinstance(layers, Unknown) else ", ".join(layers) or "no port"
+        yield Held(
+            "nic.link_layer",
+            "the link layer",
+            wanted.link_layer,
+            found_layer,
+            layers == (wanted.link_layer,),
+            names,
+            refs,
+        )
+    by_type = (
+        {}
+        if isinstance(nics, Unknown)
+        else {kind: [n for n in nics if n.device_type == kind] for kind in wanted.firmware}
+    )
+    for kind, versions in wanted.firmware.items():
+        place, what = f"nic.firmware.{kind}", f"the firmware of {kind}"
+        if isinstance(nics, Unknown):
+            yield Held(place, what, words_of(versions), nics, holds=False)
+        elif not by_type[kind]:
+            yield Held(place, what, words_of(versions), "no such card", holds=False)
+        for nic in by_type.get(kind, ()):
+            has = nic.firmware_version
+            holds = known(has) and any_matches(has, versions)
+            yield Held(place, what, words_of(versions), has, holds, (subject_name(nic),), nic.evidence)
+    for name, bus_id in wanted.places.items():
+        ports = [nic for nic in nics if nic.name == name] if known(nics) else []
+        port = next(
+            (nic for nic in ports if nic.pci_bus_id == normal_address(bus_id)), ports[0] if ports else None
+        )
+        found_place = (
+            nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
+        )
+        holds = found_place == normal_address(bus_id)
+        yield Held(
+            f"nic.places.{name}",
+            "the place",
+            bus_id,
+            found_place,
+            holds,
+            (name,),
+            port.evidence if port else (),
+        )
+
+
+def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
+    """Return the different values, or why one of them is unknown."""
+    if isinstance(nics, Unknown):
+        return nics
+    different: list[Value] = []
+    for value in values:
+        if isinstance(value, Unknown):
+            return value
+        if value not in different:
+            different.append(value)
+    return tuple(different)
+
+
+def _held_versions(evidence: Evidence) -> Iterator[Held]:
+    wanted, facts = evidence.policy.software, evidence.facts
+    software, training = facts.software, facts.training
+    pairs: tuple[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython], ...] = (
+        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
+        (
+            "software.operating_system",
+            "the operating system",
+            wanted.operating_system,
+            software.operating_system,
+            software,
+        ),
+        ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
+        ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
+        (
+            "software.cuda_toolkit",
+            "the CUDA toolkit",
+            wanted.cuda_toolkit,
+            software.cuda_toolkit_version,
+            software,
+        ),
+        ("software.nccl", "NCCL", wanted.nccl, nccl_of(facts), training),
+        ("software.torch", "torch", wanted.torch, training.torch_version, training),
+        (
+            "software.fabric_manager",
+            "the Fabric Manager",
+            wanted.fabric_manager,
+            software.fabric_manager_version,
+            software,
+        ),
+    )
+    for place, what, versions, version, record in pairs:
+        if versions is None:
+            continue
+        holds = known(version) and version is not None and any_matches(version, versions)
+        yield Held(
+            place,
+            what,
+            words_of(versions),
+            "not installed" if version is None else version,
+            holds,
+            evidence=record.evidence,
+        )
+
+
+def _driver(evidence: Evidence) -> str | Unknown | None:
+    """Return the driver of the software, else of the first GPU, as nvidia-smi reports it."""
+    version, gpus = evidence.facts.software.driver_version, evidence.facts.gpus
+    return gpus[0].driver_version if isinstance(version, Unknown) and known(gpus) and gpus else version
+
+
+def _held_host(evidence: Evidence) -> Iterator[Held]:
+    wanted, facts = evidence.policy.host, evidence.facts
+    if wanted.memory_bytes is not None:
+        size, share, total = wanted.memory_bytes, wanted.memory_tolerance_percent, facts.memory.total_bytes
+        expected = f"{gib(size)}, give or take {share:g} %"
+        observed = total if isinstance(total, Unknown) else gib(total)
+        holds = known(total) and _is_near(total, size, share)
+        yield Held(
+            "host.memory_bytes", "the host memory", expected, observed, holds, evidence=facts.memory.evidence
+        )
+    if wanted.cpus is not None:
+        cpus = facts.cpu.logical_cpus
+        observed = cpus if isinstance(cpus, Unknown) else str(cpus)
+        yield Held(
+            "host.cpus",
+            "the number of CPUs",
+            str(wanted.cpus),
+            observed,
+            cpus == wanted.cpus,
+            evidence=facts.cpu.evidence,
+        )
+    if wanted.numa_nodes is not None:
+        nodes = facts.numa_nodes
+        count = nodes if isinstance(nodes, Unknown) else sum(node.is_gpu_memory is not True for node in nodes)
+        observed = count if isinstance(count, Unknown) else str(count)
+        yield Held(
+            "host.numa_nodes",
+            "the number of NUMA nodes",
+            str(wanted.numa_nodes),
+            observed,
+            count == wanted.numa_nodes,
+        )
+    yield from _held_names(wanted, evidence)
+
+
+def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
+    """Compare mounts, services and modules, each name by itself."""
+    facts = evidence.facts
+    storage, services, modules = facts.storage, facts.software.services, facts.software.modules
+    mounts = storage if isinstance(storage, Unknown) else {disk.mount: "mounted" for disk in storage}
+    units = (
+        services if isinstance(services, Unknown) else {service.name: service.value for service in services}
+    )
+    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(modules, "loaded")
+    tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
+        ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
+        (
+            "host.services",
+            "service",
+            tuple(map(_unit, wanted.services)),
+            _units(units),
+            "active",
+            "not installed",
+        ),
+        (
+            "host.modules",
+            "kernel module",
+            tuple(name.replace("-", "_") for name in wanted.modules),
+            loaded,
+            "loaded",
+            "not loaded",
+        ),
+    )
+    for place, what, names, states, good, absent in tables:
+        for name in names:
+            state = states if isinstance(states, Unknown) else states.get(name, absent)
+            yield Held(place, f"the {what} {name}", good, state, state == good)
+
+
+def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
+    return units if isinstance(units, Unknown) else {_unit(name): state for name, state in units.items()}
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a service: `nvidia-fabricmanager` means `nvidia-fabricmanager.service`."""
+    return name.removesuffix(".service")
+
+
+def _is_near(size: int, wanted: int, share_percent: float) -> bool:
+    return abs(size - wanted) <= wanted * share_percent / 100
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"

@@ -1,0 +1,218 @@
+"""Check that PCIe links run at the speed of both ends, without replays or lost packets.
+
+An idle GPU lowers its generation to save power, so only its maximum is judged here; NICs and NVMe devices
+keep theirs. A GPU's maximum is that of its path, as the driver reports it. Source: DCGM, nvvs/plugin_src/pcie
+(replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5
+driver (slot power).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from probes.base.record import Reason, Unknown, known, value_or
+from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, fold_names, judge_each
+from probes.reading.pci.paths import (
+    Tree,
+    is_for_training,
+    name_at,
+    names_of,
+    subject_of,
+    tree_of,
+    unread_tree,
+)
+
+SPEED = Judge(
+    check_id="pcie-speed",
+    why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
+)
+ERRORS = Judge(
+    check_id="pcie-errors",
+    why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
+)
+
+SLOT = Remedy(
+    text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare "
+    "with the data sheet.",
+    command="lspci -vv | grep -E 'LnkCap:|LnkSta:'",
+    needs_root=True,
+)
+LOAD = Remedy(
+    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser "
+    "and power.",
+    command=SMI_LINK,
+)
+RESEAT = Remedy(
+    text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
+)
+_NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
+STEADY = frozenset({"rdma", "nvme"})
+"""Kinds that keep their speed when idle. Plain Ethernet serves the management."""
+
+
+def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    gpus = facts.gpus if known(facts.gpus) else ()
+    slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
+    if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
+        # One fact of the machine, not a fault of each card.
+        yield msgspec.structs.replace(
+            slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence
+        )
+    else:
+        yield from judge_each(
+            SPEED,
+            gpus,
+            lambda gpu: _gpu_speed(gpu, evidence),
+            what="the fastest PCIe speed",
+            good="PCIe paths have the card's speed",
+        )
+    tree, names = tree_of(facts), names_of(facts)
+    devices = facts.pci_devices if known(facts.pci_devices) else ()
+    judged = [(device, _device_speed(device, tree, subject_of(device, names))) for device in devices]
+    yield from (verdict for _, verdict in judged if isinstance(verdict, Finding))
+    well = [subject_of(device, names) for device, verdict in judged if isinstance(verdict, str)]
+    if well:
+        yield SPEED.passed(fold_names(well), "links run at the speed of both ends")
+    if not gpus and not any(verdict is not None for _, verdict in judged):
+        yield _nothing(SPEED, facts, "the PCIe links")
+
+
+def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
+    if isinstance(gpu.pcie.generation_max, Unknown):
+        return gpu.pcie.generation_max
+    if row is None:
+        return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no checked figures of the GPU")
+    if gpu.pcie.generation_max >= row.pcie_generation:
+        return f"generation {gpu.pcie.generation_max}"
+    return SPEED.warned(
+        f"GPU{gpu.index}",
+        "the slot or its setting is slower than the card",
+        expected=f"generation {row.pcie_generation}",
+        observed=f"generation {gpu.pcie.generation_max} at most",
+        remedy=SLOT,
+    )
+
+
+def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str | None:
+    """Return a problem, the good value, or None if there is nothing to judge."""
+    now = device.pcie.generation
+    if isinstance(now, Unknown):
+        if now.reason is not Reason.UNPARSABLE:
+            return None
+        return SPEED.warned(
+            subject,
+            "the link states a speed that no PCIe generation has",
+            expected="2.5, 5, 8, 16, 32 or 64 GT/s",
+            observed=f"{now.detail}, {_lanes(device)}",
+            remedy=SLOT,
+            evidence=device.evidence,
+        )
+    if not device.bus_id and known(device.downgraded):
+        if "speed" not in device.downgraded:
+            return f"generation {now}"
+        return SPEED.warned(
+            subject,
+            "a link runs below the speed that its device has",
+            expected="the speed of LnkCap, under load",
+            observed=f"generation {now}, downgraded",
+            remedy=LOAD,
+            evidence=device.evidence,
+        )
+    most = tree.possible_generation(device)
+    if device.kind not in STEADY or isinstance(most, Unknown):
+        return None
+    if now >= most:
+        return f"generation {now}"
+    return SPEED.warned(
+        subject,
+        "the link runs below the speed that both of its ends have",
+        expected=f"generation {most}",
+        observed=f"generation {now}",
+        remedy=SLOT,
+        evidence=device.evidence,
+    )
+
+
+def _lanes(device: PciDevice) -> str:
+    return f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"
+
+
+def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
+    if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
+        return judge.skipped(HOST, "no PCI device that training uses states it")
+    return judge.undetermined(HOST, unread_tree(facts), what=what)
+
+
+def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    names, findings, counted = names_of(facts), 0, []
+    logged = events_in(facts)
+    for event in logged if known(logged) else ():
+        if event.kind == "pcie-error" and is_for_training(facts, event.device):
+            findings += 1
+            yield _error_event(event, HOST if event.device is None else name_at(names, event.device))
+    for device in tree_of(facts).devices.values():
+        if device.responds is False and device.kind in _NEEDED:
+            findings += 1
+            yield _gone(device, subject_of(device, names))
+        verdict = _counters(device, subject_of(device, names), evidence)
+        if isinstance(verdict, Finding):
+            findings += 1
+            yield verdict
+        elif verdict:
+            counted.append(subject_of(device, names))
+    if counted:
+        yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
+    elif known(logged) and not findings:
+        yield ERRORS.passed(HOST, "the log names no PCIe error")
+    elif not findings:
+        yield _nothing(ERRORS, facts, "the PCIe errors")
+
+
+def _gone(device: PciDevice, subject: str) -> Finding:
+    return ERRORS.failed(
+        subject,
+        "the device does not answer on the bus",
+        expected="its own identity and revision",
+        observed=f"{device.bus_id} reads as all ones (rev ff)",
+        remedy=Remedy(
+            text="Power the machine off and on; if it comes back, have card, slot and power checked."
+        ),
+        evidence=device.evidence,
+    )
+
+
+def _error_event(event: LogEvent, subject: str) -> Finding:
+    write = ERRORS.failed if event.fatal is True else ERRORS.warned
+    return write(
+        subject,
+        "the kernel reports PCIe errors",
+        expected="none",
+        observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+        remedy=RESEAT,
+        evidence=event.evidence,
+    )
+
+
+def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
+    """Return a finding, or whether the counters are known at all."""
+    most = evidence.thresholds.pcie_correctable_errors_most
+    fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
+    corrected = value_or(device.aer_correctable, 0)
+    if not fatal and not nonfatal and corrected <= most.value:
+        return known(device.aer_correctable)
+    observed = f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot"
+    return ERRORS.warned(
+        subject,
+        "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
+        expected=f"none lost, at most {most.value:g} corrected",
+        observed=observed,
+        remedy=RESEAT,
+        evidence=(*device.evidence, most.ref),
+    )

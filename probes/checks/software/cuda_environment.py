@@ -1,0 +1,204 @@
+"""Check that the variables of CUDA and of the threads suit this machine.
+
+Source: NVIDIA/Megatron-LM, arguments.py, and pytorch/torchtitan#1147 (connections); CUDA C++ programming
+guide, CUDA environment variables (visible devices); PyTorch performance tuning guide (threads).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.base.patterns import pattern
+from probes.base.record import Unknown, known
+from probes.base.versions import at_least
+from probes.catalogue.nccl_variables import load_variables
+from probes.facts import Gpu
+from probes.judging.environment_values import Variables, on_variables, removal, setting, variables_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, on_gpus
+
+CONNECTIONS = Judge(
+    check_id="cuda-connections",
+    why="With one queue to the GPU, communication waits behind computation, and sharded training loses its "
+    "overlap.",
+)
+VISIBLE = Judge(
+    check_id="cuda-visible-devices",
+    why="Ranks find fewer GPUs than they were started for, or the wrong ones.",
+)
+INJECTION = Judge(
+    check_id="cuda-injection",
+    why="A tool in the process slows every call down, and some change what is measured.",
+)
+THREADS = Judge(
+    check_id="omp-threads",
+    why="Too many threads wait for each other's cores; work on the CPU takes a multiple of the time.",
+)
+_INJECTING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
+_TOOLS = (
+    "libsanitizer",
+    "libasan",
+    "libtsan",
+    "libcupti",
+    "libnsys",
+    "libToolsInjection",
+    "libcuda-injection",
+    "libvgpreload",
+)
+_DEVICE = pattern(r"(?:\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80})")
+
+
+@on_gpus(CONNECTIONS)
+def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    variables = (yield from variables_of(CONNECTIONS, evidence)) if gpus else None
+    if variables is None:
+        return
+    variable = variables.get("CUDA_DEVICE_MAX_CONNECTIONS")
+    if variable is None or not variable.value:
+        yield CONNECTIONS.passed(HOST, "CUDA's default holds", observed="not set")
+        return
+    row = load_variables().find(variable.name)
+    largest = row.maximum if row is not None and row.maximum is not None else 0
+    number = int(variable.value) if re.fullmatch(r"\d{1,4}", variable.value) else 0
+    if not 1 <= number <= largest:
+        yield CONNECTIONS.warned(
+            HOST,
+            "CUDA_DEVICE_MAX_CONNECTIONS is out of range",
+            expected=f"1 to {largest}",
+            observed=setting(variable),
+            remedy=Remedy(text="Remove it.", command=removal(variable)),
+            evidence=variable.evidence,
+        )
+        return
+    capabilities = [gpu.compute_capability for gpu in gpus]
+    unread = next((capability for capability in capabilities if isinstance(capability, Unknown)), None)
+    limit = evidence.thresholds.cuda_connections_architecture
+    newer = [
+        capability
+        for capability in capabilities
+        if known(capability) and at_least(capability, limit.value) is True
+    ]
+    if number == 1 and unread is not None and not newer:
+        yield CONNECTIONS.undetermined(
+            HOST, unread, what="the compute capability", evidence=variable.evidence
+        )
+    elif number == 1 and newer:
+        yield CONNECTIONS.warned(
+            HOST,
+            "CUDA_DEVICE_MAX_CONNECTIONS=1 is for GPUs before Blackwell",
+            expected="not set, or 32",
+            observed=setting(variable),
+            remedy=Remedy(
+                text="Remove it; it orders kernels of tensor parallelism on Hopper and older.",
+                command=removal(variable),
+            ),
+            evidence=variable.evidence,
+        )
+    else:
+        hint = "; right for tensor parallelism in Megatron only, wrong for FSDP" if number == 1 else ""
+        yield CONNECTIONS.passed(
+            HOST,
+            "the number of queues is possible",
+            observed=setting(variable) + hint,
+            evidence=variable.evidence,
+        )
+
+
+@on_gpus(VISIBLE)
+def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    variables = (yield from variables_of(VISIBLE, evidence)) if gpus else None
+    if variables is None:
+        return
+    variable = variables.get("CUDA_VISIBLE_DEVICES")
+    if variable is None:
+        yield VISIBLE.passed(HOST, "every GPU is visible to CUDA", observed="CUDA_VISIBLE_DEVICES is not set")
+        return
+    names = [name.strip() for name in variable.value.split(",")]
+    valid = []
+    for name in names:
+        if not _DEVICE.fullmatch(name) or (name.isdecimal() and int(name) >= len(gpus)):
+            break  # CUDA stops reading at the first that it does not know
+        valid.append(name)
+    in_job = known(evidence.facts.scheduler.kind) and evidence.facts.scheduler.kind is not None
+    if len(valid) < len(names) or len(set(valid)) < len(valid):
+        problem = "CUDA_VISIBLE_DEVICES names GPUs that are not there, or one twice"
+    elif len(valid) < len(gpus) and not in_job:
+        problem = f"CUDA_VISIBLE_DEVICES hides {len(gpus) - len(valid)} GPUs"
+    else:
+        yield VISIBLE.passed(
+            HOST,
+            "the GPUs of this job are visible to CUDA",
+            observed=setting(variable),
+            evidence=variable.evidence,
+        )
+        return
+    yield VISIBLE.warned(
+        HOST,
+        problem,
+        expected=f"not set, or {len(gpus)} GPUs",
+        observed=setting(variable),
+        remedy=Remedy(text="Remove it, and let the launcher assign the GPUs.", command=removal(variable)),
+        evidence=variable.evidence,
+    )
+
+
+@on_gpus(INJECTION)
+def cuda_injection(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    variables = (yield from variables_of(INJECTION, evidence)) if gpus else None
+    if variables is None:
+        return
+    injecting = [variables[name] for name in _INJECTING if name in variables and variables[name].value]
+    preload = variables.get("LD_PRELOAD")
+    if preload is not None and any(tool in preload.value for tool in _TOOLS):
+        injecting.append(preload)
+    if not injecting:
+        yield INJECTION.passed(HOST, "no tool is injected")
+    for variable in injecting:
+        yield INJECTION.warned(
+            HOST,
+            "a debugger or profiler is loaded into every program",
+            expected="not set",
+            observed=setting(variable),
+            remedy=Remedy(text="Remove it, unless this run is to be profiled.", command=removal(variable)),
+            evidence=variable.evidence,
+        )
+
+
+@on_variables(THREADS)
+def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
+    variable, facts = variables.get("OMP_NUM_THREADS"), evidence.facts
+    if variable is None or not variable.value:
+        return THREADS.passed(
+            HOST, "the launcher chooses the number of threads", observed="OMP_NUM_THREADS is not set"
+        )
+    first = variable.value.partition(",")[0].strip()
+    number = int(first) if re.fullmatch(r"\d{1,6}", first) else 0
+    cpus = facts.cpu.allowed_cpus
+    ranks = len(facts.gpus) if known(facts.gpus) and facts.gpus else 1
+    if number == 0:
+        return _threads(variable.value, "OMP_NUM_THREADS is no number of threads", "a number from 1")
+    if isinstance(cpus, Unknown):
+        return THREADS.undetermined(HOST, cpus, what="the number of CPUs", evidence=variable.evidence)
+    if number * ranks > max(cpus, 1):
+        return _threads(
+            variable.value,
+            f"{ranks} rank{'s' if ranks > 1 else ''} of {number} threads do not fit on {cpus} CPUs",
+            f"at most {max(1, cpus // ranks)}",
+        )
+    return THREADS.passed(
+        HOST, "the threads of all ranks fit", observed=setting(variable), evidence=variable.evidence
+    )
+
+
+def _threads(value: str, summary: str, expected: str) -> Finding:
+    return THREADS.warned(
+        HOST,
+        summary,
+        expected=expected,
+        observed=f"OMP_NUM_THREADS={value[:40]}",
+        remedy=Remedy(
+            text="Give each rank the physical cores of its share, and leave some to loaders.",
+            command="unset OMP_NUM_THREADS",
+        ),
+    )
