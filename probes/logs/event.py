@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeGuard, overload
+from typing import TYPE_CHECKING, Generic, TypeGuard
 
 from probes.base.record import Record
-from probes.logs.events.log_record import LogRecord, Untyped, Value, fields_of, untyped
+from probes.logs.events.log_record import LogRecord, Value, fields_of
 from probes.logs.line import LogLine
 
 if TYPE_CHECKING:
@@ -52,16 +52,10 @@ class Event(Record, Generic[What_co], kw_only=True):
         return fields_of(self.what)
 
 
-@overload
-def event_of(what: Other, line: LogLine) -> Event[Other]: ...
-@overload
-def event_of(what: str, line: LogLine, fields: dict[str, Value] | None = None) -> Event[Untyped]: ...
-def event_of(what: LogRecord | str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
-    """Return the event that a line reports. A kind with `fields` makes an event of a family without
-    records.
-    """
+def event_of(what: Other, line: LogLine) -> Event[Other]:
+    """Return the event that a line reports."""
     return Event(
-        what=untyped(what, fields or {}) if isinstance(what, str) else what,
+        what=what,
         source=line.source,
         number=line.number,
         text=line.text,
@@ -103,4 +97,4 @@ def is_clearly_later(event: Event, than: Event) -> bool:
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
 
 
-__all__ = ["Event", "Untyped", "Value", "carries", "event_of", "is_clearly_later", "reporting"]
+__all__ = ["Event", "Value", "carries", "event_of", "is_clearly_later", "reporting"]

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping
 
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord, Untyped
+from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsResult
 from probes.logs.events.nccl_failure_events import NcclError
 from probes.logs.events.nccl_init_events import (
@@ -91,7 +91,7 @@ _MOST_VALUES = 8
 _MOST_PAIRS = 64
 _OF_RUNS = ("nccl", "torch", "ofi", "rccl")
 """How the kinds of events begin whose hosts take part in the run."""
-_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError, Untyped)
+_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
 """Of frequent records, those that no fact is read from here."""
 
 

@@ -17,8 +17,6 @@ ports, by device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from probes.logs.event import Event, Value
 from probes.logs.events.fabric_manager_events import (
     FabricDevice,
@@ -26,6 +24,24 @@ from probes.logs.events.fabric_manager_events import (
     FabricStarted,
     FabricSwitchError,
     FabricTeam,
+)
+from probes.logs.events.host_events import (
+    DcgmFailure,
+    DcgmMachine,
+    DcgmRecord,
+    DcgmSummary,
+    GpuBurnFaulty,
+    GpuBurnTested,
+    HealthCheckFailed,
+    HealthCheckPassed,
+    HostOomKill,
+    HostPortRate,
+    HostRecord,
+    NvlinkErrors,
+    NvlinkGpu,
+    NvlinkNoErrors,
+    NvlinkNone,
+    NvlinkRecord,
 )
 from probes.logs.events.kernel_log_events import (
     KernelAer,
@@ -41,12 +57,12 @@ from probes.logs.events.kernel_log_events import (
     KernelSxid,
     KernelXid,
 )
+from probes.logs.events.log_record import fields_of
+from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256
 """Of names of one kind."""
 _MOST_LISTED = 32
-
-_Handler = Callable[[Mapping[str, Value], int], None]
 
 
 class MachineFacts:
@@ -60,29 +76,6 @@ class MachineFacts:
         self._nvlinks: dict[tuple[tuple[str, object], ...], int] = {}
         self._port_rates: dict[str, Value] = {}
         self._fabric: dict[tuple[str, str], None] = {}
-        self._handlers: dict[str, _Handler] = {
-            "host.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
-            "nvlink.gpu": self._add_nvlinks,
-            "nvlink.none": self._add_no_nvlinks,
-            "nvlink.errors": self._add_nvlink_errors,
-            "nvlink.no-errors": lambda _, __: self._count("nvlink_errors", "all", 0),
-            "dcgm.summary": self._add_dcgm,
-            "dcgm.machine": self._add_dcgm_machine,
-            "dcgm.failure": lambda fields, _: self._name("dcgm_failed", fields.get("test")),
-            "gpu_burn.tested": lambda fields, _: self._count(
-                "gpu_burn", "tested", _whole(fields.get("gpus"))
-            ),
-            "gpu_burn.faulty": lambda _, __: self._count("gpu_burn", "faulty", 1),
-            "health_check.passed": lambda _, times: self._count("health_checks", "passed", times),
-            "health_check.failed": lambda fields, _: self._name("health_checks_failed", fields.get("check")),
-            "nvbandwidth.version": lambda fields, _: self._plain.update(
-                nvbandwidth_version=fields.get("version", "")
-            ),
-            "nvbandwidth.warning": lambda fields, _: self._name(
-                "nvbandwidth_complaints", fields.get("reason")
-            ),
-            "host.port-rate": self._add_port_rate,
-        }
 
     def add(self, event: Event) -> None:
         """Count one more event; kinds that report nothing about a machine are passed over."""
@@ -91,8 +84,16 @@ class MachineFacts:
                 self._add_kernel(event.what, event.count)
             case FabricManagerRecord():
                 self._add_fabric_manager(event.what, event.count)
-            case _ if (handler := self._handlers.get(event.kind)) is not None:
-                handler(event.fields, event.count)
+            case NvlinkRecord():
+                self._add_nvlink(event.what)
+            case DcgmRecord():
+                self._add_dcgm(event.what)
+            case HostRecord():
+                self._add_host(event.what, event.count)
+            case NvbandwidthVersion(version=version):
+                self._plain["nvbandwidth_version"] = version
+            case NvbandwidthWarning(reason=reason):
+                self._name("nvbandwidth_complaints", reason)
 
     def as_dict(self) -> dict[str, object]:
         """The facts that lines told of."""
@@ -208,39 +209,53 @@ class MachineFacts:
         row[link.state] = _whole(row.get(link.state)) + times
         row["last"] = link.state
 
-    def _add_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
-        up, rate = _whole(fields.get("up")), fields.get("gbps")
-        each = round(float(rate) / up, 3) if up and isinstance(rate, int | float) else None
-        group = {
-            "gpu": fields.get("name", ""),
-            **{name: fields.get(name, 0) for name in ("up", "down", "disabled")},
-        }
-        key = tuple({**group, "gigabytes_per_s_each": each}.items())
+    def _add_nvlink(self, what: NvlinkRecord) -> None:
+        match what:
+            case NvlinkGpu():
+                self._add_nvlinks(what)
+            case NvlinkNone(name=name, reason=reason):
+                self._count("nvlinks_missing", f"{name or 'GPU'}{f': {reason}' if reason else ''}", 1)
+            case NvlinkErrors(gpu=gpu, link=link, counter=counter, count=count):
+                self._count("nvlink_errors", counter, count)
+                row = self._row("nvlink_error_links", f"GPU{gpu} link {'?' if link is None else link}")
+                row[counter] = count
+            case NvlinkNoErrors():
+                self._count("nvlink_errors", "all", 0)
+
+    def _add_nvlinks(self, links: NvlinkGpu) -> None:
+        rate = round(links.gbps / links.up, 3) if links.up and links.gbps is not None else None
+        group = {"gpu": links.name or "", "up": links.up, "down": links.down, "disabled": links.disabled}
+        key = tuple({**group, "gigabytes_per_s_each": rate}.items())
         if key in self._nvlinks or len(self._nvlinks) < _MOST:
             self._nvlinks[key] = self._nvlinks.get(key, 0) + 1
 
-    def _add_no_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
-        reason = f": {fields['reason']}" if fields.get("reason") else ""
-        self._count("nvlinks_missing", f"{fields.get('name', 'GPU')}{reason}", 1)
+    def _add_dcgm(self, what: DcgmRecord) -> None:
+        match what:
+            case DcgmSummary():
+                for name, tests in fields_of(what).items():
+                    self._count("dcgm", name, _whole(tests))
+            case DcgmMachine(version=version, driver=driver, gpus=gpus):
+                for name, value in (("dcgm_version", version), ("driver", driver)):
+                    if value is not None:
+                        self._plain.setdefault(name, value)
+                self._plain["dcgm_gpus"] = max(gpus or 0, _whole(self._plain.get("dcgm_gpus")))
+            case DcgmFailure(test=test):
+                self._name("dcgm_failed", test)
 
-    def _add_nvlink_errors(self, fields: Mapping[str, Value], _: int) -> None:
-        self._count("nvlink_errors", fields.get("counter"), _whole(fields.get("count")))
-        row = self._row("nvlink_error_links", f"GPU{fields.get('gpu')} link {fields.get('link', '?')}")
-        row[str(fields.get("counter"))] = fields.get("count", 0)
-
-    def _add_dcgm(self, fields: Mapping[str, Value], _: int) -> None:
-        for name, value in fields.items():
-            self._count("dcgm", name, _whole(value))
-
-    def _add_dcgm_machine(self, fields: Mapping[str, Value], _: int) -> None:
-        for name, fact in (("version", "dcgm_version"), ("driver", "driver")):
-            if name in fields:
-                self._plain.setdefault(fact, fields[name])
-        self._plain["dcgm_gpus"] = max(_whole(fields.get("gpus")), _whole(self._plain.get("dcgm_gpus")))
-
-    def _add_port_rate(self, fields: Mapping[str, Value], _: int) -> None:
-        if len(self._port_rates) < _MOST and "gbit_per_s" in fields:
-            self._port_rates[str(fields.get("device"))] = fields["gbit_per_s"]
+    def _add_host(self, what: HostRecord, times: int) -> None:
+        match what:
+            case HostOomKill(process=process):
+                self._name("killed_for_memory", process)
+            case HostPortRate(device=device, gbit_per_s=rate) if len(self._port_rates) < _MOST:
+                self._port_rates[device] = rate
+            case GpuBurnTested(gpus=gpus):
+                self._count("gpu_burn", "tested", gpus)
+            case GpuBurnFaulty():
+                self._count("gpu_burn", "faulty", 1)
+            case HealthCheckPassed():
+                self._count("health_checks", "passed", times)
+            case HealthCheckFailed(check=check):
+                self._name("health_checks_failed", check)
 
 
 def _add_lines(row: dict[str, object], where: str, bus: Value | None, times: int) -> None:

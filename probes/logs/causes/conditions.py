@@ -30,6 +30,7 @@ from probes.logs.events.framework_events import (
     K8sStarted,
 )
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
+from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
 from probes.logs.events.measurement_events import NcclTestsFailure
 from probes.logs.events.nccl_failure_events import (
     NcclAddressInUse,
@@ -211,12 +212,12 @@ def another_nccl_loaded(seen: Seen) -> Support:
 
 
 def gpu_needs_action(seen: Seen) -> Support:
-    xids = seen.of("kernel.xid")
-    return None if any("none" in str(event.fields.get("action", "")).lower() for event in xids) else ()
+    needs_none = any("none" in (event.what.action or "").lower() for event in seen.of(KernelXid))
+    return None if needs_none else ()
 
 
 def file_server_not_back(seen: Seen) -> Support:
-    return _none(seen, "kernel.filesystem-back")
+    return _none(seen, KernelFilesystemBack)
 
 
 def program_stalled_on_files(seen: Seen) -> Support:
@@ -226,11 +227,7 @@ def program_stalled_on_files(seen: Seen) -> Support:
         seen,
         [event for event in seen.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
         seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
-        [
-            event
-            for event in seen.of("kernel.lockup")
-            if "hung task" in str(event.fields.get("what", "")).lower()
-        ],
+        [event for event in seen.of(KernelLockup) if "hung task" in event.what.what.lower()],
     )
 
 

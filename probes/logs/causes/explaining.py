@@ -17,6 +17,9 @@ from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.measurement_events import NcclTestsSummary
+from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete
+from probes.logs.events.nccl_topology_events import NcclConnected
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
@@ -341,9 +344,7 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
 
 def _healthy(summary: str, seen: Seen) -> Diagnosis:
     row = load_causes().find("healthy")
-    tells = seen.of("nccl.init-complete", "nccl.connected", "nccl_tests.summary", "nccl.comm-shape")[
-        :MOST_LINES_OF_EVIDENCE
-    ]
+    tells = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
     return Diagnosis(
         cause_id="healthy",
         confidence=0.6 if tells else 0.36,

@@ -10,7 +10,7 @@ from probes.compare.bench_references import load_bench_references
 from probes.logs.deducing.common import deduced, nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_hardware_events import (
     DeducedBandwidthCliff,
     DeducedBandwidthFailed,
     DeducedBandwidthLow,

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from probes.base.versions import at_least
-from probes.logs.event import Event, Value, reporting
-from probes.logs.events.kinds import RECORDS
-from probes.logs.events.log_record import R, untyped
+from probes.logs.event import Event, reporting
+from probes.logs.events.log_record import R
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult, NcclTestsSummary
 from probes.logs.events.nccl_init_events import (
     NcclBootstrap,
@@ -28,23 +27,9 @@ from probes.logs.seen import Seen
 _BEGINS_FIRST = "2.23"
 
 
-def found(kind: str, first: Event, /, **fields: Value) -> Event:
-    """Return a deduced event by the name of its kind, at the line of the first event that it rests on."""
-    name = f"deduced.{kind}"
-    return deduced(first, RECORDS[name](**fields) if name in RECORDS else untyped(name, fields))
-
-
 def deduced(first: Event, record: R) -> Event[R]:
     """Return what several events report together, at the line of the first that it rests on."""
     return msgspec.structs.replace(reporting(first, record), count=1)
-
-
-def whole(value: Value | None) -> int | None:
-    """A field as a whole number, where it is one."""
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
 
 
 def named(values: Iterable[object], most: int = 8) -> str:

@@ -9,12 +9,13 @@ from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced
 from probes.logs.event import Event, carries
 from probes.logs.events.cuda_events import TorchOom
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_course_events import (
     DeducedEndsAfterInit,
     DeducedKilledFirst,
     DeducedSilenceAfterInit,
     DeducedStopsAtP2p,
 )
+from probes.logs.events.kernel_log_events import KernelOomKill, KernelXid
 from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
 from probes.logs.events.nccl_topology_events import (
     NcclChannel,
@@ -53,11 +54,7 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
     """
     ends = _ends(seen)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
-    if (
-        not ends
-        or completed(seen)
-        or seen.has(*failures, "kernel.xid", TorchOom, SlurmOom, "kernel.oom-kill")
-    ):
+    if not ends or completed(seen) or seen.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
         return
     ranks = max((event.what.ranks for event in ends if carries(event, NcclInitComplete)), default=0)
     done = {event.what.rank for event in seen.of(NcclInitComplete)}

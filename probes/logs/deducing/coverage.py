@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import begins_before_meeting, deduced
 from probes.logs.event import Event, carries
-from probes.logs.events.deduced_events import DeducedRanksNotTold, DeducedWaitsAtStart, DeducedWaitsForRanks
+from probes.logs.events.deduced_course_events import (
+    DeducedRanksNotTold,
+    DeducedWaitsAtStart,
+    DeducedWaitsForRanks,
+)
 from probes.logs.events.nccl_init_events import (
     NcclBootstrap,
     NcclCommShape,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import begins_before_meeting, completed, deduced, named, nodes_of
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_network_events import (
     DeducedBadInterface,
     DeducedBadSockets,
     DeducedConnectToLocal,

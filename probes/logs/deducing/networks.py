@@ -10,7 +10,8 @@ from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced, named, nodes_of, value_of
 from probes.logs.deducing.meeting_interfaces import interface_of
 from probes.logs.event import Event, carries
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_hardware_events import DeducedPcieError
+from probes.logs.events.deduced_network_events import (
     DeducedGdrMissing,
     DeducedGdrTooFar,
     DeducedGidSuspected,
@@ -20,13 +21,13 @@ from probes.logs.events.deduced_events import (
     DeducedMixedNetwork,
     DeducedNoRdmaDespite,
     DeducedNoRdmaPerhaps,
-    DeducedPcieError,
     DeducedPortFlaps,
     DeducedSockets,
     DeducedSocketsAlone,
     DeducedSocketsBetweenNodes,
     DeducedSocketsDespiteRdma,
 )
+from probes.logs.events.kernel_log_events import KernelAer, KernelLink
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult
 from probes.logs.events.nccl_failure_events import NcclIbCompletionError, NcclSocketWrongType
 from probes.logs.events.nccl_init_events import NcclBootstrap, NcclCommShape, NcclDriver, NcclVersion
@@ -325,28 +326,25 @@ def gid_suspected(seen: Seen) -> Iterator[Event]:
 
 def port_flaps(seen: Seen) -> Iterator[Event]:
     """A port of the network that went down more than once, or down and not up again."""
-    states: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in seen.of("kernel.link"):
-        states[event.host or "", str(event.fields.get("device", ""))].append(event)
+    states: dict[tuple[str, str], list[Event[KernelLink]]] = defaultdict(list)
+    for event in seen.of(KernelLink):
+        states[event.host or "", event.what.device].append(event)
     for (_, device), events in states.items():
-        downs = [event for event in events if event.fields.get("state") == "down"]
+        downs = [event for event in events if event.what.state == "down"]
         times = sum(event.count for event in downs)
-        ups = sum(event.count for event in events if event.fields.get("state") == "up")
+        ups = sum(event.count for event in events if event.what.state == "up")
         if times >= _FLAPS or times > ups > 0:
             yield deduced(downs[0], DeducedPortFlaps(device=device, why=f"{times} times in this log"))
 
 
 def pcie_errors(seen: Seen) -> Iterator[Event]:
     """Errors of PCIe that lose data, in words for what is collected."""
-    for event in seen.of("kernel.aer"):
-        if event.fields.get("severity") in ("fatal", "uncorrected"):
-            yield deduced(
-                event,
-                DeducedPcieError(
-                    message=f"a PCIe error ({event.fields['severity']}) at {event.fields.get('bus', 'a device')}"
-                ),
-            )
-            return
+    for event in seen.of(KernelAer):
+        match event.what:
+            case KernelAer(severity="fatal" | "uncorrected" as severity, bus=bus):
+                place = "a device" if bus is None else bus
+                yield deduced(event, DeducedPcieError(message=f"a PCIe error ({severity}) at {place}"))
+                return
 
 
 DEDUCTIONS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import DeducedCollectivesDiffer, DeducedStragglers
+from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
 from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorderEntry,
     TorchFlightRecorderGroup,

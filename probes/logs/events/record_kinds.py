@@ -10,7 +10,9 @@ import msgspec
 from probes.logs.events import (
     compared_events,
     cuda_events,
-    deduced_events,
+    deduced_course_events,
+    deduced_hardware_events,
+    deduced_network_events,
     fabric_manager_events,
     flight_recorder_events,
     framework_events,
@@ -40,11 +42,14 @@ _FAMILIES: tuple[ModuleType, ...] = (
     cuda_events,
     measurement_events,
     host_events,
-    deduced_events,
+    deduced_course_events,
+    deduced_hardware_events,
+    deduced_network_events,
     compared_events,
     kernel_log_events,
     fabric_manager_events,
 )
+
 
 def _records(family: ModuleType) -> dict[str, type[LogRecord]]:
     classes = (
