@@ -7,7 +7,7 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class DeducedCollectivesDiffer(LogRecord, frozen=True, kw_only=True):
+class DeducedCollectivesDiffer(LogRecord, kw_only=True):
     """Ranks part at one number of their sequence."""
 
     KIND: ClassVar[str] = "deduced.collectives-differ"
@@ -17,7 +17,7 @@ class DeducedCollectivesDiffer(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedStragglers(LogRecord, frozen=True, kw_only=True):
+class DeducedStragglers(LogRecord, kw_only=True):
     """Ranks never came to a collective for which others wait."""
 
     KIND: ClassVar[str] = "deduced.stragglers"
@@ -27,10 +27,10 @@ class DeducedStragglers(LogRecord, frozen=True, kw_only=True):
     seq: int | None = None
     """Number in the sequence of collectives."""
     late_in: str | None = None
-    """What they wait for themselves, in words."""
+    """Collective for which the late ranks wait themselves, in words."""
 
 
-class DeducedIneffectiveVariable(LogRecord, frozen=True, kw_only=True):
+class DeducedIneffectiveVariable(LogRecord, kw_only=True):
     """A variable does not do what it should."""
 
     KIND: ClassVar[str] = "deduced.ineffective-variable"
@@ -40,10 +40,10 @@ class DeducedIneffectiveVariable(LogRecord, frozen=True, kw_only=True):
     why: str
     """The reason, in words."""
     fix: str
-    """What to do instead."""
+    """Recommended replacement."""
 
 
-class DeducedLeftoverVariable(LogRecord, frozen=True, kw_only=True):
+class DeducedLeftoverVariable(LogRecord, kw_only=True):
     """A variable for debugging is still set."""
 
     KIND: ClassVar[str] = "deduced.leftover-variable"
@@ -53,7 +53,7 @@ class DeducedLeftoverVariable(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedRanksNotTold(LogRecord, frozen=True, kw_only=True):
+class DeducedRanksNotTold(LogRecord, kw_only=True):
     """No line speaks of some ranks."""
 
     KIND: ClassVar[str] = "deduced.ranks-not-told"
@@ -65,7 +65,7 @@ class DeducedRanksNotTold(LogRecord, frozen=True, kw_only=True):
     """Names, separated by commas."""
 
 
-class DeducedWaitsAtStart(LogRecord, frozen=True, kw_only=True):
+class DeducedWaitsAtStart(LogRecord, kw_only=True):
     """Ranks begin to initialise, and nothing follows."""
 
     KIND: ClassVar[str] = "deduced.waits-at-start"
@@ -73,7 +73,7 @@ class DeducedWaitsAtStart(LogRecord, frozen=True, kw_only=True):
     """Ranks of the communicator."""
 
 
-class DeducedWaitsForRanks(LogRecord, frozen=True, kw_only=True):
+class DeducedWaitsForRanks(LogRecord, kw_only=True):
     """Most ranks begin to initialise and wait for others that never come."""
 
     KIND: ClassVar[str] = "deduced.waits-for-ranks"
@@ -83,7 +83,7 @@ class DeducedWaitsForRanks(LogRecord, frozen=True, kw_only=True):
     """Ranks of the communicator."""
 
 
-class DeducedSilenceAfterInit(LogRecord, frozen=True, kw_only=True):
+class DeducedSilenceAfterInit(LogRecord, kw_only=True):
     """Nothing follows an initialisation until the job was ended from outside."""
 
     KIND: ClassVar[str] = "deduced.silence-after-init"
@@ -97,7 +97,7 @@ class DeducedSilenceAfterInit(LogRecord, frozen=True, kw_only=True):
     """`during`, where no line says that the initialisation is done."""
 
 
-class DeducedEndsAfterInit(LogRecord, frozen=True, kw_only=True):
+class DeducedEndsAfterInit(LogRecord, kw_only=True):
     """The log ends with an initialisation."""
 
     KIND: ClassVar[str] = "deduced.ends-after-init"
@@ -111,7 +111,7 @@ class DeducedEndsAfterInit(LogRecord, frozen=True, kw_only=True):
     """`during`, where no line says that the initialisation is done."""
 
 
-class DeducedStopsAtP2p(LogRecord, frozen=True, kw_only=True):
+class DeducedStopsAtP2p(LogRecord, kw_only=True):
     """The log stops while peer-to-peer channels are connected."""
 
     KIND: ClassVar[str] = "deduced.stops-at-p2p"
@@ -119,7 +119,7 @@ class DeducedStopsAtP2p(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedKilledFirst(LogRecord, frozen=True, kw_only=True):
+class DeducedKilledFirst(LogRecord, kw_only=True):
     """A task was killed before anything else failed."""
 
     KIND: ClassVar[str] = "deduced.killed-first"

@@ -7,14 +7,14 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class DeducedPcieError(LogRecord, frozen=True, kw_only=True):
+class DeducedPcieError(LogRecord, kw_only=True):
     """An error of PCIe that loses data."""
 
     KIND: ClassVar[str] = "deduced.pcie-error"
     message: str
 
 
-class DeducedGpuShared(LogRecord, frozen=True, kw_only=True):
+class DeducedGpuShared(LogRecord, kw_only=True):
     """Ranks of one host share a GPU."""
 
     KIND: ClassVar[str] = "deduced.gpu-shared"
@@ -23,7 +23,7 @@ class DeducedGpuShared(LogRecord, frozen=True, kw_only=True):
     bus: str
 
 
-class DeducedShmWithinNode(LogRecord, frozen=True, kw_only=True):
+class DeducedShmWithinNode(LogRecord, kw_only=True):
     """GPUs of a node reach each other through shared memory alone."""
 
     KIND: ClassVar[str] = "deduced.shm-within-node"
@@ -35,7 +35,7 @@ class DeducedShmWithinNode(LogRecord, frozen=True, kw_only=True):
     """Number of the second GPU."""
 
 
-class DeducedFlatTopology(LogRecord, frozen=True, kw_only=True):
+class DeducedFlatTopology(LogRecord, kw_only=True):
     """Each GPU is alone in its PCI domain."""
 
     KIND: ClassVar[str] = "deduced.flat-topology"
@@ -43,7 +43,7 @@ class DeducedFlatTopology(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedFabricDegraded(LogRecord, frozen=True, kw_only=True):
+class DeducedFabricDegraded(LogRecord, kw_only=True):
     """The fabric of NVLinks between nodes is degraded."""
 
     KIND: ClassVar[str] = "deduced.fabric-degraded"
@@ -53,14 +53,14 @@ class DeducedFabricDegraded(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedXid(LogRecord, frozen=True, kw_only=True):
+class DeducedXid(LogRecord, kw_only=True):
     """An error that the driver reports, and what to do about it."""
 
     KIND: ClassVar[str] = "deduced.xid"
     severity: str
     """How bad it is."""
     action: str
-    """What to do."""
+    """Recommended action."""
     name: str
     xid: int | None = None
     """Number of the error."""
@@ -68,7 +68,7 @@ class DeducedXid(LogRecord, frozen=True, kw_only=True):
     process: str | None = None
 
 
-class DeducedSwitchError(LogRecord, frozen=True, kw_only=True):
+class DeducedSwitchError(LogRecord, kw_only=True):
     """Errors of NVSwitches."""
 
     KIND: ClassVar[str] = "deduced.switch-error"
@@ -80,17 +80,17 @@ class DeducedSwitchError(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedDriverOlderThanCuda(LogRecord, frozen=True, kw_only=True):
+class DeducedDriverOlderThanCuda(LogRecord, kw_only=True):
     """The driver is of an older major version of CUDA than NCCL."""
 
     KIND: ClassVar[str] = "deduced.driver-older-than-cuda"
     found: str
-    """What was met instead."""
+    """Value that was received instead."""
     needed: str
-    """What is needed."""
+    """Required value."""
 
 
-class DeducedVersionsDiffer(LogRecord, frozen=True, kw_only=True):
+class DeducedVersionsDiffer(LogRecord, kw_only=True):
     """Hosts use different versions of NCCL."""
 
     KIND: ClassVar[str] = "deduced.versions-differ"
@@ -98,7 +98,7 @@ class DeducedVersionsDiffer(LogRecord, frozen=True, kw_only=True):
     """Versions with their hosts."""
 
 
-class DeducedWrongResults(LogRecord, frozen=True, kw_only=True):
+class DeducedWrongResults(LogRecord, kw_only=True):
     """The results of a collective are wrong."""
 
     KIND: ClassVar[str] = "deduced.wrong-results"
@@ -108,49 +108,49 @@ class DeducedWrongResults(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedBandwidthFailed(LogRecord, frozen=True, kw_only=True):
+class DeducedBandwidthFailed(LogRecord, kw_only=True):
     """A test did not reach the minimum that it was given."""
 
     KIND: ClassVar[str] = "deduced.bandwidth-failed"
     what: str
-    """What it is about."""
+    """Subject of the measurement."""
     value: str
     why: str
     """The reason, in words."""
 
 
-class DeducedBandwidthCliff(LogRecord, frozen=True, kw_only=True):
+class DeducedBandwidthCliff(LogRecord, kw_only=True):
     """Bandwidth collapses above a size."""
 
     KIND: ClassVar[str] = "deduced.bandwidth-cliff"
     what: str
-    """What it is about."""
+    """Subject of the measurement."""
     value: str
     expected: str
-    """What is expected."""
+    """Expected value."""
     why: str
     """The reason, in words."""
 
 
-class DeducedBandwidthLow(LogRecord, frozen=True, kw_only=True):
+class DeducedBandwidthLow(LogRecord, kw_only=True):
     """Bandwidth is less than this hardware reaches elsewhere."""
 
     KIND: ClassVar[str] = "deduced.bandwidth-low"
     what: str
-    """What it is about."""
+    """Subject of the measurement."""
     value: str
     expected: str
-    """What is expected."""
+    """Expected value."""
     fraction: float
-    """Of what is expected."""
+    """Share of the expected value."""
 
 
-class DeducedSlowPeer(LogRecord, frozen=True, kw_only=True):
+class DeducedSlowPeer(LogRecord, kw_only=True):
     """A GPU or pair is far behind the others."""
 
     KIND: ClassVar[str] = "deduced.slow-peer"
     what: str
-    """What it is about."""
+    """Subject of the measurement."""
     value: str
     expected: str
-    """What is expected."""
+    """Expected value."""

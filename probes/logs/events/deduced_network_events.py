@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class DeducedBadInterface(LogRecord, frozen=True, kw_only=True):
+class DeducedBadInterface(LogRecord, kw_only=True):
     """Ranks meet over an interface that leads to no other host."""
 
     KIND: ClassVar[str] = "deduced.bad-interface"
@@ -25,7 +25,7 @@ class DeducedBadInterface(LogRecord, frozen=True, kw_only=True):
     """Whether the run works all the same."""
 
 
-class DeducedConnectToLocal(LogRecord, frozen=True, kw_only=True):
+class DeducedConnectToLocal(LogRecord, kw_only=True):
     """A rank connects to an address that no other host can have."""
 
     KIND: ClassVar[str] = "deduced.connect-to-local"
@@ -35,7 +35,7 @@ class DeducedConnectToLocal(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedBadSockets(LogRecord, frozen=True, kw_only=True):
+class DeducedBadSockets(LogRecord, kw_only=True):
     """Data may go over an interface that leads to no other host."""
 
     KIND: ClassVar[str] = "deduced.bad-sockets"
@@ -44,7 +44,7 @@ class DeducedBadSockets(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedHostIdShared(LogRecord, frozen=True, kw_only=True):
+class DeducedHostIdShared(LogRecord, kw_only=True):
     """Several hosts share one NCCL_HOSTID."""
 
     KIND: ClassVar[str] = "deduced.host-id-shared"
@@ -52,7 +52,7 @@ class DeducedHostIdShared(LogRecord, frozen=True, kw_only=True):
     hosts: str
 
 
-class DeducedInterfacesDiffer(LogRecord, frozen=True, kw_only=True):
+class DeducedInterfacesDiffer(LogRecord, kw_only=True):
     """Hosts announce addresses of networks with nothing in common."""
 
     KIND: ClassVar[str] = "deduced.interfaces-differ"
@@ -60,7 +60,7 @@ class DeducedInterfacesDiffer(LogRecord, frozen=True, kw_only=True):
     """Networks, in words."""
 
 
-class DeducedHostShared(LogRecord, frozen=True, kw_only=True):
+class DeducedHostShared(LogRecord, kw_only=True):
     """Two machines have one host name."""
 
     KIND: ClassVar[str] = "deduced.host-shared"
@@ -71,7 +71,7 @@ class DeducedHostShared(LogRecord, frozen=True, kw_only=True):
     """Whether anything failed."""
 
 
-class DeducedRanksMissingAtStart(LogRecord, frozen=True, kw_only=True):
+class DeducedRanksMissingAtStart(LogRecord, kw_only=True):
     """Some ranks never begin, and none completes."""
 
     KIND: ClassVar[str] = "deduced.ranks-missing-at-start"
@@ -82,7 +82,7 @@ class DeducedRanksMissingAtStart(LogRecord, frozen=True, kw_only=True):
     """Names, separated by commas."""
 
 
-class DeducedSocketsDespiteRdma(LogRecord, frozen=True, kw_only=True):
+class DeducedSocketsDespiteRdma(LogRecord, kw_only=True):
     """Sockets carry data although RDMA should be there."""
 
     KIND: ClassVar[str] = "deduced.sockets-despite-rdma"
@@ -91,46 +91,44 @@ class DeducedSocketsDespiteRdma(LogRecord, frozen=True, kw_only=True):
     interface: str | None = None
 
 
-class DeducedSockets(LogRecord, frozen=True, kw_only=True):
+class DeducedSockets(LogRecord, kw_only=True):
     """Sockets carry data between nodes."""
 
     KIND: ClassVar[str] = "deduced.sockets"
     interface: str | None = None
 
 
-class DeducedSocketsBetweenNodes(LogRecord, frozen=True, kw_only=True):
+class DeducedSocketsBetweenNodes(LogRecord, kw_only=True):
     """Sockets are chosen between nodes, in a log that does not say whether they carry data."""
 
     KIND: ClassVar[str] = "deduced.sockets-between-nodes"
     interface: str | None = None
 
 
-class DeducedSocketsAlone(LogRecord, frozen=True, kw_only=True):
+class DeducedSocketsAlone(LogRecord, kw_only=True):
     """An excerpt holds nothing but the choice of sockets."""
 
     KIND: ClassVar[str] = "deduced.sockets-alone"
     interface: str | None = None
 
 
-class DeducedNoRdmaDespite(LogRecord, frozen=True, kw_only=True):
+class DeducedNoRdmaDespite(Complaint, kw_only=True):
     """There is no RDMA device although something speaks for one."""
 
     KIND: ClassVar[str] = "deduced.no-rdma-despite"
     why: str
     """The reason, in words."""
-    reason: str
 
 
-class DeducedNoRdmaPerhaps(LogRecord, frozen=True, kw_only=True):
+class DeducedNoRdmaPerhaps(Complaint, kw_only=True):
     """There is no RDMA device, and only a plugin of the image speaks for one."""
 
     KIND: ClassVar[str] = "deduced.no-rdma-perhaps"
     why: str
     """The reason, in words."""
-    reason: str
 
 
-class DeducedMixedHcas(LogRecord, frozen=True, kw_only=True):
+class DeducedMixedHcas(LogRecord, kw_only=True):
     """The list of adapters mixes what does not belong together."""
 
     KIND: ClassVar[str] = "deduced.mixed-hcas"
@@ -140,7 +138,7 @@ class DeducedMixedHcas(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedHcaPrefix(LogRecord, frozen=True, kw_only=True):
+class DeducedHcaPrefix(LogRecord, kw_only=True):
     """A name in NCCL_IB_HCA is the beginning of more adapters than it means."""
 
     KIND: ClassVar[str] = "deduced.hca-prefix"
@@ -150,7 +148,7 @@ class DeducedHcaPrefix(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedHcasDiffer(LogRecord, frozen=True, kw_only=True):
+class DeducedHcasDiffer(LogRecord, kw_only=True):
     """Processes of one run use different numbers of adapters."""
 
     KIND: ClassVar[str] = "deduced.hcas-differ"
@@ -160,7 +158,7 @@ class DeducedHcasDiffer(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedMixedNetwork(LogRecord, frozen=True, kw_only=True):
+class DeducedMixedNetwork(LogRecord, kw_only=True):
     """Processes of one run use different networks."""
 
     KIND: ClassVar[str] = "deduced.mixed-network"
@@ -168,7 +166,7 @@ class DeducedMixedNetwork(LogRecord, frozen=True, kw_only=True):
     """Networks, in words."""
 
 
-class DeducedGdrMissing(LogRecord, frozen=True, kw_only=True):
+class DeducedGdrMissing(LogRecord, kw_only=True):
     """Channels over RDMA go without GPUDirect, and nothing says why."""
 
     KIND: ClassVar[str] = "deduced.gdr-missing"
@@ -179,7 +177,7 @@ class DeducedGdrMissing(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedGdrTooFar(LogRecord, frozen=True, kw_only=True):
+class DeducedGdrTooFar(LogRecord, kw_only=True):
     """GPUDirect was refused for the distance alone."""
 
     KIND: ClassVar[str] = "deduced.gdr-too-far"
@@ -191,7 +189,7 @@ class DeducedGdrTooFar(LogRecord, frozen=True, kw_only=True):
     """The largest distance that is allowed."""
 
 
-class DeducedGidSuspected(LogRecord, frozen=True, kw_only=True):
+class DeducedGidSuspected(LogRecord, kw_only=True):
     """A peer does not answer where addresses of Ethernet decide."""
 
     KIND: ClassVar[str] = "deduced.gid-suspected"
@@ -201,7 +199,7 @@ class DeducedGidSuspected(LogRecord, frozen=True, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedPortFlaps(LogRecord, frozen=True, kw_only=True):
+class DeducedPortFlaps(LogRecord, kw_only=True):
     """A network port went down more than once, or stays down."""
 
     KIND: ClassVar[str] = "deduced.port-flaps"

@@ -1,4 +1,4 @@
-"""What diagnostics and tools report of a host and its GPUs."""
+"""Records of reports by diagnostics and tools about a host and its GPUs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class HostPortRate(HostRecord, kw_only=True):
     """Gbit/s of 1e9 bits."""
 
 
-class PciAcs(LogRecord, frozen=True, kw_only=True):
+class PciAcs(LogRecord, kw_only=True):
     """A PCIe port sends peer-to-peer traffic through the root complex."""
 
     KIND: ClassVar[str] = "pci.acs"

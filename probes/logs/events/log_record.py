@@ -28,6 +28,12 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """Dotted name in rows of data, from the subject to the fact: `nccl.channel`, `torch.watchdog-timeout`."""
 
 
+class Complaint(LogRecord, kw_only=True):
+    """The base of records whose line gives the reason of a failure in its own words."""
+
+    reason: str
+
+
 def fields_of(record: LogRecord) -> dict[str, Value]:
     """Return the fields that the line names, by name."""
     fields: dict[str, Any] = {name: getattr(record, name) for name in record.__struct_fields__}

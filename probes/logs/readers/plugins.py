@@ -25,7 +25,7 @@ from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import Finish, row, signs
 
 
-class _PluginLoad(NcclPluginFailed, frozen=True, kw_only=True):
+class _PluginLoad(NcclPluginFailed, kw_only=True):
     """The loader's answer for a plugin, which may not be there or not work."""
 
     KIND: ClassVar[str] = "nccl.plugin-load"

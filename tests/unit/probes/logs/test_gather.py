@@ -15,14 +15,14 @@ from probes.logs.merge import merged
 from probes.logs.reader_table import READERS, ReaderRow
 
 
-class Note(LogRecord, frozen=True, kw_only=True):
+class Note(LogRecord, kw_only=True):
     """A record that only these tests know."""
 
     KIND: ClassVar[str] = "own.note"
     name: str = "a"
 
 
-class OtherNote(Note, frozen=True, kw_only=True):
+class OtherNote(Note, kw_only=True):
     KIND: ClassVar[str] = "own.other-note"
 
 
