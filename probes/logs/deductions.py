@@ -32,5 +32,5 @@ DEDUCTIONS: tuple[Deduction, ...] = (
 
 
 def deduce(seen: Seen) -> list[Event]:
-    """All that can be deduced."""
+    """Return all deduced events."""
     return [event for deduction in DEDUCTIONS for event in deduction(seen)]

@@ -1,6 +1,4 @@
-"""What logs show without its having happened: `set -x`, `grep -n`, lines of code, help texts, counts of no
-failure.
-"""
+"""Recognise text that reports no event: `set -x`, `grep -n`, source code, help texts, counts of no failure."""
 
 from __future__ import annotations
 
@@ -25,7 +23,8 @@ _COUNT_OF_NONE = pattern(
 
 
 def is_echo(text: str) -> bool:
-    """Whether a line without envelopes is a command that a shell shows, source code, a row of a help text or
-    of a summary.
+    """Return whether a line is a shell's echo of a command, source code, or a row of a help text or summary.
+
+    The line comes without envelopes.
     """
     return any(shape.match(text) is not None for shape in (_ECHO, _OPTION, _COUNT_OF_NONE))

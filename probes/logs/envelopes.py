@@ -1,7 +1,7 @@
-"""What launchers, containers, journals and time stamps put before a line, taken off and kept as host, rank
-and time.
+"""Prefixes of launchers, containers, journals and time stamps: removed, and kept as host, rank and time.
 
-`host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only what surely is an envelope is taken off.
+`host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only text that is surely an envelope is
+removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEGINS = (
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:|\d{{1,6}}: |"
     rf"\[\s{{0,8}}\d{{1,10}}\.\d{{6}}\] |\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} |kern\s{{0,4}}: )"
 )
-"""What tells that a doubtful prefix before it is one."""
+"""Words that prove that a doubtful prefix before them is an envelope."""
 _NCCL_START = pattern(_NCCL)
 _GLUED = pattern(rf"{_NCCL}(?:[\w./-]{{1,80}}:\d{{1,6}} (?:\(\w{{1,80}}\) )?)?NCCL (?:INFO|WARN|CALL|TRACE) ")
 
@@ -38,11 +38,11 @@ _LONGEST_PREFIX = 40
 _PREFIX_AT_END = pattern(
     r"(?:(?:(?<=\s)|(?<=[^\W\d]))\d{1,6}: |\[\w{0,20}\d{1,6}\]: ?|\[\d{1,2},\d{1,6}\]<std(?:out|err)>: ?){1,3}\Z"
 )
-"""What a launcher puts before a line, between the end of one line and the beginning of another."""
+"""Prefix of a launcher between the end of one line and the beginning of another."""
 
 
 class _Told(NamedTuple):
-    """What the envelopes around a line told."""
+    """Text of a line with the facts of the envelopes that were removed from it."""
 
     text: str
     host: str | None = None
@@ -68,8 +68,9 @@ class Unwrapper:
         self._hosts: dict[str, None] = {}
 
     def lines(self, number: int, raw: bytes) -> tuple[LogLine, ...]:
-        """The line, or the several that were written into one another without an end of line. Never
-        raises.
+        """Return the line, or the several lines that were written into one without an end of line.
+
+        Never raises.
         """
         text = raw.decode("utf-8", "replace")
         parts = self._parts(text)
@@ -103,7 +104,7 @@ class Unwrapper:
         )  # fmt: skip
 
     def _opened(self, told: _Told) -> _Told | None:
-        """One envelope less; None where there is none."""
+        """Return the text with one envelope less; None where there is none."""
         text = told.text
         if text[:1] == "{":
             return _json(told, self)
@@ -119,7 +120,7 @@ class Unwrapper:
         return None
 
     def _parts(self, text: str) -> list[str]:
-        """Two processes may write at once: NCCL's own beginning of a line tells where another one starts."""
+        """Yield the parts of a line that two processes wrote at once, by NCCL's own beginning of a line."""
         if text.count(" NCCL ") < 2 or text.startswith("{"):
             self._learn(text)
             return [text]
@@ -131,7 +132,7 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Where the line begins: its host's name, which the end of another line may stick to, or the
+        """Return the start of the line: its host's name, which may touch the previous text, or a
         launcher's prefix.
         """
         name = text[start : text.find(":", start)]
@@ -188,9 +189,7 @@ def _strip(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
 
 
 def _named(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
-    """A name before a line, as pdsh writes the host: a rank, a host, or a program or stream that is
-    neither.
-    """
+    """Remove a name before a line, such as pdsh's host: a rank, a host, a program or a stream."""
     name, opened = match["name"], told._replace(text=told.text[match.end() :])
     rank = _RANK_NAME.fullmatch(name)
     if rank is not None:
@@ -205,7 +204,7 @@ def _uptime(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
 
 
 def _kernel(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
-    """What only a kernel's messages have before them, with a host or a record's own clock in microseconds."""
+    """Remove the prefix that only a kernel's messages have: a host, or a record's clock in microseconds."""
     found = match.groupdict()
     clock_us = found.get("clock_us")
     time_s = int(clock_us) / 1e6 if clock_us and told.time_s is None else told.time_s
@@ -218,7 +217,7 @@ _MARKS_OF_LOGS = frozenset({"stream", "severity", "level", "levelname", "record"
 
 
 def _json(told: _Told, of: Unwrapper) -> _Told | None:
-    """A line of Docker's json-file, of `journalctl -o json` or of a cloud's log."""
+    """Open a line of Docker's json-file, of `journalctl -o json` or of a cloud's log."""
     try:
         record: Any = json.loads(told.text)
     except (ValueError, RecursionError):
@@ -353,7 +352,6 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""What the first character may be (`1` a digit, `a` a letter), what the envelope looks like, and how it is
-opened.
+"""Envelopes by their possible first characters (`1` a digit, `a` a letter): their shape and how to open them.
 """
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

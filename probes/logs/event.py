@@ -23,7 +23,7 @@ _CLOCKS_DIFFER_S = 30.0
 
 
 class Event(Record, Generic[What_co], kw_only=True):
-    """The envelope of a record: it says which line of which log the record was read from."""
+    """A record with its line: the log, the place in it, and the process that wrote it."""
 
     what: What_co
     """The record of what the line reports."""
@@ -39,7 +39,7 @@ class Event(Record, Generic[What_co], kw_only=True):
     pid: int | None = None
     time_s: float | None = None
     count: int = 1
-    """How often equal events were read, this being the first."""
+    """Number of equal events; this is the first."""
 
     @property
     def kind(self) -> str:
@@ -48,7 +48,7 @@ class Event(Record, Generic[What_co], kw_only=True):
 
     @property
     def fields(self) -> dict[str, Value]:
-        """The fields of its record by name, for rows and templates; code asks the record itself."""
+        """Return the fields of the record by name, for rows and templates; code uses the record itself."""
         return fields_of(self.what)
 
 

@@ -90,9 +90,9 @@ _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
 _OF_RUNS = ("nccl", "torch", "ofi", "rccl")
-"""How the kinds of events begin whose hosts take part in the run."""
+"""Beginnings of the kinds of events whose hosts take part in the run."""
 _PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
-"""Of frequent records, those that no fact is read from here."""
+"""Frequent records that hold no fact for this module."""
 
 
 class Facts:
@@ -110,7 +110,7 @@ class Facts:
         self._between: Counter[int] = Counter()
         self._decided: Counter[int] = Counter()
         self._by_channel: dict[str, None] = {}
-        """Networks that channels name, for versions that do not say which one they use."""
+        """Networks in lines of channels, for versions that do not report the network that they use."""
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
         self._missing: dict[str, None] = {}
@@ -146,7 +146,7 @@ class Facts:
             self._add_setup(event.what)
 
     def as_dict(self) -> dict[str, object]:
-        """The facts, in the order of interest, without those that nothing tells of."""
+        """Return the facts in the order of interest, without those that no line reports."""
         bench = self._bench.as_dict()
         if (nvls := self._most.get("nvls_channels")) is not None:
             self._plain["nvls"] = nvls > 0 and self._plain.get("nvls") is not False
@@ -365,9 +365,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Whether the network writes into GPU memory: by what is received, else by what NCCL found it can
-        do.
-        """
+        """Return whether the network writes into GPU memory, by received channels or else by NCCL's decision."""
         counts = self._between or self._decided
         if not counts:
             return None
@@ -375,7 +373,7 @@ class Facts:
 
 
 def facts_of(events: Iterable[Event]) -> Facts:
-    """The facts that some events tell."""
+    """Return the facts that some events report."""
     facts = Facts()
     for event in events:
         facts.add(event)

@@ -1,4 +1,4 @@
-"""What failed first, and which ranks tell of a failure, in the order in which they do."""
+"""Facts of failures: the first one, and the ranks that report failures in their order."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class FailureFacts:
         self._earliest_s: float | None = None
         self._book = RankBook()
         self._by_rank: dict[tuple[str, str | int], Event] = {}
-        """By rank, or by process where none is known yet."""
+        """First failures by rank, or by process where no rank is known yet."""
 
     def add(self, event: Event) -> None:
-        """One more event of any kind."""
+        """Add an event of any kind."""
         self._book.add(event)
         if event.time_s is not None:
             self._earliest_s = (
@@ -49,7 +49,7 @@ class FailureFacts:
             self._by_rank[key] = event
 
     def as_dict(self) -> dict[str, object]:
-        """`first_failure` and `failed_ranks`, where there were any."""
+        """Return `first_failure` and `failed_ranks`, if anything failed."""
         event = self._first
         if event is None:
             return {}
@@ -87,7 +87,7 @@ def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str
 
 
 def is_failure(event: Event) -> bool:
-    """Whether an event is evidence of a failure by itself."""
+    """Return whether an event is evidence of a failure by itself."""
     failures, patterns = _failures()
     kind = event.what.KIND
     return kind in failures or any(meets(event.what, pattern.where) for pattern in patterns.get(kind, ()))

@@ -23,11 +23,11 @@ HEAD_BYTES = 65536
 LARGEST_DOCUMENT_BYTES = 32 << 20
 _TAIL_BYTES = 32768
 _LAST_LINES = 60
-"""That are read whatever they hold."""
+"""Lines at the end of a log that are read whatever they contain."""
 _LAST_PARTS = 4
-"""Of a line that returns drew anew."""
+"""Redrawn versions of a line with carriage returns that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
-"""Lines of calls that were made (NCCL_DEBUG_SUBSYS=COLL) tell what was asked for, not that it was done."""
+"""Marks of calls (NCCL_DEBUG_SUBSYS=COLL): these lines show a request, not its completion."""
 _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
@@ -45,7 +45,7 @@ class SourceReader:
     def __init__(
         self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
     ) -> None:
-        """`year` is that of time stamps without one."""
+        """Start a source; `year` is that of time stamps without a year."""
         self.name = name
         self._sink = sink
         self._readers = line_readers(rows)
@@ -56,7 +56,7 @@ class SourceReader:
         self._unwrapper = Unwrapper(name, year)
         self._rows = rows
         self._document: list[bytes] | None = []
-        """What was read so far, while it may be a document."""
+        """Bytes read so far, while the source may be a document."""
         self._size = 0
         self._tail = b""
         self._last_word = 0
@@ -78,7 +78,7 @@ class SourceReader:
         return self.lines_read - (len(lines) - 1 - own) + (not lines[-1])
 
     def feed(self, chunk: bytes) -> None:
-        """More of the source."""
+        """Read more of the source."""
         if self._stream is None:
             return
         self._keep(chunk)
@@ -87,7 +87,7 @@ class SourceReader:
             self._read(raw)
 
     def end(self) -> None:
-        """The source is at its end: what is left, and what readers hold back."""
+        """End the source: read its last bytes, and the events that readers hold back."""
         if self._stream is None:
             return
         for raw in self._stream.finish():
@@ -108,7 +108,7 @@ class SourceReader:
         self._document = None
 
     def _read_tail(self) -> None:
-        """The last lines again, for those that want them whatever they hold."""
+        """Read the last lines again, for readers that want them whatever they contain."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])
@@ -148,7 +148,7 @@ class EventBook:
     """Events, each kept once with how often the like was seen, and no more than memory allows."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
-        """`longest_text`: characters of a line that are kept."""
+        """Start without events; `longest_text` is the most characters that are kept of a line."""
         self._longest_text = longest_text
         self._events: dict[tuple[object, ...], Event] = {}
         self._counts: dict[tuple[object, ...], int] = {}
@@ -157,7 +157,7 @@ class EventBook:
         """Events that were added."""
 
     def add(self, event: Event) -> None:
-        """One more event."""
+        """Add an event."""
         self.total += event.count
         key = (event.what, event.source, event.host, event.rank, event.local_rank)
         count = self._counts.get(key)
@@ -175,7 +175,7 @@ class EventBook:
         self._counts[key] = event.count
 
     def events(self) -> list[Event]:
-        """The events, each at the place where it was seen first."""
+        """Return the events in the order in which each was read first."""
         return [
             event
             if event.count == self._counts[key]

@@ -40,8 +40,10 @@ class Expectation(NamedTuple):
 
 
 def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
-    """Transport, GPUDirect, NVLS and channels in a sentence, and what to expect in others; what diagnostics
-    and other measurements found where nothing tells of NCCL; empty where nothing tells at all.
+    """Return a summary of a healthy run: transport, GPUDirect, NVLS and channels, and the expectation.
+
+    Without lines of NCCL, the summary is that of diagnostics and other measurements; empty where there is
+    neither.
     """
     words = "; ".join(
         part
@@ -62,8 +64,9 @@ def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
 
 
 def expectation(seen: Seen) -> Expectation | None:
-    """The bandwidth of large messages, of the collective that was measured or else of all-reduce, where
-    hardware and number of ranks are known and a reference holds for them.
+    """Return the expected bandwidth of large messages for the measured collective, else for all-reduce.
+
+    Empty where the hardware or the number of ranks is unknown, or no reference applies.
     """
     measured = {event.what.collective for event in seen.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
@@ -117,7 +120,7 @@ def _network(seen: Seen) -> list[str]:
 
 
 def _within(seen: Seen) -> list[str]:
-    """The way within a node."""
+    """Return the way between GPUs within a node."""
     ways = {event.what.transport for event in seen.of(NcclChannel)}
     words = []
     if seen.has(NcclNvls):
@@ -149,7 +152,7 @@ def _shape(seen: Seen) -> str:
 
 
 def _measured(seen: Seen) -> float | None:
-    """The best bus bandwidth of all sizes, in GB/s."""
+    """Return the best bus bandwidth of all sizes, in GB/s."""
     return max((event.what.busbw_gbps for event in seen.of(NcclTestsResult)), default=None)
 
 

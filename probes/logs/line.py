@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class LogLine(NamedTuple):
-    """A line and where it comes from. None where the line does not tell."""
+    """A line and its origin; None where the line does not name it."""
 
     source: str
     """Name of the file, `-` for a pipe."""
@@ -24,6 +24,6 @@ class LogLine(NamedTuple):
     zone.
     """
     raw: str = ""
-    """As it stands in the file, for showing."""
+    """The original line of the file, as shown to people."""
     is_kernel: bool = False
-    """Whether what was taken off is what kernels, and those who keep their messages, put around them."""
+    """Whether the removed prefix is that of a kernel or of a service that keeps kernel messages."""

@@ -1,9 +1,8 @@
-"""Data that programs log: prompts, samples, what a model answered. Its words are the data's, whatever failure
-they name.
+"""Data in logs: prompts, samples, answers of models. Their words report no failure.
 
-Only what a label says to be data is taken for it: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10,
-"text": "Killed"}`. What stands in quotes alone may be an exception's words, and keys such as `message`,
-`error` and `stderr` hold what happened.
+Only text with a label of data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text":
+"Killed"}`. Quoted text alone may be the message of an exception, and keys such as `message`, `error` and
+`stderr` contain events.
 """
 
 from __future__ import annotations
@@ -66,13 +65,11 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Of which a line with data in it has one: most lines have none, and to look for these is ten times
-faster.
-"""
+"""Signs of which every line with data has one. Most lines have none, and this test is ten times faster."""
 
 
 def without_data(line: LogLine) -> LogLine:
-    """A line without envelopes, and without the data in it; that which has none as it is."""
+    """Return a line without the data in it; the line comes without envelopes."""
     lowered = line.text.lower()
     if not any(word in lowered for word in _WORDS):
         return line

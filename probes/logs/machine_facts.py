@@ -61,12 +61,12 @@ from probes.logs.events.log_record import fields_of
 from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256
-"""Of names of one kind."""
+"""Most names of one kind."""
 _MOST_LISTED = 32
 
 
 class MachineFacts:
-    """Facts of machines as events come in."""
+    """Facts of machines, counted event by event."""
 
     def __init__(self) -> None:
         self._plain: dict[str, Value] = {}
@@ -96,7 +96,7 @@ class MachineFacts:
                 self._name("nvbandwidth_complaints", reason)
 
     def as_dict(self) -> dict[str, object]:
-        """The facts that lines told of."""
+        """Return the facts that lines report."""
         names = {name: [*values] for name, values in self._names.items()}
         facts: dict[str, object] = {
             **self._plain,
@@ -139,9 +139,7 @@ class MachineFacts:
             names[str(name)] = None
 
     def _row(self, table: str, name: str) -> dict[str, object]:
-        """The row of a name, a new one where it is not known; one that is thrown away where there are too
-        many.
-        """
+        """Return the row of a name, new if needed; a row that is dropped where there are too many."""
         rows = self._tables.setdefault(table, {})
         return rows.setdefault(name, {}) if name in rows or len(rows) < _MOST else {}
 
@@ -259,7 +257,7 @@ class MachineFacts:
 
 
 def _add_lines(row: dict[str, object], where: str, bus: Value | None, times: int) -> None:
-    """Lines are counted, and places listed once."""
+    """Count lines, and add the place once."""
     row["lines"] = _whole(row.get("lines")) + times
     places = row.setdefault(where, [])
     if isinstance(places, list) and bus and bus not in places and len(places) < _MOST_LISTED:

@@ -16,7 +16,7 @@ _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
 
 
 def machine_words(events: list[Event]) -> str:
-    """What was found, the state before the speed; empty where nothing of the kind was read."""
+    """Return a sentence on the machine, its state before its speed; empty where no line reports on it."""
     told, measured = MachineFacts(), BenchFacts()
     for event in events:
         told.add(event)

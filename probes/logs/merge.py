@@ -10,11 +10,10 @@ from probes.logs.stamps import has_date
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """The events of several sources, each source's in the order of its lines: what is read of a whole file
-    comes after its lines.
+    """Return the events of several sources by time, each source in the order of its lines.
 
-    An event without a time stands where the one before it in its source stands; sources without any date come
-    last, in the order in which they were read.
+    Events of a whole file come after its lines. An event without a time follows the event before it in its
+    source. Sources without any date come last, in the order in which they were read.
     """
     sources: dict[str, list[Event]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""What to collect next where the logs do not tell the cause: by what they hold and what they lack."""
+"""Data to collect next if the logs do not reveal the cause, by what they contain and lack."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Failures that a run survived: programs catch exceptions, print them and go on, as when they look for a
-batch that fits; torchrun starts workers again.
+"""Failures that a run survived: caught exceptions, and restarts by torchrun.
 
-NCCL tells of calls that failed at level INFO too, of which it does without some, as of the PCI path of a
-virtual interface.
+Programs catch exceptions, print them and go on, for example when they search for a batch size that fits.
+NCCL also reports failed calls at level INFO that it can do without, such as the PCI path of a virtual
+interface.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _SURVIVED = (
     "process.no-space",
     "torch.address-in-use", "process.address-in-use", "torch.connect-failed", "torch.name-unresolved",
 )  # fmt: skip
-"""What programs may catch, or what may resolve itself."""
+"""Kinds of failures that programs may catch, or that may resolve themselves."""
 _STARTS_AGAIN = ("preemption", "requeue")
-"""Why a scheduler ends a job that it starts again, with the same log where it is told to append."""
+"""Reasons for which a scheduler ends a job and starts it again, possibly appending to the same log."""
 _FROM_OUTSIDE = ("slurm.killed", "torch.agent-signal", "process.interrupted", "slurm.task-killed")
-"""Ends of a run that say nothing of whether it worked until then."""
+"""Kinds of ends of a run that do not show whether it worked until then."""
 _ENDED_BY_AGENT = (
     "torch.worker-failed",
     "torch.child-failed",
@@ -37,7 +37,7 @@ _ENDED_BY_AGENT = (
     "process.signal",
     "process.terminated",
 )
-"""What else stands before torchrun starts the workers again."""
+"""Other kinds that precede a restart of the workers by torchrun."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
 """More than follow the exception that ends a program: the tracebacks of its libraries and the report of its
@@ -85,7 +85,7 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
 
 def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict[str, int]:
-    """By source, the last line of some kinds of events."""
+    """Return the last line of some kinds of events by source."""
     last: dict[str, int] = defaultdict(int)
     for event in events:
         if event.kind in kinds or (kernel and event.kind.startswith("kernel.")):

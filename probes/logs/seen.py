@@ -29,8 +29,10 @@ class Seen:
         last_lines: Mapping[str, int] | None = None,
         beside: Iterable[Event] = (),
     ) -> None:
-        """`last_lines` is the number of the last line by source, as far as known. What is known `beside` the
-        logs is found by its kind, and has no place in their order.
+        """Hold the events.
+
+        `last_lines` is the number of the last line by source, as far as known. Events in `beside` are known
+        from outside the logs: they can be looked up by kind and have no place in the order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []
@@ -42,7 +44,7 @@ class Seen:
             self._by_kind[event.kind].append(event)
 
     def add(self, events: Iterable[Event]) -> None:
-        """More events, behind those that are there."""
+        """Add events after the existing ones."""
         for event in events:
             self._place[id(event)] = len(self.events)
             self.events.append(event)
@@ -84,12 +86,14 @@ class Seen:
         return any(self.of(kind) for kind in kinds)
 
     def matching(self, wanted: EventPattern) -> list[Event]:
-        """The events that meet a pattern, first failure first; none where there are fewer than it wants."""
+        """Return the events that meet a pattern, first failure first; none if there are fewer than it
+        requires.
+        """
         found = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
         return self.in_order(found) if sum(event.count for event in found) >= wanted.at_least else []
 
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
-        """By time where all have one, else as they were read; the lower rank first at the same time."""
+        """Return events by time if all have one, else as they were read; lower ranks first at the same time."""
         if events and all(event.time_s is not None for event in events):
             return sorted(
                 events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])
@@ -103,7 +107,7 @@ def meets(record: LogRecord, where: Mapping[str, Condition]) -> bool:
 
 
 def number(value: Value | None) -> float | None:
-    """A field as a number, where it is one."""
+    """Return a field as a number; None where it is no number."""
     try:
         return None if value is None else float(value)
     except ValueError:

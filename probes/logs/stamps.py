@@ -1,4 +1,4 @@
-"""The times that stand in logs, in seconds."""
+"""Times in logs, in seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FEWEST_DATED_S = 1e8
 
 
 def has_date(time_s: float | None) -> bool:
-    """Whether a time is one of the calendar, which those of different sources can be compared by."""
+    """Return whether a time is a calendar time, by which different sources can be compared."""
     return time_s is not None and time_s >= _FEWEST_DATED_S
 
 
@@ -49,7 +49,7 @@ def seconds(match: re.Match[str], year: int | None) -> float | None:
 
 
 def inner_seconds(text: str, year: int | None) -> float | None:
-    """The time that a message begins with and that is part of its grammar."""
+    """Return the time at the beginning of a message that is part of the message's grammar."""
     match = _GLOG.match(text) or _FABRIC_MANAGER.match(text)
     return seconds(match, year) if match else None
 

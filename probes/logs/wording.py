@@ -15,7 +15,7 @@ _LONGEST = 200
 _NAMED_IN_COMMANDS = frozenset({"port", "hca", "device", "bus"})
 _PLACE = re.compile(r"<(\w+)>")
 _SEVERAL = re.compile(r"[,\s]|\d-\d")
-"""What stands between numbers of several ranks."""
+"""Separators between numbers of several ranks."""
 _PLAIN = re.compile(r"\w[\w.:-]{0,40}")
 
 
@@ -43,15 +43,14 @@ def filled(
 
 
 def begun(words: str) -> str:
-    """`words` as the beginning of a sentence. Addresses and names that are no plain words stay as they
-    are.
-    """
+    """Return `words` as the beginning of a sentence; addresses and unusual names stay unchanged."""
     return f"{words[:1].upper()}{words[1:]}" if words.partition(" ")[0].isalpha() else words
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """A command with the port or device that events name in the place of `<port>` or `<hca>`; names and
-    addresses stay open.
+    """Return a command with the port or device of events in place of `<port>` or `<hca>`.
+
+    Names and addresses stay open.
     """
     if command is None:
         return None

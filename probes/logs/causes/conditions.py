@@ -1,8 +1,7 @@
-"""What rows of causes ask for beside their own event, where that needs more than conditions on the fields of
-one event.
+"""Conditions of rows of causes that need more than the fields of one event.
 
-A condition returns the events that support the row, in the order in which they are shown; None where it does
-not hold.
+A condition returns the events that support the row, in the order in which they are shown, or None where it
+does not hold.
 """
 
 from __future__ import annotations
@@ -264,7 +263,7 @@ CONDITIONS: Mapping[str, Condition] = {
         nothing_else_failed,
     )
 }
-"""By the names that rows use."""
+"""Conditions by the names that rows use."""
 
 
 def _none(seen: Seen, *records: str | type) -> Support:

@@ -1,8 +1,7 @@
-"""Why a run failed: the causes that the events of its logs reveal, root before effect and first failure
-first.
+"""Explain why a run failed: causes from its events, root before effect and first failure first.
 
-Rows of `probes/data/causes.toml` say which events a cause needs; what only several events report together is
-deduced by `probes/logs/deductions.py` first. A cause without its events is never reported.
+Rows of `probes/data/causes.toml` name the events that a cause needs; `probes/logs/deductions.py` adds the
+events that only several lines together reveal. A cause without its events is never reported.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|Pro
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
 _CLEARER = ("cuda.error", "nccl.cuda-error", "cuda.assert")
-"""What says more of a program's own failure than its last exception."""
+"""Kinds that describe a program's own failure better than its last exception."""
 
 
 class _Candidate(Record, kw_only=True):
@@ -53,7 +52,7 @@ class _Candidate(Record, kw_only=True):
     is_fault: bool
     events: tuple[Event, ...]
     own: int
-    """How many of the events are the pattern's own kind, from the first."""
+    """Number of events of the pattern's own kind; they come first."""
 
     @property
     def first(self) -> Event:
@@ -66,7 +65,7 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def told(self) -> tuple[Event, ...]:
-        """The first of its own events, and all that it needs beside them."""
+        """Return the first event of the pattern's own kind, and all events that the pattern needs beside it."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -78,12 +77,12 @@ def explain(
     last_lines: Mapping[str, int] | None = None,
     beside: Iterable[Event] = (),
 ) -> Explanation:
-    """What the events say, the best cause first.
+    """Return the causes that the events reveal, the best first.
 
-    `facts` are those of `probes/logs/facts.py`. `last_lines` says by source how many lines it has, so that a
-    log that ends after the initialisation is told from one that goes on in words that no reader knows.
-    `beside` is what the machine and the recipe say, which makes causes surer and is none by itself. How many
-    lines were read, and of what, is the caller's to add.
+    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source, which separates
+    a log that ends after the initialisation from a log that goes on with lines that no reader knows.
+    `beside` holds facts of the machine and the recipe, which make causes surer and are no causes by
+    themselves. The caller adds how many lines of which logs were read.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
@@ -140,7 +139,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Without what only says how a run ended, where a cause says why."""
+    """Return the candidates without those that only describe how a run ended, if another cause explains it."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -151,8 +150,10 @@ def _failures(seen: Seen) -> list[Event]:
 
 
 def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
-    """Evidence of failure for which no cause was found: complaints that any sure cause may explain, and what
-    says by itself that something failed, which only a cause that rests on its line explains.
+    """Return evidence of failure that no cause explains.
+
+    Any sure cause explains complaints. An event that proves a failure by itself is explained only by a
+    cause that rests on its line.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     told = {line for candidate in sure for line in candidate.lines}
@@ -165,7 +166,7 @@ def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
 
 
 def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
-    """Whether a fault is what peers and launchers tell of a program's own failure."""
+    """Return whether peers and launchers report such a fault after a program's own failure."""
     if candidate.row.symptom:
         return candidate.first.kind not in _CLEARER
     told = candidate.events[: candidate.own]
@@ -174,14 +175,14 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 
 def _is_an_end(event: Event) -> bool:
-    """Whether launchers and schedulers only tell that a process ended."""
+    """Return whether launchers and schedulers only report that a process ended."""
     if carries(event, TorchException):
         return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
 def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
-    """The cause, by its most telling pattern."""
+    """Return the cause with its strongest pattern."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
@@ -245,7 +246,7 @@ def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) 
 
 
 def _causes_of(candidate: _Candidate, candidates: list[_Candidate]) -> list[_Candidate]:
-    """Which of the others brought this one about."""
+    """Return the other candidates that brought this candidate about."""
     return [
         other
         for other in candidates
@@ -289,7 +290,7 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
 
 
 def evidence_line(event: Event) -> EvidenceLine:
-    """The line that an event was read from."""
+    """Return the line from which an event was read."""
     return EvidenceLine(
         source=event.source,
         line=event.number,
@@ -301,7 +302,7 @@ def evidence_line(event: Event) -> EvidenceLine:
 
 
 def _where(first: Event, events: tuple[Event, ...]) -> str:
-    """ " (first on host-a, rank 3; on 8 ranks of 2 hosts)"."""
+    """Return words for the place: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
     ranks = {event.rank for event in events if event.rank is not None}
     hosts = {event.host for event in events if event.host is not None}
     place = ", ".join(
@@ -317,7 +318,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """An exception of the program where all else that was seen is what others tell of it."""
+    """Return the diagnosis of a program's own exception, from which all other events follow."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known

@@ -89,14 +89,14 @@ def cliff(seen: Seen) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Whether sizes grow from the smallest on, so that no other table was written into this one."""
+    """Return whether sizes grow from the smallest on: no other table is mixed into the table."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
 def low(seen: Seen) -> Iterator[Event]:
-    """The best of large messages of each collective against the references of this hardware."""
+    """Yield collectives whose bandwidth of large messages is below the references of this hardware."""
     collectives: dict[str, list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         collectives.setdefault(event.what.collective, []).append(event)
@@ -120,7 +120,7 @@ def low(seen: Seen) -> Iterator[Event]:
 
 
 def slow_peer(seen: Seen) -> Iterator[Event]:
-    """A GPU or pair that is far behind the others of its kind in one test."""
+    """Yield a GPU or pair that is far behind the others of its kind in one test."""
     for event in seen.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:
@@ -136,7 +136,7 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
 
 
 def line_rate(seen: Seen) -> Iterator[Event]:
-    """A test of RDMA far below the rate of its port, where the same log tells it."""
+    """Yield a test of RDMA far below the rate of its port, if the same log reports the rate."""
     rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
     for event in seen.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s

@@ -1,4 +1,4 @@
-"""What the deductions share."""
+"""Helpers that several deductions use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def deduced(first: Event, record: R) -> Event[R]:
 
 
 def named(values: Iterable[object], most: int = 8) -> str:
-    """A few values as words."""
+    """Return the first values as words, with the number of the others."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def who_calls(calls: Mapping[int, str]) -> str:
-    """ "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST", of what each rank calls."""
+    """Return the ranks of each call: "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST"."""
     ranks: dict[str, list[int]] = defaultdict(list)
     for rank, call in sorted(calls.items()):
         ranks[call].append(rank)
@@ -50,7 +50,7 @@ def who_calls(calls: Mapping[int, str]) -> str:
 
 
 def nodes_of(seen: Seen) -> int:
-    """How many hosts take part, as far as the logs tell: 0 where nothing is known."""
+    """Return the number of hosts of the run; 0 where the logs do not report any."""
     shapes = seen.of(NcclCommShape, NcclTestsSummary)
     told = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
@@ -63,7 +63,7 @@ def nodes_of(seen: Seen) -> int:
 
 
 def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
-    """The variables of NCCL that are in force by name, by the first line that tells each."""
+    """Return the variables of NCCL that are in force by name, each with the first line that reports it."""
     names: dict[str, Event[NcclEnvironment]] = {}
     for event in seen.of(NcclEnvironment):
         names.setdefault(event.what.name, event)
@@ -71,14 +71,13 @@ def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
 
 
 def value_of(seen: Seen, name: str) -> str | None:
-    """The value of a variable in force."""
+    """Return the value of a variable in force."""
     event = environment(seen).get(name)
     return None if event is None else str(event.what.value).strip()
 
 
 def begins_before_meeting(seen: Seen) -> bool:
-    """Whether a rank says `Init START` before it has met the others, as NCCL does since 2.23; older ones say
-    it afterwards.
+    """Return whether ranks write `Init START` before they meet the others, as NCCL does since 2.23.
 
     True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
     2.30.
@@ -88,5 +87,5 @@ def begins_before_meeting(seen: Seen) -> bool:
 
 
 def completed(seen: Seen) -> bool:
-    """Whether a collective ran: results, or communicators that were taken down in order."""
+    """Return whether a collective ran: there are results, or communicators that were destroyed in order."""
     return seen.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)

@@ -1,4 +1,4 @@
-"""How far a run came, by what is the last that it says."""
+"""Deductions about how far a run came, from the last lines that it wrote."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ _FEW_LINES = 8
 
 
 def ends_after_init(seen: Seen) -> Iterator[Event]:
-    """Initialisation is done, or its rings are connected and no line says that it is done (`stage` is
-    `during`); nothing failed, and the log ends there or the scheduler ended the job much later.
+    """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
+
+    The initialisation is complete, or its rings are connected and no line reports completion (`stage` is
+    `during`); nothing failed.
     """
     ends = _ends(seen)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
@@ -83,8 +85,9 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
 
 
 def _ends(seen: Seen) -> list[Event]:
-    """Where an initialisation ended: said so, or with the rings that newer versions connect at the first
-    collective.
+    """Return the events that end initialisations.
+
+    Newer versions connect the rings at the first collective.
     """
     return [
         *seen.of(NcclInitComplete),
@@ -93,7 +96,7 @@ def _ends(seen: Seen) -> list[Event]:
 
 
 def stops_at_p2p(seen: Seen) -> Iterator[Event]:
-    """The last that is said is a peer-to-peer channel, before anything is connected."""
+    """Yield a log whose last line is a peer-to-peer channel, before anything is connected."""
     channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
     if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
         return
@@ -123,9 +126,7 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
 
 
 def _goes_on(seen: Seen, last: Event) -> bool:
-    """Whether more follows than a few lines in a row that no reader knows: a run that trains says so in its
-    own words.
-    """
+    """Return whether more than a few lines follow that no reader knows: a training run writes its own lines."""
     numbers = sorted(
         {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
     )
@@ -138,9 +139,7 @@ def _goes_on(seen: Seen, last: Event) -> bool:
 
 
 def killed_first(seen: Seen) -> Iterator[Event]:
-    """A task of Slurm that was killed before anything else of its log failed: not as one that was left
-    over.
-    """
+    """Yield a task of Slurm that was killed before anything else in its log failed."""
     for event in seen.of(SlurmTaskKilled):
         if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number

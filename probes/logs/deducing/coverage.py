@@ -1,4 +1,4 @@
-"""Which ranks the logs tell nothing of, and whether the others wait for them."""
+"""Deductions about ranks that no log covers, and whether the others wait for them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ _BEFORE = (
     NcclInitStart, NcclBootstrap, NcclVersion, NcclDriver, NcclEnvironment, NcclPluginMissing, NcclPluginLoaded, NcclNetwork,
     NcclHcas, NcclHca, NcclSocketInterfaces, NcclNoIb, NcclDmaBuf, NcclRas,
 )  # fmt: skip
-"""What NCCL says up to the moment at which ranks wait for each other, and with it."""
+"""Records that NCCL writes until ranks wait for each other."""
 
 
 def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
-    """Ranks of the largest communicator of which no line speaks: their logs are not here, or they never
-    began.
+    """Yield ranks of the largest communicator that no line names.
+
+    Their logs are missing here, or they never began.
     """
     starts = seen.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
@@ -66,7 +67,7 @@ def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """`0-7, 12 and 40 more`, of numbers in order."""
+    """Return sorted numbers as ranges: `0-7, 12 and 40 more`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

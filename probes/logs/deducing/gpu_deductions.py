@@ -1,4 +1,4 @@
-"""GPUs, their links and the way between them."""
+"""Deductions about GPUs, their links and the way between them."""
 
 from __future__ import annotations
 

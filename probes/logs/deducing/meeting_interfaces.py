@@ -78,7 +78,7 @@ def interface_of(event: Event) -> tuple[str, str]:
 
 
 def connect_to_local(seen: Seen) -> Iterator[Event]:
-    """A connection to an address that another host never has, or over an interface that leads to none."""
+    """Yield a connection to an address that no other host can have, or over an interface without a way out."""
     for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
@@ -92,7 +92,7 @@ def connect_to_local(seen: Seen) -> Iterator[Event]:
 
 
 def bad_sockets(seen: Seen) -> Iterator[Event]:
-    """A bridge or tunnel among the interfaces for data, where a connection failed."""
+    """Yield a bridge or tunnel among the interfaces for data, if a connection failed."""
     if not seen.has(NcclConnectFailed):
         return
     for event in seen.of(NcclSocketInterfaces):
@@ -105,7 +105,7 @@ def bad_sockets(seen: Seen) -> Iterator[Event]:
 
 
 def host_id_shared(seen: Seen) -> Iterator[Event]:
-    """One NCCL_HOSTID on several hosts."""
+    """Yield a NCCL_HOSTID that several hosts share."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
     for event in seen.of(NcclEnvironment):
         if event.what.name == "NCCL_HOSTID" and event.host is not None:
@@ -127,8 +127,9 @@ def interfaces_differ(seen: Seen) -> Iterator[Event]:
 
 
 def host_shared(seen: Seen) -> Iterator[Event]:
-    """One host name with two addresses on the interface of the same name: two machines, which NCCL tells
-    apart by more.
+    """Yield a host name with two addresses on the interface of the same name.
+
+    These are two machines, which NCCL distinguishes by more than the name.
     """
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
     for event in seen.of(NcclBootstrap):

@@ -1,4 +1,4 @@
-"""Which rank parted from the others, by what their watchdogs say."""
+"""Deductions about the rank that parted from the others, from the reports of watchdogs."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def stragglers(seen: Seen) -> Iterator[Event]:
 
 
 def desync(seen: Seen) -> Iterator[Event]:
-    """What torch's own report of a desynchronisation says: different calls at one number, ranks that are
-    late, or none.
-    """
+    """Yield differences in torch's own report of a desynchronisation: different calls, or late ranks."""
     calls: dict[str, dict[str, Event[TorchDesyncCall]]] = defaultdict(dict)
     places = seen.of(TorchDesyncPlace)
     for event in seen.of(TorchDesyncCall):
@@ -113,15 +111,13 @@ def desync(seen: Seen) -> Iterator[Event]:
 
 
 def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
-    """What a rank waits for that others do not, by its own timeout."""
+    """Return the collective in which only this rank waits, by its own timeout."""
     seq = f" number {event.what.seq}" if event.what.seq is not None else ""
     return f"rank {event.rank} timed out in {event.what.op or 'another collective'}{seq}"
 
 
 def _group(event: Event) -> str:
-    """The process group by the name that its ranks share, or else by its number, which other groups may have
-    on other ranks.
-    """
+    """Return the process group by its shared name, else by its number, which other ranks may use differently."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 

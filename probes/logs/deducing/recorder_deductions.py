@@ -1,4 +1,4 @@
-"""Which rank parted from the others, by the dumps of their flight recorders."""
+"""Deductions about the rank that parted from the others, from dumps of flight recorders."""
 
 from __future__ import annotations
 

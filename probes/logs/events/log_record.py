@@ -18,9 +18,9 @@ R = TypeVar("R", bound="LogRecord")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """What one line reports. Subclasses name their `KIND` and add `kw_only=True`.
+    """The content of one line. Subclasses name their `KIND` and add `kw_only=True`.
 
-    A field that the line does not name is None. Records hold values of one type for each field, so that two
+    A field that the line does not name is None. Records have values of one type for each field, so that two
     lines of the same content make equal records.
     """
 

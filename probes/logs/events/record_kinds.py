@@ -64,7 +64,7 @@ RECORDS: Mapping[str, type[LogRecord]] = {
 
 
 def kinds_named(name: str) -> tuple[str, ...]:
-    """Return the kinds that a row names; `.*` at its end stands for all that begin so, `|` for either."""
+    """Return the kinds that a row names: `.*` at the end means every kind with that prefix, `|` means either."""
     kinds: list[str] = []
     for each in name.split("|"):
         kinds += [kind for kind in RECORDS if kind.startswith(each[:-1])] if each.endswith(".*") else [each]

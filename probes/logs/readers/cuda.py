@@ -153,7 +153,7 @@ _OWN = "this process has "
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(_completed(event, line.text) for event in read_rows(_ROWS, line))
 
 
@@ -180,8 +180,9 @@ def _size(match: re.Match[str] | None) -> int | None:
 
 
 def _other_processes(text: str) -> str:
-    """Who else holds memory of the GPU; torch tells its own process from them unless a container has given it
-    another number.
+    """Return the other processes that hold memory of the GPU.
+
+    torch distinguishes its own process from them unless a container has given it another number.
     """
     told = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:

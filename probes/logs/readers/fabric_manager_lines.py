@@ -97,7 +97,7 @@ def _trouble(sighting: Sighting) -> FabricManagerRecord:
 
 
 class Reader:
-    """The lines of one source; what `systemctl status` prints of the service stands on several."""
+    """Reads the lines of one source; the output of `systemctl status` covers several lines."""
 
     def __init__(self) -> None:
         self._named_at = 0

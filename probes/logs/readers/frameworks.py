@@ -118,7 +118,7 @@ SIGNS: tuple[bytes, ...] = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(event for event in read_rows(_ROWS, line) if not _is_intended(event))
 
 

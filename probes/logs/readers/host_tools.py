@@ -1,5 +1,4 @@
-"""What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd
-says of memory.
+"""Reader of host tools in logs: `lspci -vvv`, `ulimit -a`, `df /dev/shm`, and systemd's kills for memory.
 
 Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 """
@@ -34,7 +33,7 @@ _OOM = pattern(
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     text = line.text
     if _REDIRECT.search(text):
         return (event_of(PciAcs(redirect=True), line),)

@@ -1,7 +1,7 @@
-"""The kernel log, alone or between other lines: GPUs, NVSwitches, PCIe, network cards, memory, crashes.
+"""The kernel log, alone or mixed with other lines: GPUs, NVSwitches, PCIe, network cards, memory, crashes.
 
-Which lines say something stands in `probes/parsers/kernel/kernel_grammar.py`, once for this reader and for
-`check`; the records that they become here, in `probes/logs/events/kernel_log_events.py`.
+`probes/parsers/kernel/kernel_grammar.py` lists the lines that report something, for this reader and for
+`check`. The records are in `probes/logs/events/kernel_log_events.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _carrier(line: LogLine) -> said.KernelEvent | None:
 
 
 def kernel_message(line: LogLine) -> str | None:
-    """Return the message without what stands before it; None for a line that may as well be a program's."""
+    """Return the message without its prefix; None for a line that may as well come from a program."""
     if line.is_kernel:
         return line.text.strip()
     for text in (line.raw, line.text):

@@ -1,7 +1,7 @@
-"""What a run of NCCL or RCCL tells of itself with NCCL_DEBUG=INFO, versions 2.2 to 2.30: never of a fault.
+"""Reader of a normal run of NCCL or RCCL with NCCL_DEBUG=INFO, versions 2.2 to 2.30; reports no faults.
 
-Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of
-tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc
+of tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -361,13 +361,13 @@ SIGNS = (
 _MOST_NAMES = 256
 _FOLDED_END = "across cluster]"
 _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
-"""How Ray shows one line for many that are alike."""
+"""Mark by which Ray shows one line for many equal ones."""
 _EACH = (NcclConnected, NcclRankOfCommunicator, NcclInitTimings)
-"""Of these, what every rank says counts."""
+"""Records of which the line of every rank counts."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What the line tells; nothing where it is none of NCCL's."""
+    """Return the events of a line; none where it is not NCCL's."""
     if line.text.endswith(_FOLDED_END) and (folded := _FOLDED.search(line.text)) is not None:
         events = read(line._replace(text=line.text[: folded.start()]))
         return tuple(msgspec.structs.replace(event, count=1 + int(folded[1])) for event in events)
@@ -378,10 +378,10 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 class Reader:
-    """Leaves out what a host has said before: 10 000 ranks tell the same of the same environment.
+    """Omits repetitions within a host: 10,000 ranks report the same environment.
 
-    NCCL says of a variable that a plugin set that the environment did; the plugin's own word comes first and
-    counts.
+    NCCL reports a variable that a plugin set as set by the environment; the plugin's own line comes first
+    and counts.
     """
 
     def __init__(self) -> None:
@@ -419,7 +419,7 @@ def _without_rank(record: LogRecord) -> LogRecord:
 
 
 def _lists(line: LogLine) -> tuple[Event, ...]:
-    """Lines that list things."""
+    """Return the events of lines that contain lists."""
     text = line.text
     if "Using" in text:
         if (match := _BOOTSTRAP.search(text)) is not None:

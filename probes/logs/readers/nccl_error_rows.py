@@ -1,8 +1,7 @@
-"""Messages of NCCL and RCCL that tell of a failure, as rows for `nccl_errors`, which says what their kinds
-are.
+"""Rows of messages in which NCCL and RCCL report failures, for the reader `nccl_errors`.
 
-Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
-tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc
+of tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -307,9 +306,7 @@ FAILURES = (
     row(NcclTopologyInvalid, " of node ", r"(?P<reason>Attribute \w{1,30} of node \w{1,30} not found)"),
     row(NcclTopologyInvalid, "Could not open XML", r"(?P<reason>Could not open XML.{2,200})"),
 )
-"""Failures where the line is not of level INFO, at which NCCL tells of attempts that it repeats or does
-without.
-"""
+"""Failures in lines above level INFO; at INFO, NCCL reports attempts that it repeats or can do without."""
 
 ALSO_INFORMATIVE = (
     row(
@@ -375,7 +372,7 @@ RESULTS = (
         finish=_result,
     ),
 )
-"""Where a program names what NCCL returned."""
+"""Places where a program names the result of NCCL."""
 DUPLICATE_GPU = (
     row(
         NcclDuplicateGpu,

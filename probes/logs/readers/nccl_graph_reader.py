@@ -22,7 +22,7 @@ _NEAREST_FIRST = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB",
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The ways of one GPU."""
+    """Return the ways of one GPU."""
     head = _HEAD.search(line.text)
     if head is None:
         return ()

@@ -58,14 +58,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._ways: dict[str, NcclChannel | None] = {}
-        """By the words behind `via`."""
+        """Transports by the words behind `via`."""
         self._more: dict[_Key, tuple[int, LogLine]] = {}
-        """By host and way: how many lines followed the first one, and the last of them."""
+        """Number of lines after the first, and the last of them, by host and way."""
         self._pairs: dict[_Key, dict[str, None]] = {}
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """The way, where this host did not tell of it before."""
+        """Return the way if this host did not report it before."""
         text = line.text
         place = text.rfind(" via ")
         if place < 0:
@@ -96,7 +96,7 @@ class Reader:
         return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
-        """The last line of each way that more than one told of, with the count of all but the first."""
+        """Return the last line of each repeated way, with the count of all lines but the first."""
         return tuple(
             msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
             for key, (count, line) in self._more.items()

@@ -124,13 +124,13 @@ SIGNS = (*signs((*_FAILURES, *_LIBFABRIC)), b"NET/OFI")
 
 
 class Reader:
-    """Tells what all ranks of a host say alike once."""
+    """Reports the equal lines of all ranks of a host once."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What the plugin or libfabric says by the line that is new."""
+        """Return the new events of a line of the plugin or of libfabric."""
         return tuple(event for event in read(line) if event.kind not in _ALIKE or self._is_new(event))
 
     def end(self) -> tuple[Event, ...]:
@@ -141,7 +141,7 @@ class Reader:
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What the plugin or libfabric says by the line."""
+    """Return the events of a line of the plugin or of libfabric."""
     if found := read_located(_FACTS, line):
         return found
     if is_informative(line.text) or line.text.startswith("INFO: "):

@@ -1,7 +1,6 @@
-"""Plugins of NCCL: which were looked for, loaded and given up, and what the networks' own plugins say.
+"""Reader of NCCL's plugins: which were searched, loaded and given up, and the lines of network plugins.
 
 Lines that probe for symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report nothing.
-
 Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;
 google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
@@ -191,7 +190,7 @@ SIGNS = tuple(sign for sign in signs((*_ROWS, *_ERRORS)) if sign not in (b"NET/"
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What a plugin says, or NCCL of it."""
+    """Return the events of a line by a plugin, or by NCCL about a plugin."""
     if found := read_located(_ROWS, line):
         return (_judged(found[0], line.text),)
     if is_informative(line.text):
@@ -229,7 +228,7 @@ def _judged(event: Event, text: str) -> Event:
 
 
 def _is_cut(reason: str) -> bool:
-    """Whether the line ends within the words that say that there is no plugin."""
+    """Return whether the line ends within the words that report a missing plugin."""
     library, _, words = reason.partition(": ")
     return (
         (_OF_PLUGINS in library or "libnccl-".startswith(library))

@@ -26,7 +26,7 @@ _MOST = 1024
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The rate of each port whose card and state stand before it."""
+    """Return the rate of each port whose card and state precede the rate."""
     return tuple(itertools.islice(_rates(Document(name, data)), _MOST))
 
 

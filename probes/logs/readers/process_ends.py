@@ -39,9 +39,9 @@ _LOGGED = (
     r"(?:(?:stderr|(?:python|torchrun|bash)[\d.]{0,6}|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]{1,60}|\w{1,30}\[\d{1,9}\]): |"
     r"[\w.-]{1,60} {1,4}\| )?(?:(?:ERROR|CRITICAL) [\d:. -]{8,26} ?\[?[\w./]{1,80}\.py:\d{1,6}\]:? )?"
 )
-"""What launchers (a host, a container, a stream) and vLLM's logger put before each line of a traceback."""
+"""Prefixes of launchers (a host, a container, a stream) and of vLLM's logger on each line of a traceback."""
 _BARE = ("AssertionError", "NotImplementedError", "EOFError", "TimeoutError", "StopIteration")
-"""Exceptions that often say nothing but their name."""
+"""Exceptions that often consist of nothing but their name."""
 _ROWS = (
     row(
         TorchBusError,
@@ -227,7 +227,7 @@ _SIGNALS = {
 }
 """Numbers of Linux on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
-"""Python says so of what is raised by threads and while objects are torn down, which ends no program."""
+"""Words of Python for exceptions in threads and at teardown, which end no program."""
 _LINES_OF_TRACEBACK = 60
 _MOST_PROCESSES = 10_000
 
@@ -237,7 +237,7 @@ SIGNS: tuple[bytes, ...] = (*signs(_ROWS), *FRAME_SIGNS, *(words.encode() for wo
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(_completed(event, line.text) for event in read_rows(_ROWS, line))
 
 
@@ -260,7 +260,7 @@ class Reader:
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """The event of one line."""
+        """Return the event of one line."""
         place = (line.host, line.rank if line.rank is not None else line.local_rank)
         if any(words in line.text for words in _IGNORED):
             if len(self._ignored) < _MOST_PROCESSES:

@@ -1,6 +1,6 @@
-"""What programs say of their own course: that they go on, and that they came to their end.
+"""Reader of programs' own course: that they go on, and that they finished.
 
-A counter that stands still is no progress: progress bars are drawn once more when a program dies.
+A counter that does not advance is no progress: progress bars are drawn once more when a program dies.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _DENIED = pattern(
     r"(?i)\b(?:errors?|fail\w{0,4}|exception|abort\w{0,3}|kill\w{0,3}|crash\w{0,3}|interrupt\w{0,2}|not|never|un\w{2,12}ed|before|"
     r"until|wandb|nccl|will|when|if|stuck|hang\w{0,3}|timed? ?out)\b"
 )
-"""Words of lines that tell of something else, as of where a run failed."""
+"""Words of lines with another subject, such as the place of a failure."""
 _OVERCOMES = pattern(
     r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|resum(?:ed|ing))\b"
 )
 _ITSELF = pattern(r"(?i)\b(?:retrying|halving|skipp(?:ed|ing)|trial \d{1,9} failed)\b")
-"""Of the line that tells the failure: messages of exceptions hold words of all sorts."""
+"""Words in lines of failures: messages of exceptions contain words of all sorts."""
 _GIVES_UP = pattern(
     r"(?i)\b(?:giv\w{1,3} up|gave up|exceeded|failed to|cannot|can't|unable|abort\w{0,3}|exit\w{0,3}|"
     r"(?:no|not|without|after)(?: \w{1,12})? (?:retr|fall|resum|skip)\w{0,6})\b"
 )
 _NEAR_LINES = 12
-"""Between a failure and what its program says of how it goes on."""
+"""Most lines between a failure and the program's line about how it goes on."""
 _FAILURES = (b"will restart worker group", b"Traceback (most recent call last)", b"Error: ", b"out of memory", b"No space left",
             b"OutOfMemoryError", b"failed (exitcode: ", b"ddress already in use", b"CANCELLED AT ")  # fmt: skip
 """After which going on means something."""
@@ -57,8 +57,8 @@ _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""NCCL tells of failed calls where a communicator is taken down; what the program says then is of interest
-too.
+"""Kinds after which the program's lines count too: NCCL reports failed calls while a communicator is
+destroyed.
 """
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
@@ -73,13 +73,13 @@ class Reader:
 
     def __init__(self) -> None:
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
-        """By the line of a failure."""
+        """State by the line of a failure."""
         self._counters: dict[Place, tuple[str, str]] = {}
         self._last = (0, "")
         """Number and text of the last line that was read: the end of a log is read again."""
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What one line says of the course of its program."""
+        """Return the progress that one line of a program reports."""
         text, place = line.text, _place(line)
         if line.number < self._last[0] or (line.number, text) == self._last:
             return ()
@@ -152,9 +152,9 @@ class _Pending:
     def __init__(self, place: Place, *, is_overcome: bool) -> None:
         self.place = place
         self.is_overcome = is_overcome
-        """Whether the program says how it goes on."""
+        """Whether the program reports that it goes on."""
         self.is_reported = False
-        """Whether it was seen to go on after that."""
+        """Whether the program went on after that report."""
         self.lines = 0
         self.own = 0
         """Those of its own process, as far as lines name it."""

@@ -53,7 +53,7 @@ SIGNS = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What RCCL says by the line."""
+    """Return the events of a line of RCCL."""
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
     found = read_located(_ROWS, line)

@@ -30,18 +30,18 @@ class NotPlainError(ValueError):
 
 
 class RefusedError(NotPlainError):
-    """It asks for more than plain data: to name, import or call something, or for objects."""
+    """The pickle requests more than plain data: a name, an import, a call or objects."""
 
 
 class _Mark:
-    """Where the items of a container begin on the stack."""
+    """Mark of the first item of a container on the stack."""
 
 
 _MARK = _Mark()
 
 
 def loads(data: bytes) -> Plain:
-    """The value of a pickle. Raises NotPlainError, of which RefusedError is one."""
+    """Return the value of a pickle. Raises NotPlainError, of which RefusedError is a kind."""
     try:
         return _Machine(data).run()
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, MemoryError, ValueError) as error:

@@ -1,5 +1,4 @@
-"""Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also
-PBS and LSF.
+"""Reader of Slurm's reasons to end a job, step or task, in the job's own output; also of PBS and LSF.
 
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
@@ -40,7 +39,7 @@ _SIGNALS = {
     "Illegal instruction": 4,
     "Floating point exception": 8,
 }
-"""As `strsignal` of Linux names them."""
+"""Signals by the words of Linux's `strsignal`."""
 
 _REASONS = {
     "TIME LIMIT": "time limit",
@@ -183,5 +182,5 @@ SIGNS: tuple[bytes, ...] = (
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return read_rows(_ROWS, line)

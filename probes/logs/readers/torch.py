@@ -61,7 +61,7 @@ _WORK = (
 _PLACE = r"(?P<host>[^\s,()\[\]]{1,200}|\[[0-9a-fA-F:.%]{2,60}\]), (?P<port>\d{1,5})\)"
 
 _ERROR = pattern(r"\[E\d{0,4}[ :]|^E\d{4} |\w(?:Error|Exception): ")
-"""How glog marks an error, and how an exception begins; torch warns in the same words."""
+"""Marks of an error of glog and of an exception; torch warns in the same words."""
 _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|[Nn]etwork is unreachable"
 )
@@ -289,7 +289,7 @@ SIGNS: tuple[bytes, ...] = (*(sign for sign in signs(_ROWS) if sign != b"nccl"),
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The events of one line; an exception in one line with what it reports gives the report."""
+    """Return the events of one line; an exception together with its report gives the report only."""
     return tuple(_weighed(event, line) for event in read_rows(_ROWS, line))
 
 
