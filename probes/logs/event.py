@@ -43,7 +43,7 @@ class Event(Record, Generic[What_co], kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Dotted name of the kind of its record."""
+        """Return the dotted name of the kind of the record."""
         return self.what.KIND
 
     @property

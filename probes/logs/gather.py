@@ -27,7 +27,7 @@ _LAST_LINES = 60
 _LAST_PARTS = 4
 """Redrawn versions of a line with carriage returns that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
-"""Marks of calls (NCCL_DEBUG_SUBSYS=COLL): these lines show a request, not its completion."""
+"""Marks of lines without a program's words; a call of NCCL in them was requested, not yet completed."""
 _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
@@ -67,9 +67,10 @@ class SourceReader:
 
     @property
     def last_word(self) -> int:
-        """Number of the last line of the program, which is neither blank nor one with which NCCL, launchers
-        and libraries fill a log while nothing moves; that of the first line that was kept of the end, where
-        none is the program's.
+        """Return the number of the last line that the program itself wrote.
+
+        Blank lines and those with which NCCL, launchers and libraries fill a log do not count. Without a
+        line of the program, the result is the number of the first line that was kept of the end.
         """
         if self._stream is None:
             return self._last_word
@@ -99,12 +100,12 @@ class SourceReader:
             None,
         )  # what it remembers is much for thousands of sources
         for reader in self._readers:
-            self._tell(reader.end())
+            self._pass_on(reader.end())
         if self._document:
             data = b"".join(self._document)
             for document in document_readers(self._rows):
                 if any(sign in data[:HEAD_BYTES] for sign in document.signs):
-                    self._tell(document.read(self.name, data))
+                    self._pass_on(document.read(self.name, data))
         self._document = None
 
     def _read_tail(self) -> None:
@@ -122,16 +123,16 @@ class SourceReader:
         for line in self._unwrapper.lines(raw.number, raw.text):
             if is_echo(line.text):
                 continue
-            told = line if line.is_kernel else without_data(line)
+            content = line if line.is_kernel else without_data(line)
             for place in raw.readers:
-                self._tell(self._readers[place].read(told))
+                self._pass_on(self._readers[place].read(content))
 
-    def _tell(self, events: tuple[Event, ...]) -> None:
+    def _pass_on(self, events: tuple[Event, ...]) -> None:
         for event in events:
             self._sink(event)
 
     def _keep(self, chunk: bytes) -> None:
-        """Keeps the bytes of what may be a document."""
+        """Keep the bytes of a source that may be a document."""
         if self._document is None:
             return
         self._document.append(chunk)

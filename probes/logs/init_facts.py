@@ -89,9 +89,9 @@ class InitFacts:
         return {name: value for name, value in facts.items() if value is not None}
 
     def _progress(self, largest: _Communicator) -> dict[str, object]:
-        seen = largest.started | largest.done
+        known = largest.started | largest.done
         facts: dict[str, object] = {
-            "init_started": seen.bit_count(),
+            "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
         everything = (
@@ -99,7 +99,7 @@ class InitFacts:
         )  # beyond it, lines are left out
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
-        absent = ((1 << largest.ranks) - 1) & ~seen
+        absent = ((1 << largest.ranks) - 1) & ~known
         if everything and absent and largest.started:
             facts["init_unseen"] = _names(absent)
         return facts
@@ -146,15 +146,15 @@ class InitFacts:
 
 
 def _names(ranks: int) -> list[str]:
-    """Ranks as `0-7`, `12`; no more ranges than a page holds."""
-    found: list[str] = []
+    """Return ranks as `0-7`, `12`; at most as many ranges as a page shows."""
+    ranges: list[str] = []
     start = 0
-    while ranks and len(found) < _MOST_NAMED:
+    while ranks and len(ranges) < _MOST_NAMED:
         low = (ranks & -ranks).bit_length() - 1
         ranks >>= low
         run = (~ranks & (ranks + 1)).bit_length() - 1
         first = start + low
-        found.append(str(first) if run == 1 else f"{first}-{first + run - 1}")
+        ranges.append(str(first) if run == 1 else f"{first}-{first + run - 1}")
         ranks >>= run
         start = first + run
-    return found
+    return ranges

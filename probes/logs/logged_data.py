@@ -13,14 +13,20 @@ from probes.logs.line import LogLine
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"
 _KEYS = (
-    rf"(?:{_PLAIN}|responses?|inputs?|content|references?|labels?|gold|resps|filtered_resps|query|instruction|hypothesis|caption|"
-    r"document|passage|chosen|rejected|(?:generated|input|output|model|raw|sample|target|gold|ground|prompt|full)_"
+    rf"(?:{_PLAIN}|responses?|inputs?|content|references?|labels?|gold|resps|filtered_resps|query|"
+    rf"instruction|hypothesis|caption|"
+    r"document|passage|chosen|rejected|(?:generated|input|output|model|raw|sample|target|gold|ground|"
+    r"prompt|full)_"
     r"(?:text|prompt|question|answer|output|response|target|truth))"
 )
-_ADJECTIVES = r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|ground[ -]truth)[ _-]"
+_ADJECTIVES = (
+    r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|"
+    r"ground[ -]truth)[ _-]"
+)
 _STRING = r"(?:\"(?:[^\"\\]|\\.){0,8192}(?:\"|$)|'(?:[^'\\]|\\.){0,8192}(?:'|$))"
 _QUOTED_VALUE = pattern(
-    rf"(?P<key>(?:[\"'](?i:{_KEYS})[\"']\s{{0,4}}:|\b(?:prompt|text|completion|prediction|target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
+    rf"(?P<key>(?:[\"'](?i:{_KEYS})[\"']\s{{0,4}}:|\b(?:prompt|text|completion|prediction|"
+    rf"target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
     rf"{_STRING}(?:\s{{0,4}},\s{{0,4}}{_STRING}){{0,400}}"
 )
 """The value of a key of JSON, of a dictionary's or an object's `repr`: one string, or the first ones of a

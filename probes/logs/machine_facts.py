@@ -1,18 +1,26 @@
-"""What kernel logs and diagnostics tell of the machine, in bounded memory.
+"""Facts of the machine from kernel logs and diagnostics, in bounded memory.
 
-A fact that no line told of is not there. Names and values: driver, fabric_manager: versions. fabric: how many
-switches and gpus the Fabric Manager counts. multicast_teams: how many it set_up. nic_firmware: by version,
-how many cards. pcie_links: by rate and width, how many network cards. xids: by number (`79`, with the
-sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where the line says it. sxids: by number: lines, fatal,
-switches. pcie_errors: by severity, lines. pcie_limited: by device, `252.048 of 504.112 Gbit/s`. links: of
-network interfaces that went down: down and up (times), last (state). cables: by card, what its driver says.
-killed_for_memory: processes. peermem_complaints: lines. nvlinks: groups of GPUs that are alike: gpu (model),
-gpus, up, down, disabled, gigabytes_per_s_each (of one link and direction). nvlinks_missing: by model and
-reason (MIG), GPUs without NVLinks or that do not tell of them. nvlink_errors: by counter, the sum; 0 where
-all that were printed are 0; nvlink_error_links: by GPU and link, its counters. dcgm: passed, failed, warned,
-skipped, failed_tests; dcgm_version; dcgm_gpus: how many it tested. gpu_burn: tested, faulty. health_checks:
-passed, and failed (names). nvbandwidth_version, nvbandwidth_complaints. port_rates_gbit_per_s: of network
-ports, by device.
+A fact that no line reports is absent. Names and values:
+
+- driver, fabric_manager: versions.
+- fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: how many were
+  set_up.
+- nic_firmware: number of cards by version; pcie_links: number of network cards by rate and width.
+- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where a line
+  reports it.
+- sxids: by number: lines, fatal, switches.
+- pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
+- links: of network interfaces that went down: how often down and up, and the last state.
+- cables: by card, the words of its driver.
+- killed_for_memory: processes; peermem_complaints: lines.
+- nvlinks: groups of equal GPUs: gpu (model), gpus, up, down, disabled, gigabytes_per_s_each (of one link
+  and direction); nvlinks_missing: GPUs without NVLinks or without a report of them, by model and reason
+  (MIG).
+- nvlink_errors: sum by counter, 0 if all printed counters are 0; nvlink_error_links: counters by GPU and
+  link.
+- dcgm: passed, failed, warned, skipped, failed_tests; dcgm_version; dcgm_gpus: number of tested GPUs.
+- gpu_burn: tested, faulty; health_checks: passed, and failed (names).
+- nvbandwidth_version, nvbandwidth_complaints; port_rates_gbit_per_s: of network ports, by device.
 """
 
 from __future__ import annotations

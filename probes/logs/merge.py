@@ -34,9 +34,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
 
 
 def _stamped(place: int, events: list[Event]) -> Iterator[tuple[float, int, int]]:
-    """Time, source and number of each event. Time never runs back within a source, whose lines have an order
-    of their own.
-    """
+    """Return time, source and number of each event; time never runs back within a source."""
     first = next((event.time_s for event in events if has_date(event.time_s)), None)
     now = first or 0.0
     for number, event in enumerate(events):

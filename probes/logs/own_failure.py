@@ -25,11 +25,12 @@ _REMEDY = (
 )
 _OF_OTHERS = re.compile(
     r"^\w{1,40}: Caught \w{1,60} in |"
-    r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|CalledProcessError|ProcessExited|"
+    r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|"
+    r"CalledProcessError|ProcessExited|"
     r"NCCL|Gloo|Connection(?!Pool)|Socket|Broken pipe|timed? ?out",
     re.I,
 )
-"""Kinds that follow a program's failure at its peers and launcher, or that a library reports about it."""
+"""Exceptions that follow a failure at its peers and launcher, or by which a library reports it."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
 
 
@@ -113,7 +114,8 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
         (
             event
             for event in seen.of(ProcessFrame)
-            if event.source == root.source and event.what.ends in {one.number for one in (root, *near)}
+            if event.source == root.source
+            and event.what.ends in {exception.number for exception in (root, *near)}
         ),
         None,
     )

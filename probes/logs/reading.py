@@ -20,8 +20,10 @@ from probes.parsers.kernel.log_lines import is_log_line
 _HEAD_BYTES = 4096
 _FEW_LINES = 20
 _NOTHING_FOUND = (
-    "Nothing in there tells of a failure, or of how the run was set up. Take the whole output of all ranks, with "
-    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node (dmesg -T).",
+    "Nothing in there tells of a failure, or of how the run was set up. Take the whole output of all "
+    "ranks, with "
+    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node "
+    "(dmesg -T).",
 )
 
 
@@ -29,7 +31,7 @@ class Reading:
     """Several sources, read one after another or in turns."""
 
     def __init__(self, redactor: LogRedactor | None = None) -> None:
-        """With a `redactor`, what is explained holds nobody's names."""
+        """Start without sources; with a `redactor`, the explanation contains no names."""
         self._redactor = redactor
         self._book = EventBook() if redactor is None else EventBook(LONGEST_LINE)
         self._facts = Facts()
@@ -70,11 +72,11 @@ class Reading:
             if self._redactor is not None:
                 events, facts = self._redacted(self._redactor)
                 beside = tuple(map(self._redactor.event, beside))
-            found = explain(events, facts.as_dict(), last_lines=words, beside=beside)
+            explanation = explain(events, facts.as_dict(), last_lines=words, beside=beside)
         else:
-            found = Explanation(state="unknown", diagnoses=(), collect_next=_NOTHING_FOUND)
+            explanation = Explanation(state="unknown", diagnoses=(), collect_next=_NOTHING_FOUND)
         lines = sum(reader.lines_read for reader in self._sources.values())
-        return msgspec.structs.replace(found, lines_read=lines, sources=tuple(names.values()))
+        return msgspec.structs.replace(explanation, lines_read=lines, sources=tuple(names.values()))
 
     def _redacted(self, redactor: LogRedactor) -> tuple[list[Event], Facts]:
         """Return the events, and the facts of the run, without names."""

@@ -46,17 +46,18 @@ launcher.
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
-    """The events without failures after which their program went on: without exceptions after which its
-    process counted on, or that it ended well after, or that a source says much after of which nothing else
-    failed; without those before a restart that went well, and without the end of a job that its scheduler
-    started again; and without calls of NCCL that failed at level INFO in processes that were initialised
-    after them, or whose program ended well.
+    """Return the events without failures that their program survived.
+
+    These are exceptions after which the process counted on or finished well, or after which a source writes
+    much without another failure; failures before a successful restart; the end of a job that its scheduler
+    started again; and calls of NCCL that failed at level INFO in processes that were initialised later or
+    whose program finished well.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if carries(event, ProgramProgress)]
     went_on = {(event.source, event.what.after) for event in progress}
     surely = {(event.source, event.what.after) for event in progress if event.what.who in ("process", "many")}
-    stated = {(event.source, event.what.after) for event in progress if event.what.who == "told"}
+    reported = {(event.source, event.what.after) for event in progress if event.what.who == "reported"}
     finished = _last(kept, {"program.finished"})
     failed = _last(
         kept, {*load_causes().failures, "torch.agent-restart"} - {*_SURVIVED, *_FROM_OUTSIDE}, kernel=True
@@ -75,7 +76,7 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
         source, number = event.source, event.number
         if carries(event, SlurmKilled):
             starts_again = event.what.reason in _STARTS_AGAIN
-            return starts_again and (source, number) in stated and failed.get(source, 0) < number
+            return starts_again and (source, number) in reported and failed.get(source, 0) < number
         if event.kind not in _SURVIVED:
             return False
         ended_well = finished.get(source, 0) > number or (source, number) in went_on
@@ -94,7 +95,7 @@ def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict
 
 
 def _without_placed(events: list[Event]) -> list[Event]:
-    """Without pods that found no node at first and were started then."""
+    """Return the events without pods that found no node at first and were started then."""
     started = _last(events, {"k8s.started"})
     return [
         event
@@ -106,7 +107,7 @@ def _without_placed(events: list[Event]) -> list[Event]:
 
 
 def _without_restarted(events: list[Event]) -> list[Event]:
-    """Without what failed before torchrun started the workers again, where they then came to a good end."""
+    """Return the events without failures before a restart by torchrun that went well."""
     restarts = _last(events, {"torch.agent-restart"})
     finished = _last(events, {"program.finished"})
     kinds = {*load_causes().failures, *_SURVIVED, *_ENDED_BY_AGENT, "torch.agent-restart"}
@@ -120,8 +121,10 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 
 
 def _without_overcome(events: list[Event]) -> list[Event]:
-    """Without calls that failed at level INFO before their process was initialised, or that only tried a
-    network plugin: no warning was given, and no caller outside NCCL's network layer failed for it.
+    """Return the events without failed calls of NCCL that did no harm.
+
+    They failed at level INFO before their process was initialised, or only tried a network plugin: there
+    was no warning, and no caller outside NCCL's network layer failed for it.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()

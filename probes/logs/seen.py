@@ -69,18 +69,18 @@ class Seen:
 
     def of_kinds(self, *kinds: str) -> list[Event]:
         """Return the events of the kinds that a row names."""
-        found: list[Event] = []
+        events: list[Event] = []
         for kind in (name for names in kinds for name in names.split("|")):
             if kind.endswith(".*"):
-                found += [
+                events += [
                     event
-                    for name, events in self._by_kind.items()
+                    for name, of_kind in self._by_kind.items()
                     if name.startswith(kind[:-1])
-                    for event in events
+                    for event in of_kind
                 ]
             else:
-                found += self._by_kind.get(kind, [])
-        return found
+                events += self._by_kind.get(kind, [])
+        return events
 
     def has(self, *kinds: str | type[LogRecord]) -> bool:
         return any(self.of(kind) for kind in kinds)
@@ -89,11 +89,11 @@ class Seen:
         """Return the events that meet a pattern, first failure first; none if there are fewer than it
         requires.
         """
-        found = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
-        return self.in_order(found) if sum(event.count for event in found) >= wanted.at_least else []
+        events = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
+        return self.in_order(events) if sum(event.count for event in events) >= wanted.at_least else []
 
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
-        """Return events by time if all have one, else as they were read; lower ranks first at the same time."""
+        """Return events by time if all have one, else in the order of reading; lower ranks first."""
         if events and all(event.time_s is not None for event in events):
             return sorted(
                 events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])
@@ -116,7 +116,7 @@ def number(value: Value | None) -> float | None:
 
 def _meets(value: Value | None, condition: Condition) -> bool:
     if isinstance(condition, list):
-        return any(_same(value, one) for one in condition)
+        return any(_same(value, wanted) for wanted in condition)
     if not isinstance(condition, str):
         return _same(value, condition)
     if condition in ("*", "-"):

@@ -57,8 +57,10 @@ class Sieve:
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
         """Take the signs of each reader."""
         everything = {
-            _Sign(sign, sign.translate(None, _NUMBERS), place) for place, group in enumerate(signs) for sign in group
-        }  # fmt: skip
+            _Sign(sign, sign.translate(None, _NUMBERS), place)
+            for place, group in enumerate(signs)
+            for sign in group
+        }
         self._short = tuple(sign for sign in everything if len(sign.loose) < 2 * _GRAM - 1)
         """So short that none of the looked-up pieces need lie within."""
         self._any_short = re.compile(b"|".join(re.escape(sign.loose) for sign in self._short) or b"(?!)")

@@ -80,7 +80,7 @@ class LogStream:
             yield from self._unfinished(rest)
 
     def _decoded(self, chunk: bytes, *, is_last: bool = False) -> bytes:
-        """UTF-16, as some shells write what they redirect, as UTF-8; everything else as it is."""
+        """Return UTF-16, which some shells write, as UTF-8; all other bytes unchanged."""
         if self._head is not None:
             self._head += chunk
             needed = _HEAD_BYTES if self._head.startswith(_UTF_16) else len(codecs.BOM_UTF8)
@@ -118,7 +118,7 @@ class LogStream:
                 yield RawLine(number, line, self._with_followers(()))
 
     def _with_followers(self, readers: tuple[int, ...]) -> tuple[int, ...]:
-        """Also those that want what comes after a line of theirs."""
+        """Return the readers of the line, with those that want lines after an earlier line of theirs."""
         if not self._lines_after:
             return readers
         following = self._followers.keys() - set(readers)
@@ -135,21 +135,19 @@ class LogStream:
 
 
 def _parts(line: bytes) -> list[bytes]:
-    """Yield the parts of a line that is too long."""
+    """Return the parts of a line that is too long."""
     return [line[start : start + LONGEST_LINE] for start in range(0, len(line) or 1, LONGEST_LINE)]
 
 
 def _cleaned(block: bytes) -> bytes:
-    """Without NUL, as files that were cut short while written to hold, and without what colours a
-    terminal.
-    """
+    """Return the block without NUL, which cut files contain, and without codes that colour a terminal."""
     if b"\0" in block:
         block = block.replace(b"\0", b"")
     return _ESCAPES.sub(b"", block) if b"\x1b" in block else block
 
 
 def _utf_16(head: bytes) -> codecs.IncrementalDecoder | None:
-    """Return a decoder if the bytes begin with a mark of UTF-16 and contain the NUL bytes of Latin letters."""
+    """Return a decoder if the bytes begin with a mark of UTF-16 and contain NUL bytes as Latin letters do."""
     if not head.startswith(_UTF_16) or head.count(b"\0", 0, _HEAD_BYTES) * 3 < min(len(head), _HEAD_BYTES):
         return None
     return codecs.getincrementaldecoder("utf-16")("replace")

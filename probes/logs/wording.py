@@ -22,11 +22,11 @@ _PLAIN = re.compile(r"\w[\w.:-]{0,40}")
 def filled(
     template: str, events: Iterable[Event], more: Mapping[str, object] | None = None, *, parts: bool = True
 ) -> str:
-    """A template with the fields of the first event, and of the others where it has none of that name.
+    """Return a template filled with fields of the first event, and of the others for missing names.
 
-    `{field}` takes a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version as its API counts it
-    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is left out where
-    a field of it is not known. Without `parts`, brackets are words of their own.
+    `{field}` inserts a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version by its API's number
+    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a
+    field in it is unknown. Without `parts`, brackets are plain text.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:

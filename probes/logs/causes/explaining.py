@@ -60,12 +60,12 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Source and number of each line that it rests on."""
+        """Return source and number of each line on which the cause rests."""
         return ((event.source, event.number) for event in self.events)
 
     @property
-    def told(self) -> tuple[Event, ...]:
-        """Return the first event of the pattern's own kind, and all events that the pattern needs beside it."""
+    def evidence(self) -> tuple[Event, ...]:
+        """Return the first event of the pattern's kind, and all events that the pattern needs beside it."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -89,19 +89,20 @@ def explain(
     seen = Seen(kept, last_lines, beside)
     seen.add(deduce(seen))
     candidates = _without_vague(
-        [found for row in load_causes().cause if (found := _candidate(row, seen)) is not None]
+        [candidate for row in load_causes().cause if (candidate := _candidate(row, seen)) is not None]
     )
     faults = [candidate for candidate in candidates if candidate.is_fault]
-    own = own_failure(seen, {line for one in candidates if one.row.id != _UNKNOWN for line in one.lines})
+    own = own_failure(seen, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
     effects = [candidate for candidate in faults if own is not None and _follows(candidate, own)]
     diagnoses = _ranked(candidates, seen, effects if own is not None and len(effects) == len(faults) else [])
     summary, expected = healthy_summary(seen)
     state: State
     collects = False
-    from_outside = [one for one in diagnoses if one.cause_id == _UNKNOWN]
+    from_outside = [each for each in diagnoses if each.cause_id == _UNKNOWN]
+    known = [each for each in diagnoses if each.cause_id != _UNKNOWN]
     if own is not None and len(effects) == len(faults):
         state = "fault"
-        diagnoses = [_own_diagnosis(own, effects), *(one for one in diagnoses if one.cause_id != _UNKNOWN)]
+        diagnoses = [_own_diagnosis(own, effects), *known]
     elif faults:
         state = "fault"
         others = [event for event in _failures(seen) if not _is_an_end(event)]
@@ -110,17 +111,14 @@ def explain(
     elif unexplained := _unexplained(seen, candidates):
         others = [event for event in unexplained if not _is_an_end(event)]
         if from_outside and not others:
-            state, diagnoses = (
-                "unknown",
-                [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)],
-            )
+            state, diagnoses = "unknown", [*from_outside, *known]
         else:
-            told = others or unexplained
-            failed = any(event.kind not in load_causes().complaints for event in told)
-            collects, diagnoses = True, [_unknown(told, seen, is_fault=failed), *diagnoses]
+            failures = others or unexplained
+            failed = any(event.kind not in load_causes().complaints for event in failures)
+            collects, diagnoses = True, [_unknown(failures, seen, is_fault=failed), *diagnoses]
             state = "fault" if failed else "unknown"
     elif from_outside:
-        state, diagnoses = "unknown", [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)]
+        state, diagnoses = "unknown", [*from_outside, *known]
     elif any(candidate.pattern.doubt for candidate in candidates):
         state, collects = "unknown", True
     elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:
@@ -139,7 +137,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates without those that only describe how a run ended, if another cause explains it."""
+    """Return the candidates without vague ones about the end of a run, if another cause explains it."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -156,12 +154,12 @@ def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
     cause that rests on its line.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
-    told = {line for candidate in sure for line in candidate.lines}
+    lines = {line for candidate in sure for line in candidate.lines}
     complaints = load_causes().complaints
     return [
         event
         for event in _failures(seen)
-        if not (sure if event.kind in complaints else (event.source, event.number) in told)
+        if not (sure if event.kind in complaints else (event.source, event.number) in lines)
     ]
 
 
@@ -169,9 +167,9 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
     """Return whether peers and launchers report such a fault after a program's own failure."""
     if candidate.row.symptom:
         return candidate.first.kind not in _CLEARER
-    told = candidate.events[: candidate.own]
+    own_events = candidate.events[: candidate.own]
     of_peers = load_causes().of_peers
-    return own.is_placed and all(event.kind in of_peers and own.is_before(event) for event in told)
+    return own.is_placed and all(event.kind in of_peers and own.is_before(event) for event in own_events)
 
 
 def _is_an_end(event: Event) -> bool:
@@ -221,7 +219,8 @@ def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
 
 
 def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:
-    """Faults before what is no fault, causes before their effects, the surer and then the earlier first.
+    """Return diagnoses: faults first, causes before their effects, then by confidence and time.
+
     `of_own` are effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
@@ -233,15 +232,15 @@ def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) 
         )
 
     ranked = sorted(
-        candidates, key=lambda one: (not one.is_fault, -confidence(one), order.get(id(one.first), 0))
+        candidates, key=lambda each: (not each.is_fault, -confidence(each), order.get(id(each.first), 0))
     )
     return [
         _diagnosis(
-            one,
-            confidence(one),
-            [other for other in candidates if any(one is root for root in effects[id(other)])],
+            cause,
+            confidence(cause),
+            [other for other in candidates if any(cause is root for root in effects[id(other)])],
         )
-        for one in ranked
+        for cause in ranked
     ]
 
 
@@ -271,19 +270,19 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
     own = candidate.events[: candidate.own]
     times = sum(event.count for event in own)
     words = filled(
-        candidate.pattern.summary or row.summary, candidate.told, {"times": times} if times > 1 else {}
+        candidate.pattern.summary or row.summary, candidate.evidence, {"times": times} if times > 1 else {}
     )
     return Diagnosis(
         cause_id=row.id,
         confidence=round(confidence, 3),
         summary=f"{begun(words).rstrip('.')}{_where(first, own)}.",
-        remedy=filled(candidate.pattern.remedy or row.remedy, candidate.told, {}, parts=False),
-        command=command_for(candidate.pattern.command or row.command, candidate.told),
+        remedy=filled(candidate.pattern.remedy or row.remedy, candidate.evidence, {}, parts=False),
+        command=command_for(candidate.pattern.command or row.command, candidate.evidence),
         is_fault=candidate.is_fault,
         secondary=tuple(
             f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in effects
         ),
-        evidence=tuple(evidence_line(event) for event in candidate.told),
+        evidence=tuple(evidence_line(event) for event in candidate.evidence),
         source=row.source,
         versions=row.versions,
     )

@@ -46,7 +46,7 @@ _ENOUGH = 0.8
 
 
 def failed_tests(seen: Seen) -> Iterator[Event]:
-    """Tests that judged themselves."""
+    """Yield tests that report their own failure."""
     for wrong in seen.of(NcclTestsWrong)[:1]:
         yield deduced(
             wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
@@ -64,7 +64,7 @@ def failed_tests(seen: Seen) -> Iterator[Event]:
 
 
 def cliff(seen: Seen) -> Iterator[Event]:
-    """Bandwidth that collapses above a size, out of place and for all larger messages."""
+    """Yield bandwidth that collapses above a size, out of place and for all larger messages."""
     tables: dict[tuple[object, ...], list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         if not event.what.in_place:
@@ -82,7 +82,10 @@ def cliff(seen: Seen) -> Iterator[Event]:
                         what="Bus bandwidth",
                         value=f"{max(after):g} GB/s from {size >> 20} MiB on",
                         expected=f"at least the {best:g} GB/s of smaller messages",
-                        why="the network between some hosts loses packets or is congested, as RoCE without flow control",
+                        why=(
+                            "the network between some hosts loses packets or is congested, as RoCE without "
+                            "flow control"
+                        ),
                     ),
                 )
                 return
@@ -157,9 +160,7 @@ def line_rate(seen: Seen) -> Iterator[Event]:
 
 
 def reference(seen: Seen, collective: str, size: int) -> float | None:
-    """Bus bandwidth in bytes per second that this hardware reached elsewhere; None where that is not
-    known.
-    """
+    """Return the bus bandwidth in bytes per second that this hardware reached elsewhere; None if unknown."""
     references = load_bench_references()
     nodes = nodes_of(seen)
     if nodes > 1:

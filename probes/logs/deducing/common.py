@@ -52,14 +52,14 @@ def who_calls(calls: Mapping[int, str]) -> str:
 def nodes_of(seen: Seen) -> int:
     """Return the number of hosts of the run; 0 where the logs do not report any."""
     shapes = seen.of(NcclCommShape, NcclTestsSummary)
-    told = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
+    node_counts = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
         event.host
         for event in seen.of(NcclBootstrap, NcclInitStart, NcclInitComplete, NcclNetwork, NcclTestsRank)
         if event.host
     }
     across = 2 if any(event.what.transport == "NET" for event in seen.of(NcclChannel)) else 0
-    return max([*told, len(hosts), across])
+    return max([*node_counts, len(hosts), across])
 
 
 def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:

@@ -110,13 +110,16 @@ def stops_at_p2p(seen: Seen) -> Iterator[Event]:
         yield deduced(
             channels[-1],
             DeducedStopsAtP2p(
-                why="the log stops while they are connected, as with drivers that offer it wrongly or with ACS",
+                why=(
+                    "the log stops while they are connected, as with drivers that offer it wrongly or with "
+                    "ACS"
+                ),
             ),
         )
 
 
 def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
-    """NCCL reads directly (`P2P/CUMEM/read`) over NVLink alone."""
+    """Return whether a channel uses NVLink: only there NCCL reads directly (`P2P/CUMEM/read`)."""
     match event.what:
         case NcclTopology(link="NVL"):
             return True
@@ -126,7 +129,7 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
 
 
 def _goes_on(seen: Seen, last: Event) -> bool:
-    """Return whether more than a few lines follow that no reader knows: a training run writes its own lines."""
+    """Return whether more follows than a few unknown lines: a training run writes its own lines."""
     numbers = sorted(
         {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
     )

@@ -39,9 +39,21 @@ _MOST_NAMED = 8
 _FEW_LINES = 8
 """So many lines may follow the last that is read."""
 _BEFORE = (
-    NcclInitStart, NcclBootstrap, NcclVersion, NcclDriver, NcclEnvironment, NcclPluginMissing, NcclPluginLoaded, NcclNetwork,
-    NcclHcas, NcclHca, NcclSocketInterfaces, NcclNoIb, NcclDmaBuf, NcclRas,
-)  # fmt: skip
+    NcclInitStart,
+    NcclBootstrap,
+    NcclVersion,
+    NcclDriver,
+    NcclEnvironment,
+    NcclPluginMissing,
+    NcclPluginLoaded,
+    NcclNetwork,
+    NcclHcas,
+    NcclHca,
+    NcclSocketInterfaces,
+    NcclNoIb,
+    NcclDmaBuf,
+    NcclRas,
+)
 """Records that NCCL writes until ranks wait for each other."""
 
 
@@ -80,7 +92,10 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def waits_at_start(seen: Seen) -> Iterator[Event]:
-    """Ranks begin to initialise, and nothing follows: others never came, or none reaches another."""
+    """Yield ranks that begin to initialise without any line after that.
+
+    The others never came, or no rank reaches another.
+    """
     starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
     said = [event for event in seen.events if event.kind.startswith("nccl.")]

@@ -34,11 +34,11 @@ from probes.logs.events.process_events import ProcessSignal
 from probes.logs.seen import Seen
 
 _DOMAIN_BITS = 20
-"""Bits below the domain in NCCL's number of a bus id, which is domain, bus, device and function in hexadecimal."""
+"""Number of bits below the domain in NCCL's number of a bus id (domain, bus, device, function)."""
 _NOT_SUPPORTED, _COMPLETED = 0, 3
 """States of a GPU's registration with the fabric (NVML, nvmlGpuFabricInfoV)."""
 _DEGRADED = 1
-"""Value of two bits of the fabric's health mask: 0 is not supported, 1 true, 2 false (NVML, nvmlGpuFabricInfoV)."""
+"""Value of two bits of the fabric's health mask: 0 not supported, 1 true, 2 false (nvmlGpuFabricInfoV)."""
 
 
 def shared_gpu(seen: Seen) -> Iterator[Event]:
@@ -150,7 +150,7 @@ def _xids_of_other_causes() -> frozenset[int]:
 
 
 def switch_errors(seen: Seen) -> Iterator[Event]:
-    """Yield the first error of an NVSwitch that the kernel or the Fabric Manager reports, a fatal one first."""
+    """Yield the first error of an NVSwitch by the kernel or the Fabric Manager, a fatal one first."""
     events = seen.in_order(seen.of(KernelSxid, FabricSwitchError))
     fatal = [event for event in events if event.what.fatal == 1]
     counted = fatal or events

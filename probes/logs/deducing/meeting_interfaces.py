@@ -41,8 +41,9 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
 def bad_interface(seen: Seen) -> Iterator[Event]:
-    """Bootstrap over loopback, a bridge of containers, a tunnel or a link-local address; else its sockets for
-    data over one.
+    """Yield an interface that leads nowhere: loopback, a bridge of containers, a tunnel or link-local.
+
+    The bootstrap uses it, else NCCL's sockets for data.
     """
     nodes = nodes_of(seen)
     failed = seen.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
@@ -78,7 +79,7 @@ def interface_of(event: Event) -> tuple[str, str]:
 
 
 def connect_to_local(seen: Seen) -> Iterator[Event]:
-    """Yield a connection to an address that no other host can have, or over an interface without a way out."""
+    """Yield a connection to an address that no other host can have, or over such an interface."""
     for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
@@ -116,7 +117,7 @@ def host_id_shared(seen: Seen) -> Iterator[Event]:
 
 
 def interfaces_differ(seen: Seen) -> Iterator[Event]:
-    """Hosts that announce addresses of networks with nothing in common."""
+    """Yield hosts that announce addresses of networks with nothing in common."""
     networks: dict[str, Event] = {}
     for event in seen.of(NcclBootstrap):
         address = _address(event.what.address)
@@ -145,7 +146,7 @@ def host_shared(seen: Seen) -> Iterator[Event]:
 
 
 def ranks_missing(seen: Seen) -> Iterator[Event]:
-    """Most ranks of a communicator begin, some never do, and none completes."""
+    """Yield a communicator of which most ranks begin, some never do, and none completes."""
     starts = seen.of(NcclInitStart)
     if seen.has(NcclInitComplete) or not starts or not begins_before_meeting(seen):
         return

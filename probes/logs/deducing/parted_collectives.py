@@ -27,9 +27,7 @@ _LINES_OF_PLACE = 16
 
 
 def collectives_differ(seen: Seen) -> Iterator[Event]:
-    """Ranks that time out in different operations, or in one of different sizes, at the same number of the
-    sequence.
-    """
+    """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
     at: dict[tuple[str, int], dict[int, Event[TorchWatchdogTimeout]]] = defaultdict(dict)
     groups = {
         (event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))
@@ -54,7 +52,7 @@ def collectives_differ(seen: Seen) -> Iterator[Event]:
 
 
 def stragglers(seen: Seen) -> Iterator[Event]:
-    """Ranks that never enqueued the work for which others of their group waited in vain."""
+    """Yield ranks that never enqueued the work for which others of their group waited in vain."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
     for event in seen.of(TorchWorkStatus, TorchDumpSignal):
@@ -117,7 +115,7 @@ def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
 
 
 def _group(event: Event) -> str:
-    """Return the process group by its shared name, else by its number, which other ranks may use differently."""
+    """Return the process group by its shared name, else by its number, which may differ by rank."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 

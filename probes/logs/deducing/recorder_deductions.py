@@ -20,9 +20,7 @@ _UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "
 
 
 def dumps_differ(seen: Seen) -> Iterator[Event]:
-    """Ranks that called different operations, or one of different sizes, at the same number of a group's
-    sequence.
-    """
+    """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
     at: dict[tuple[str, int], dict[int, Event[TorchFlightRecorderEntry]]] = defaultdict(dict)
     for event in seen.of(TorchFlightRecorderEntry):
         seq = event.what.seq
@@ -44,7 +42,7 @@ def dumps_differ(seen: Seen) -> Iterator[Event]:
 
 
 def behind(seen: Seen) -> Iterator[Event]:
-    """Ranks whose dumps end before the collective that hangs on others of their group."""
+    """Yield ranks whose dumps end before the collective in which others of their group hang."""
     stuck = {(event.rank, event.what.group): event for event in seen.of(TorchFlightRecorderStuck)}
     awaited: dict[str, int] = {}
     for (_, group), event in stuck.items():

@@ -21,7 +21,7 @@ _QUIET = frozenset(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
     }
 )
-"""Values of NCCL_DEBUG with which NCCL prints the lines that are read here."""
+"""Variables of debugging output: they print the lines that are read here, and change nothing else."""
 _LEFT = {
     "NCCL_P2P_DISABLE": "GPUs of a node talk through the host's memory",
     "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer talk over the network",

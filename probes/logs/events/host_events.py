@@ -57,7 +57,7 @@ class DcgmSummary(DcgmRecord, kw_only=True):
 
 
 class DcgmMachine(DcgmRecord, kw_only=True):
-    """What a report of DCGM says of the machine."""
+    """The machine of a report of DCGM."""
 
     KIND: ClassVar[str] = "dcgm.machine"
     version: str | None = None

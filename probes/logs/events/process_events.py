@@ -162,8 +162,8 @@ class ProgramProgress(LogRecord, kw_only=True):
     after: int
     """Line of the failure."""
     who: str
-    """`process` (the same rank), `log` (no line names a rank), `many` (a hundred lines) or `told` (it says
-    that it tries again).
+    """`process` (the same rank), `log` (no line names a rank), `many` (a hundred lines) or `reported` (the
+    program reports that it tries again).
     """
 
 

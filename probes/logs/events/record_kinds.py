@@ -64,7 +64,7 @@ RECORDS: Mapping[str, type[LogRecord]] = {
 
 
 def kinds_named(name: str) -> tuple[str, ...]:
-    """Return the kinds that a row names: `.*` at the end means every kind with that prefix, `|` means either."""
+    """Return the kinds that a row names: `.*` at the end means any with that prefix, `|` means either."""
     kinds: list[str] = []
     for each in name.split("|"):
         kinds += [kind for kind in RECORDS if kind.startswith(each[:-1])] if each.endswith(".*") else [each]

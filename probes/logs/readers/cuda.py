@@ -31,8 +31,18 @@ from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORDS = "|".join(sorted((re.escape(sentence) for sentence in CODES_OF_TEXTS), key=len, reverse=True))
 
-_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1 << 10, "MB": 1 << 20,
-          "GB": 1 << 30, "TB": 1 << 40}  # fmt: skip
+_UNITS = {
+    "bytes": 1,
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+    "TB": 1 << 40,
+}
 """torch means powers of two by all of them."""
 
 
@@ -76,7 +86,8 @@ _ROWS = (
     row(
         NvmlMismatch,
         "kernel version ",
-        r"NVML library version: (?P<library>[\d.]{3,20})|kernel version (?P<kernel>[\d.]{3,20}) does not match",
+        r"NVML library version: (?P<library>[\d.]{3,20})|kernel version (?P<kernel>[\d.]{3,20}) does not "
+        r"match",
     ),
     row(
         NvmlFailed,
@@ -184,7 +195,7 @@ def _other_processes(text: str) -> str:
 
     torch distinguishes its own process from them unless a container has given it another number.
     """
-    told = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
+    holders = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:
-        return ", ".join(told)
-    return f"{', '.join(told)}, one of which is this rank" if len(told) > 1 else ""
+        return ", ".join(holders)
+    return f"{', '.join(holders)}, one of which is this rank" if len(holders) > 1 else ""

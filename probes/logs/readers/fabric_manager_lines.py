@@ -50,7 +50,8 @@ _MISMATCH = pattern(
     re.IGNORECASE,
 )
 _INTERFACE = pattern(
-    r"driver interface version (\d[\d.]{2,16}\d) (?:don't|doesn't|does not) match(?: with driver version (\d[\d.]{2,16}\d))?"
+    r"driver interface version (\d[\d.]{2,16}\d) (?:don't|doesn't|does not) match(?: with driver version "
+    r"(\d[\d.]{2,16}\d))?"
 )
 _MULTICAST = pattern(r"multicast|Request ID: \d{1,24} {1,4}Request Memory", re.IGNORECASE)
 """In words, or the list of a team that was refused, on a line of its own."""

@@ -197,7 +197,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object, depth: int = 3) -> int | str:
-    """Return a value in few words: nested lists of numbers as they are written, bounded in length and depth."""
+    """Return a value in few words: nested lists of numbers as written, bounded in length and depth."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

@@ -28,7 +28,10 @@ from probes.logs.events.framework_events import (
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
-_EXIT = r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200}?Worker exit detail: (?P<detail>[^.]{1,160}))?"
+_EXIT = (
+    r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200}?Worker exit detail: "
+    r"(?P<detail>[^.]{1,160}))?"
+)
 _RANKS = r"(?P<ranks>[\d, ]{1,400})"
 _ROWS = (
     row(

@@ -22,9 +22,11 @@ from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line,
 SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, CARRIER_WORD))
 
 _ONLY_KERNEL = pattern(
-    r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|bnxt_en \d|oom-kill:|"
+    r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|"
+    r"bnxt_en \d|oom-kill:|"
     r"DMAR: |AMD-Vi: |EDAC MC|(?:Memory cgroup o|O)ut of memory: Kill|"
-    r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |EXT4-fs|INFO: task )"
+    r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |"
+    r"EXT4-fs|INFO: task )"
 )
 """Beginnings of messages that nothing but a kernel writes, for lines that have lost their time stamp."""
 _EXCERPT = 240

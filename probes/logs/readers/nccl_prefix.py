@@ -11,12 +11,14 @@ from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import Row, read_rows
 
 _PLACE = pattern(
-    r"(?:^|\s|>:?)(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} (?:\[-?\d{1,4}\] |(?=NCCL CALL))"
+    r"(?:^|\s|>:?)(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} (?:\[-?\d{1,4}\] |"
+    r"(?=NCCL CALL))"
     r"(?P<where>[^\s:]{1,200}:\d{1,6} (?:\(\w{1,80}\) )?|\S.{0,120}?:\d{1,6} (?=NCCL WARN))?"
 )
 _INFORMATIVE = ("NCCL INFO ", "] INFO ", "NCCL TRACE ", "NCCL CALL ")
 _WARNING = pattern(
-    r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN (?P<message>\S.{0,2000})"
+    r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN "
+    r"(?P<message>\S.{0,2000})"
 )
 
 
@@ -42,12 +44,12 @@ def warning(text: str) -> str | None:
 
 
 def place(text: str) -> str:
-    """Return the place in NCCL's code that wrote the line: `transport/nvls.cc:254`; empty if it is missing."""
+    """Return the place in NCCL's code that wrote the line: `transport/nvls.cc:254`; else empty."""
     match = _PLACE.search(text)
     return (match["where"] or "").strip()[:120] if match else ""
 
 
 def read_located(rows: tuple[Row, ...], line: LogLine) -> tuple[Event, ...]:
     """Return the event of the first row that fits, with the host that NCCL names."""
-    found = read_rows(rows, line)
-    return read_rows(rows, located(line)) if found else found
+    events = read_rows(rows, line)
+    return read_rows(rows, located(line)) if events else events

@@ -55,7 +55,8 @@ _FAILURES = (
     row(
         OfiNoProvider,
         "NET/OFI",
-        r"NET/OFI (?:No eligible providers|Unable to find (?:a )?(?:suitable|eligible) provider|Could not find any)",
+        r"NET/OFI (?:No eligible providers|Unable to find (?:a )?(?:suitable|eligible) provider|"
+        r"Could not find any)",
     ),
     row(OfiNoProvider, "No eligible providers"),
     row(OfiNoProvider, "fi_getinfo() call failed", r"fi_getinfo\(\) call failed: No data available"),
@@ -80,7 +81,8 @@ _FAILURES = (
         r"(?!GDRCopy)|create|allocate|select).{0,120}|Only EFA provider is supported|"
         r"Unable to (?:insert|create|open|bind|enable|connect).{0,120}|"
         r"aws-ofi-nccl initialization failed|"
-        r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|Could not create).{0,100}fail.{0,60})",
+        r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|"
+        r"Could not create).{0,100}fail.{0,60})",
     ),
     row(
         OfiFailure,
@@ -104,7 +106,8 @@ _LIBFABRIC = (
     row(
         OfiRegistration,
         "Unable to register MR",
-        r"libfabric:\d{1,10}:.{0,160}?Unable to register MR(?: of \d{1,18} bytes)?: (?P<reason>[A-Z][\w ]{2,80})",
+        r"libfabric:\d{1,10}:.{0,160}?Unable to register MR(?: of \d{1,18} bytes)?: "
+        r"(?P<reason>[A-Z][\w ]{2,80})",
     ),
     row(
         OfiCompletionError,

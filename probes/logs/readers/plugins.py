@@ -99,13 +99,15 @@ _ROWS = (
     row(
         _PluginLoad,
         "Plugin load ",
-        rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : (?P<reason>.{{2,250}})",
+        rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : "
+        rf"(?P<reason>.{{2,250}})",
         finish=_plugin(_PluginLoad),
     ),
     row(
         _PluginLoad,
         "dlerror=",
-        rf"{_KIND}/Plugin ?: dlerror=(?P<reason>.{{2,160}}?) ?(?:No plugin found \((?P<name>[^)\s]{{1,100}})\).{{0,60}})?\s*$",
+        rf"{_KIND}/Plugin ?: dlerror=(?P<reason>.{{2,160}}?) ?"
+        rf"(?:No plugin found \((?P<name>[^)\s]{{1,100}})\).{{0,60}})?\s*$",
         finish=_plugin(_PluginLoad),
     ),
     row(
@@ -162,7 +164,8 @@ _ERRORS = (
     row(
         NcclPluginError,
         "NET/",
-        r"WARN.{0,40}? NET/(?P<name>FasTrak|GPUDirectTCPX\w{0,8}|gIB|UCX|IBext\w{0,8}|FastSocket) ?:? (?P<message>\S.{0,300})",
+        r"WARN.{0,40}? NET/(?P<name>FasTrak|GPUDirectTCPX\w{0,8}|gIB|UCX|IBext\w{0,8}|FastSocket) ?:? "
+        r"(?P<message>\S.{0,300})",
         finish=_plugin(NcclPluginError),
     ),
     row(

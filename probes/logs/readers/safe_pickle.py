@@ -179,9 +179,9 @@ class _Machine:
 
     def dict_since_mark(self) -> None:
         items = self._since_mark()
-        found: dict[str | int, Plain] = {}
-        self.push(found)
-        self._fill(found, items)
+        pairs: dict[str | int, Plain] = {}
+        self.push(pairs)
+        self._fill(pairs, items)
 
     def append(self) -> None:
         (value,) = self._last(1)

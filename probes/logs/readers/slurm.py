@@ -28,7 +28,10 @@ from probes.logs.events.slurm_events import (
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
-_STEP = r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|interactive))?(?:\+\d{1,5})?)"
+_STEP = (
+    r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|"
+    r"interactive))?(?:\+\d{1,5})?)"
+)
 _TASKS = r"srun: error: (?P<node>[\w.\[\],-]{1,200}): tasks? (?P<tasks>[\d,-]{1,200}): "
 _SIGNALS = {
     "Killed": 9,
@@ -70,14 +73,16 @@ _ROWS = (
     row(
         SlurmKilled,
         "CANCELLED AT ",
-        r"\*\*\* (?P<scope>JOB|STEP) (?:StepId=)?(?P<step>[\d_.+]{1,40}(?:batch|extern|interactive)?)(?: STEPD TERMINATED)? ON "
+        r"\*\*\* (?P<scope>JOB|STEP) (?:StepId=)?(?P<step>[\d_.+]{1,40}(?:batch|extern|interactive)?)"
+        r"(?: STEPD TERMINATED)? ON "
         r"(?P<node>\S{1,120}) CANCELLED AT (?P<at>[\dT:.+-]{1,40})(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
         finish=_killed,
     ),
     row(
         SlurmKilled,
         "STEPD TERMINATED ON ",
-        r"\*\*\* (?P<scope>JOB|STEP) (?P<step>[\d_.+]{1,40}\w{0,12}) STEPD TERMINATED ON (?P<node>\S{1,120}) AT (?P<at>\S{1,40})"
+        r"\*\*\* (?P<scope>JOB|STEP) (?P<step>[\d_.+]{1,40}\w{0,12}) STEPD TERMINATED ON "
+        r"(?P<node>\S{1,120}) AT (?P<at>\S{1,40})"
         r"(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
         finish=_killed,
     ),
@@ -90,7 +95,8 @@ _ROWS = (
     row(
         SlurmOom,
         "memory limit",
-        rf"slurmstepd: error: (?:Exceeded (?:job|step) memory limit(?! at some point)|(?:Step|Job|StepId=) ?{_STEP} exceeded)",
+        rf"slurmstepd: error: (?:Exceeded (?:job|step) memory limit(?! at some point)|(?:Step|Job|"
+        rf"StepId=) ?{_STEP} exceeded)",
     ),
     row(SlurmOom, "Out Of Memory", rf"{_TASKS}Out Of Memory"),
     row(SlurmNodeFailure, "srun: error: Node failure on ", r"Node failure on (?P<node>\S{1,200})"),
@@ -135,7 +141,8 @@ _ROWS = (
     row(
         SlurmSubmitRefused,
         ": error: ",
-        r"(?:sbatch|salloc|srun): error: (?:Batch job submission failed|Job submit/allocate failed|Unable to allocate resources|"
+        r"(?:sbatch|salloc|srun): error: (?:Batch job submission failed|Job submit/allocate failed|"
+        r"Unable to allocate resources|"
         r"Failed to allocate resources): (?P<reason>.{1,160})",
     ),
     row(

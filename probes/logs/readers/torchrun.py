@@ -51,7 +51,8 @@ _ROWS = (
     row(
         TorchWorkerFailed,
         "failed (exitcode: ",
-        r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)",
+        r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: "
+        r"(?P<pid>\d{1,10})\)",
         finish=_worker_failed,
     ),
     row(
@@ -75,7 +76,8 @@ _ROWS = (
     row(
         TorchWorkerFailed,
         "hild process with PID ",
-        r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<exit_code>-?\d{1,4})",
+        r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code "
+        r"(?P<exit_code>-?\d{1,4})",
         finish=_worker_failed,
     ),
     row(

@@ -19,7 +19,9 @@ class Document:
     """A file as text, whose lines can be pointed at."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """Bytes that are no UTF-8 are replaced; lines end with one character whatever the system."""
+        """Return the bytes as text: invalid UTF-8 is replaced, and lines end with one character on all
+        systems.
+        """
         encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         self.name = name
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
