@@ -17,7 +17,7 @@ class EventPattern(StrictRecord, kw_only=True):
     """An event of a kind whose fields meet conditions."""
 
     event: str
-    """Its kind; `nccl.ib.*` for all kinds that begin so, `nccl.warning|nccl.notice` for either."""
+    """Kind of the event; `nccl.ib.*` means any kind with that prefix, `nccl.warning|nccl.notice` either."""
     where: dict[str, Condition] = {}
     """Condition of each field.
 
@@ -29,25 +29,23 @@ class EventPattern(StrictRecord, kw_only=True):
 
 
 class Pattern(StrictRecord, kw_only=True):
-    """One way in which a cause shows."""
+    """A pattern of events by which a cause shows."""
 
     event: str
     where: dict[str, Condition] = {}
     at_least: int = 1
     confidence: float
-    """From 0 to 1, where only this pattern speaks."""
+    """Confidence from 0 to 1 if only this pattern fits."""
     machine: tuple[str, ...] = ()
-    """Checks of which the machine must fail one."""
+    """Ids of checks, one of which the machine must fail."""
     when: str = ""
     """Name of a condition of `probes/logs/causes/conditions.py`, for what needs more than one event."""
     fault: bool | None = None
     """Replaces the cause's own value where it is set."""
     root: bool = False
-    """True where this brings about all symptoms beside it, and only a cause that is none brings it about."""
+    """Whether this causes all symptoms beside it; a symptom then does not cause it."""
     doubt: bool = False
-    """True where the run may well have failed, so that it is not called healthy, though this is no fault by
-    itself.
-    """
+    """Whether the run may have failed: it is not called healthy, though this is no fault by itself."""
     summary: str = ""
     """Replaces the cause's own value where it is set."""
     remedy: str = ""
@@ -66,7 +64,7 @@ class Pattern(StrictRecord, kw_only=True):
 
 
 class Cause(StrictRecord, kw_only=True):
-    """One cause."""
+    """A cause of a failed or slow run."""
 
     id: str
     title: str
@@ -83,7 +81,7 @@ class Cause(StrictRecord, kw_only=True):
     versions: str = ""
     """Versions of NCCL, PyTorch or the driver that show or fix the fault."""
     effects: tuple[str, ...] = ()
-    """Causes that this one brings about: where both are seen, they are secondary."""
+    """Ids of causes that follow from this cause: where both occur, they are secondary."""
     pattern: tuple[Pattern, ...] = ()
 
 
@@ -91,7 +89,7 @@ class Collect(StrictRecord, kw_only=True):
     """A request for data where the cause is not known."""
 
     text: str
-    """Filled with the fields of the first event of `when`, as a summary is."""
+    """Words of the request, filled with the fields of the first event of `when`."""
     when: tuple[str, ...] = ()
     """Kinds of events of which one must have been seen; empty for always."""
     unless: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ DEDUCTIONS: tuple[Deduction, ...] = (
     *coverage.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""Those of the course of the run last: they ask whether anything failed."""
+"""All deductions; those about the course of the run come last, since they ask whether anything failed."""
 
 
 def deduce(seen: Seen) -> list[Event]:

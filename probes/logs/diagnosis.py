@@ -26,12 +26,12 @@ class EvidenceLine(Record, kw_only=True):
 
 
 class Diagnosis(Record, kw_only=True):
-    """One cause."""
+    """A diagnosis: one cause with its evidence."""
 
     cause_id: str
     """An id of `probes/data/causes.toml`."""
     confidence: float
-    """From 0 to 1."""
+    """Confidence from 0 to 1."""
     summary: str
     """Description of the event, with the first host and rank, and the reason."""
     remedy: str
@@ -56,7 +56,7 @@ class Explanation(Record, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     state: State
     diagnoses: tuple[Diagnosis, ...]
-    """Best first."""
+    """Diagnoses, the best first."""
     facts: dict[str, Any] = {}
     """Facts of the run: version, interfaces, transports, channels, ranks, timings, environment (`facts.py`).
     """

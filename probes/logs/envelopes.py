@@ -59,8 +59,9 @@ _Opener = Callable[[re.Match[str], _Opened, "Unwrapper"], _Opened]
 
 
 class Unwrapper:
-    """Takes the envelopes off the lines of one source. `year` is that of stamps without one: the year the
-    file was written.
+    """Removes the envelopes from the lines of one source.
+
+    `year` is the year of time stamps that name none: the year in which the file was written.
     """
 
     def __init__(self, source: str, year: int | None = None) -> None:

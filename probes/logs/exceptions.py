@@ -14,9 +14,7 @@ from probes.logs.events.torch_events import TorchException
 
 
 class ExceptionRow(StrictRecord, kw_only=True):
-    """One sort of exception. It fits by its number, or else by its kind, or else by its name or its
-    message.
-    """
+    """A sort of exception: recognised by its number, else by its kind, else by its name or message."""
 
     errno: tuple[int, ...] = ()
     """Error number of Linux."""

@@ -11,16 +11,17 @@ from probes.logs.ranks import RankBook
 from probes.logs.seen import meets
 
 _ALSO = ("kernel.xid",)
-"""Whose cause is found by its number."""
+"""Further kinds of failures, whose cause depends on their number."""
 _FAILS_ALONE = 0.6
-"""From this confidence on an event that a fault's row names is a failure by itself."""
+"""Least confidence from which an event in a fault's row is a failure by itself."""
 _MOST_RANKS = 4096
 _MOST_RANKS_LISTED = 32
 
 
 class FailureFacts:
-    """Failures as events come in: the earlier by time where both have one, else the one that was read
-    first.
+    """First failures, counted event by event.
+
+    The first is the earlier by time if both events have one, else the event that was read first.
     """
 
     def __init__(self) -> None:

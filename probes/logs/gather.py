@@ -1,4 +1,4 @@
-"""From bytes of one source to the events of all readers, of which a bounded number is kept."""
+"""Gathering of events: from bytes of a source to a bounded number of events of all readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_EVENTS = 40_000
 LONGEST_TEXT = 1000
 """Characters of a line that are kept for showing."""
 HEAD_BYTES = 65536
-"""In which a document shows what it is."""
+"""Bytes at the start of a document by which it is recognised."""
 LARGEST_DOCUMENT_BYTES = 32 << 20
 _TAIL_BYTES = 32768
 _LAST_LINES = 60
@@ -32,15 +32,13 @@ _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
 )
-"""Heads of tables, remarks, warnings and what people write where a log ends: no word of a program that goes
-on.
-"""
+"""Lines that do not show that a program goes on: heads of tables, remarks, warnings, people's notes."""
 
 Sink = Callable[[Event], None]
 
 
 class SourceReader:
-    """All readers at work on one source. Gives each event to `sink`, in the order of the lines."""
+    """Runs all readers on one source and gives each event to `sink`, in the order of the lines."""
 
     def __init__(
         self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
@@ -146,7 +144,7 @@ class SourceReader:
 
 
 class EventBook:
-    """Events, each kept once with how often the like was seen, and no more than memory allows."""
+    """Events in bounded memory, equal ones kept once with their number."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
         """Start without events; `longest_text` is the most characters that are kept of a line."""

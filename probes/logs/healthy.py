@@ -1,4 +1,4 @@
-"""One sentence about a run without a fault, and the bandwidth that its shape promises."""
+"""Summary of a run without a fault, and the bandwidth to expect of its shape."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Between two machines a tree sends each byte once where a ring sends it twice, which bus bandwidth does not
-know.
-"""
+"""Machines between which a tree sends each byte once and a ring twice, which bus bandwidth ignores."""
 
 
 class Expectation(NamedTuple):

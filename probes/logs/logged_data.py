@@ -36,8 +36,10 @@ _LABEL = pattern(
     r"(?:^\s{0,8}|[^\w\s\"'(./@~:-]\s{0,8}|[\d:-]\s{1,8}|\b(?:DEBUG|INFO|WARNING)\s{1,8})"
     rf"(?:(?i:(?:{_ADJECTIVES})?(?:{_PLAIN})|{_ADJECTIVES}(?:{_VAGUE}))|[QA]):(?=\s{{1,8}}\S|[\"'])"
 )
-"""At the head of a message or of one of its fields; within paths, names of C++ and addresses, and after other
-words (`lost connection to target:`), it labels no data.
+"""Label of data at the start of a message or of one of its fields.
+
+Within paths, names of C++ and addresses, and after other words (`lost connection to target:`), the same
+word is no label.
 """
 
 _WORDS = (

@@ -1,4 +1,4 @@
-"""Events of several files and hosts in one order: by time where they have one."""
+"""Order of events of several files and hosts: by time where they have one."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from probes.logs.exceptions import row_of
 from probes.logs.seen import Seen
 
 _NEAR_LINES = 60
-"""Between the exceptions of one process of which one follows from the other."""
+"""Most lines between two exceptions of one process of which one follows from the other."""
 _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
@@ -40,7 +40,7 @@ class OwnFailure(NamedTuple):
     event: Event
     frame: Event[ProcessFrame] | None
     others: tuple[Event, ...]
-    """Further exceptions that are the program's own."""
+    """Further exceptions of the program itself."""
 
     @property
     def is_placed(self) -> bool:

@@ -96,11 +96,11 @@ READERS: tuple[ReaderRow, ...] = (
         module="probes.logs.readers.bench_tools",
     ),
 )
-"""In the order in which their events of one line follow each other."""
+"""Readers, in the order in which their events of one line follow each other."""
 
 
 class LineReader(NamedTuple):
-    """One reader at work on one source."""
+    """A reader at work on one source."""
 
     id: str
     signs: tuple[bytes, ...]
@@ -110,7 +110,7 @@ class LineReader(NamedTuple):
 
 
 class DocumentReader(NamedTuple):
-    """One reader of whole files."""
+    """A reader of whole files."""
 
     id: str
     signs: tuple[bytes, ...]

@@ -28,7 +28,7 @@ _NOTHING_FOUND = (
 
 
 class Reading:
-    """Several sources, read one after another or in turns."""
+    """Reads several sources, one after another or in turns."""
 
     def __init__(self, redactor: LogRedactor | None = None) -> None:
         """Start without sources; with a `redactor`, the explanation contains no names."""

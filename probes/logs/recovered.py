@@ -40,9 +40,7 @@ _ENDED_BY_AGENT = (
 """Other kinds that precede a restart of the workers by torchrun."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""More than follow the exception that ends a program: the tracebacks of its libraries and the report of its
-launcher.
-"""
+"""More lines than the tracebacks of libraries and the launcher's report after a fatal exception."""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:

@@ -30,7 +30,7 @@ class _Sign(NamedTuple):
 
     exact: bytes
     loose: bytes
-    """Without what lines of one shape differ in."""
+    """The part of a sign that is equal in all lines of one shape."""
     reader: int
 
 
@@ -50,8 +50,9 @@ _NOTHING = _Shape(0, ())
 
 
 class Sieve:
-    """Tells which readers should see a line. Needs half a microsecond for a line like one seen before, a few
-    for others, and little memory.
+    """Selects the readers that should see a line.
+
+    A line of a known shape takes half a microsecond, another one a few, and memory is small.
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:

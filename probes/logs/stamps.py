@@ -19,7 +19,7 @@ WEEKDAY = rf"[A-Z][a-z]{{2}} (?P<name>[A-Z][a-z]{{2}}) {{1,2}}(?P<day>\d{{1,2}})
 US = rf"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {_CLOCK}"
 """`05/01/2024 10:00:00`."""
 _GLOG = pattern(rf"[\[\s]{{0,2}}[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK} ")
-"""torch's own lines, without a year: `[E1121 12:10:11.123456789 ProcessGroupNCCL.cpp:616]`."""
+"""Stamp of torch's own lines, without a year: `[E1121 12:10:11.123456789 ProcessGroupNCCL.cpp:616]`."""
 _FABRIC_MANAGER = pattern(rf"\[(?P<name>[A-Z][a-z]{{2}}) (?P<day>\d\d) (?P<year>\d{{4}}) {_CLOCK}\]")
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _FEWEST_DATED_S = 1e8

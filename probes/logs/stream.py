@@ -26,14 +26,14 @@ class RawLine(NamedTuple):
     """A line of the file without terminal escapes."""
 
     number: int
-    """From 1, as editors count."""
+    """Number of the line from 1."""
     text: bytes
     readers: tuple[int, ...]
-    """Places of the readers that may want it."""
+    """Places of the readers that may want the line."""
 
 
 class LogStream:
-    """Cuts what it is fed into lines, and passes those that hold a sign of a reader."""
+    """Splits bytes into lines and passes on those that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
         """Take the signs of each reader, and the number of lines after a sign that it wants too."""

@@ -1,4 +1,4 @@
-"""Templates of rows, filled with what events name."""
+"""Texts of rows: templates filled with the fields of events."""
 
 from __future__ import annotations
 

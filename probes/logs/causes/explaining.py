@@ -33,9 +33,9 @@ MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
 """Share of its confidence that an effect keeps beside its cause."""
 _EXPLAINS = 0.5
-"""From this confidence on what is no fault by itself explains an event of failure."""
+"""Least confidence from which a cause that is no fault explains an event of failure."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes of which a log that ends early makes one think, without an event of failure."""
+"""Causes that a log which ends early suggests, without an event of failure."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"

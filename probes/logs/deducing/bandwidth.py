@@ -1,4 +1,4 @@
-"""Measured bandwidth against what the hardware gives."""
+"""Deductions about bandwidth: measured against what the hardware can reach."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from probes.logs.seen import Seen
 _Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
-"""From which size on the bandwidth of a healthy network no longer falls."""
+"""Bytes from which the bandwidth of a healthy network no longer falls."""
 _CLIFF = 0.4
 """Share of the best of smaller messages below which all larger ones lie behind a cliff."""
 _FULL_RATE = 64 << 10
-"""From which size on one queue pair fills a port."""
+"""Bytes from which one queue pair fills a port."""
 _FEW_GBPS = 1.0
 _ENOUGH_PEERS = 4
 _BEHIND = 0.6

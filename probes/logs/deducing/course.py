@@ -41,11 +41,11 @@ _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(record.KIND for record in _STOPS)
-"""From outside."""
+"""Kinds of ends from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
-"""So many lines may follow the end of an initialisation, such as remarks and the head of a table."""
+"""Most lines after the end of an initialisation, such as remarks and the head of a table."""
 
 
 def ends_after_init(seen: Seen) -> Iterator[Event]:

@@ -37,7 +37,7 @@ from probes.logs.seen import Seen
 _MOST_RANKS = 4096
 _MOST_NAMED = 8
 _FEW_LINES = 8
-"""So many lines may follow the last that is read."""
+"""Most lines that may follow the last line that is read."""
 _BEFORE = (
     NcclInitStart,
     NcclBootstrap,

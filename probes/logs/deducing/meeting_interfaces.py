@@ -1,4 +1,4 @@
-"""Addresses and interfaces over which processes meet."""
+"""Deductions about the addresses and interfaces over which processes meet."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ from probes.logs.seen import Seen
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _OF_IMAGES = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""HPC-X's plugin comes with images, whatever the machine has."""
+"""Plugins of HPC-X, which images contain whether or not the machine has RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
-"""Behind the name of a network, where lines run together: names have no digits but those of a version."""
+"""Rest of another line behind the name of a network: names have no digits but those of a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3

@@ -21,9 +21,9 @@ from probes.logs.seen import Seen
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
 _UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
-"""Whose sizes may differ from rank to rank."""
+"""Collectives whose sizes may differ from rank to rank."""
 _LINES_OF_PLACE = 16
-"""So many kinds of calls are listed under one number at most."""
+"""Most kinds of calls that are listed for one number of the sequence."""
 
 
 def collectives_differ(seen: Seen) -> Iterator[Event]:

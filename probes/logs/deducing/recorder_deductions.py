@@ -16,7 +16,7 @@ from probes.logs.events.flight_recorder_events import (
 from probes.logs.seen import Seen
 
 _UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
-"""Whose sizes may differ from rank to rank."""
+"""Collectives whose sizes may differ from rank to rank."""
 
 
 def dumps_differ(seen: Seen) -> Iterator[Event]:

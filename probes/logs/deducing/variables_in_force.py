@@ -1,4 +1,4 @@
-"""Variables that are in force: without effect, or left from debugging."""
+"""Deductions about variables in force: without effect, or left from debugging."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ class ComparedSockets(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "compared.sockets"
     active: int
-    """How many ports are active."""
+    """Number of active ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedNicsUnused(LogRecord, kw_only=True):
@@ -61,11 +61,11 @@ class ComparedNicsUnused(LogRecord, kw_only=True):
     names: str
     """Names, separated by commas."""
     used: int
-    """How many were used."""
+    """Number of used ports."""
     share: float
     """Used share of all such ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedNicsOther(LogRecord, kw_only=True):
@@ -75,11 +75,11 @@ class ComparedNicsOther(LogRecord, kw_only=True):
     names: str
     """Names, separated by commas."""
     used: int
-    """How many were used."""
+    """Number of used ports."""
     share: float
     """Used share of all such ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedNicsStrange(LogRecord, kw_only=True):
@@ -89,7 +89,7 @@ class ComparedNicsStrange(LogRecord, kw_only=True):
     names: str
     """Names, separated by commas."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedRanks(LogRecord, kw_only=True):
@@ -101,7 +101,7 @@ class ComparedRanks(LogRecord, kw_only=True):
     had: int
     """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedVariable(LogRecord, kw_only=True):
@@ -122,7 +122,7 @@ class ComparedNccl(LogRecord, kw_only=True):
     had: str
     """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedGpus(LogRecord, kw_only=True):
@@ -132,7 +132,7 @@ class ComparedGpus(LogRecord, kw_only=True):
     had: int
     """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
 class ComparedInterface(LogRecord, kw_only=True):
@@ -141,4 +141,4 @@ class ComparedInterface(LogRecord, kw_only=True):
     KIND: ClassVar[str] = "compared.interface"
     name: str
     told: str
-    """In words."""
+    """Description in words."""

@@ -54,11 +54,11 @@ class DeducedLeftoverVariable(LogRecord, kw_only=True):
 
 
 class DeducedRanksNotTold(LogRecord, kw_only=True):
-    """No line speaks of some ranks."""
+    """No line names some ranks."""
 
     KIND: ClassVar[str] = "deduced.ranks-not-told"
     have: int
-    """How many ranks are spoken of."""
+    """Number of ranks that lines name."""
     ranks: int
     """Ranks of the communicator."""
     names: str
@@ -90,7 +90,7 @@ class DeducedSilenceAfterInit(LogRecord, kw_only=True):
     why: str
     """The reason, in words."""
     complete: int | None = None
-    """How many ranks completed."""
+    """Number of ranks that completed."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
@@ -104,7 +104,7 @@ class DeducedEndsAfterInit(LogRecord, kw_only=True):
     why: str
     """The reason, in words."""
     complete: int | None = None
-    """How many ranks completed."""
+    """Number of ranks that completed."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None

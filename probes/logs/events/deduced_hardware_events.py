@@ -28,7 +28,7 @@ class DeducedShmWithinNode(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "deduced.shm-within-node"
     how: str
-    """How they reach each other."""
+    """Way between the GPUs."""
     a: int | None = None
     """Number of the first GPU."""
     b: int | None = None
@@ -58,7 +58,7 @@ class DeducedXid(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "deduced.xid"
     severity: str
-    """How bad it is."""
+    """Severity of the error."""
     action: str
     """Recommended action."""
     name: str
@@ -103,7 +103,7 @@ class DeducedWrongResults(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "deduced.wrong-results"
     wrong: int
-    """How many values are wrong."""
+    """Number of wrong values."""
     why: str
     """The reason, in words."""
 

@@ -18,7 +18,7 @@ class DeducedBadInterface(LogRecord, kw_only=True):
     why: str
     """The reason, in words."""
     nodes: int
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     failed: bool
     """Whether a connection failed."""
     works: bool

@@ -12,14 +12,14 @@ class TorchFlightRecorder(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "torch.flight-recorder"
     entries: int
-    """How many collectives it holds."""
+    """Number of collectives."""
     groups: int
-    """How many process groups it holds."""
+    """Number of process groups."""
     version: str | None = None
 
 
 class TorchFlightRecorderGroup(LogRecord, kw_only=True):
-    """How far a process group is."""
+    """The progress of a process group."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-group"
     group: str

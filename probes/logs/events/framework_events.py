@@ -12,9 +12,9 @@ class RayWorkerDied(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "ray.worker-died"
     exit_type: str | None = None
-    """How it ended, in Ray's word."""
+    """Ray's word for the end."""
     detail: str | None = None
-    """More words."""
+    """Details in words."""
 
 
 class RayNodeLost(LogRecord, kw_only=True):

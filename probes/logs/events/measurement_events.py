@@ -52,9 +52,9 @@ class NcclTestsResult(LogRecord, kw_only=True):
     ranks: int | None = None
     """Ranks of the communicator."""
     nodes: int | None = None
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     wrong: float | None = None
-    """How many values are wrong."""
+    """Number of wrong values."""
 
 
 class NcclTestsSummary(LogRecord, kw_only=True):
@@ -65,9 +65,9 @@ class NcclTestsSummary(LogRecord, kw_only=True):
     ranks: int | None = None
     """Ranks of the communicator."""
     nodes: int | None = None
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     sizes: int | None = None
-    """How many sizes it has."""
+    """Number of sizes."""
     max_bytes: int | None = None
     """The largest size."""
     max_busbw_gbps: float | None = None
@@ -132,7 +132,7 @@ class NvbandwidthResult(LogRecord, kw_only=True):
     fastest_gbps: float
     """GB/s of 1e9 bytes."""
     pairs: int
-    """How many pairs or GPUs."""
+    """Number of pairs or GPUs."""
 
 
 class NvbandwidthFailure(Complaint, kw_only=True):

@@ -98,7 +98,7 @@ class NcclConnectFailed(LogRecord, kw_only=True):
     reason: str | None = None
     errno: int | None = None
     tries: int | None = None
-    """How often it was tried."""
+    """Number of attempts."""
 
 
 class NcclConnectRetry(Complaint, kw_only=True):
@@ -108,7 +108,7 @@ class NcclConnectRetry(Complaint, kw_only=True):
     peer: str
     """Address of the other side."""
     tries: int
-    """How often it was tried."""
+    """Number of attempts."""
 
 
 class NcclInterfaceMissing(Complaint, kw_only=True):
@@ -314,7 +314,7 @@ class NcclImex(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "nccl.imex"
     clique_size: int
-    """How many GPUs the clique has."""
+    """Number of GPUs in the clique."""
 
 
 class NcclSharpFailed(Complaint, kw_only=True):

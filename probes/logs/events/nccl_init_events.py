@@ -63,7 +63,7 @@ class NcclBootstrap(LogRecord, kw_only=True):
 
 
 class NcclBootstrapTimings(LogRecord, kw_only=True):
-    """How long the meeting of the ranks took."""
+    """The time that the ranks needed to meet."""
 
     KIND: ClassVar[str] = "nccl.bootstrap-timings"
     total_s: float | None = None
@@ -112,14 +112,14 @@ class NcclAborted(NcclRankOfCommunicator, kw_only=True):
 
 
 class NcclCommShape(LogRecord, kw_only=True):
-    """How many ranks and nodes a communicator has."""
+    """The ranks and nodes of a communicator."""
 
     KIND: ClassVar[str] = "nccl.comm-shape"
     rank: int
     ranks: int
     """Ranks of the communicator."""
     nodes: int
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     local_ranks: int | None = None
     """Ranks on the node of this rank."""
     mnnvl: bool | None = None
@@ -127,7 +127,7 @@ class NcclCommShape(LogRecord, kw_only=True):
 
 
 class NcclInitTimings(LogRecord, kw_only=True):
-    """How long the steps of an initialisation took."""
+    """The durations of the steps of an initialisation."""
 
     KIND: ClassVar[str] = "nccl.init-timings"
     rank: int

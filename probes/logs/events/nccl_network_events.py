@@ -88,7 +88,7 @@ class NcclSocketInterfaces(LogRecord, kw_only=True):
 
 
 class NcclSocketThreads(LogRecord, kw_only=True):
-    """How many threads and sockets serve one connection."""
+    """The threads and sockets that serve one connection."""
 
     KIND: ClassVar[str] = "nccl.socket-threads"
     threads: int
@@ -208,7 +208,7 @@ class OfiProvider(LogRecord, kw_only=True):
     fabric: str | None = None
     """Name of the fabric."""
     nics: int | None = None
-    """How many adapters it found."""
+    """Number of adapters."""
 
 
 class OfiProtocol(LogRecord, kw_only=True):

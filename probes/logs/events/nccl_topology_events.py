@@ -32,7 +32,7 @@ class NcclChannel(LogRecord, kw_only=True):
 
 
 class NcclChannels(LogRecord, kw_only=True):
-    """How many channels a rank has."""
+    """The channels of a rank."""
 
     KIND: ClassVar[str] = "nccl.channels"
     coll: int
@@ -48,14 +48,14 @@ class NcclChannels(LogRecord, kw_only=True):
 
 
 class NcclRings(LogRecord, kw_only=True):
-    """How many rings the ranks of a host are in."""
+    """The rings of a host's ranks."""
 
     KIND: ClassVar[str] = "nccl.rings"
     channels: int
 
 
 class NcclTrees(LogRecord, kw_only=True):
-    """How many trees a rank is in."""
+    """The trees of a rank."""
 
     KIND: ClassVar[str] = "nccl.trees"
     channels: int
@@ -86,7 +86,7 @@ class NcclNvlsBuffers(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "nccl.nvls-buffers"
     heads: int
-    """How many heads."""
+    """Number of heads."""
 
 
 class NcclMnnvl(LogRecord, kw_only=True):
@@ -97,7 +97,7 @@ class NcclMnnvl(LogRecord, kw_only=True):
     clique: str | None = None
     """Number of the clique in hexadecimal."""
     clique_size: int | None = None
-    """How many GPUs the clique has."""
+    """Number of GPUs in the clique."""
     uuid: str | None = None
     """Name of the fabric."""
     state: int | None = None
@@ -144,7 +144,7 @@ class NcclGraph(LogRecord, kw_only=True):
 
 
 class NcclPath(LogRecord, kw_only=True):
-    """How far a GPU is from adapters and from other GPUs."""
+    """The distances of a GPU from adapters and from other GPUs."""
 
     KIND: ClassVar[str] = "nccl.path"
     gpu: str

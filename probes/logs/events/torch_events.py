@@ -20,11 +20,11 @@ class TorchWatchdogTimeout(LogRecord, kw_only=True):
     """Elements that come out."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
-    """How long it ran."""
+    """Run time."""
 
 
 class TorchWorkStatus(LogRecord, kw_only=True):
-    """How far the process group of a rank is."""
+    """The progress of the process group of a rank."""
 
     KIND: ClassVar[str] = "torch.work-status"
     seq: int
@@ -160,7 +160,7 @@ class TorchException(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "torch.exception"
     name: str
-    """Class, with its module where it is said."""
+    """Class, with its module where the line names it."""
     message: str | None = None
     errno: int | None = None
     """Error number of Linux."""
@@ -186,7 +186,7 @@ class TorchStoreTimeout(LogRecord, kw_only=True):
     host: str | None = None
     port: int | None = None
     after: str | None = None
-    """How long it was tried, with its unit."""
+    """Duration of the attempts, with its unit."""
 
 
 class TorchStoreRanksMissing(LogRecord, kw_only=True):
@@ -393,7 +393,7 @@ class TorchAgentRestart(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "torch.agent-restart"
     left: int | None = None
-    """How many more attempts it has."""
+    """Number of attempts that are left."""
 
 
 class TorchNoRecord(LogRecord, kw_only=True):

@@ -43,7 +43,7 @@ _UNITS = {
     "GB": 1 << 30,
     "TB": 1 << 40,
 }
-"""torch means powers of two by all of them."""
+"""Bytes by unit; torch means powers of two by all of them."""
 
 
 def _bytes(words: str) -> int | None:

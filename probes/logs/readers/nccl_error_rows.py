@@ -352,7 +352,7 @@ ALSO_INFORMATIVE = (
         r"RAS failed to establish a client listening socket",
     ),
 )
-"""Told at level INFO too."""
+"""Failures that NCCL reports at level INFO too."""
 _CODES = {
     "ncclUnhandledCudaError": 1,
     "unhandled cuda error": 1,

@@ -89,7 +89,7 @@ _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
 
 
 class Reader:
-    """Leaves out how an error went up through the calls of a process: where it began is what counts."""
+    """Omits the way of an error up through the calls of a process: its origin counts."""
 
     def __init__(self) -> None:
         self._once = Once()

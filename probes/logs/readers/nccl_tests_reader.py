@@ -71,7 +71,7 @@ _MOST_RANKS = 65536
 _ROUNDED = 0.03
 """Share by which a time of two digits may be off."""
 _SMALLEST_GBPS = 0.01
-"""Bandwidths have two digits behind the point."""
+"""Smallest bandwidth that the two decimal places show."""
 _MOST_BUS = 2.02
 """Factor from algorithm bandwidth to bus bandwidth: 2 (n - 1) / n for all_reduce, less for the others."""
 

@@ -183,9 +183,7 @@ _ERRORS = (
 )
 _FAILURE = pattern(r"(?i)\bfail|unable to|could not|cannot|timed out|refused|not found")
 _OF_PLUGINS = "ccl-"
-"""In the names of plugins of NCCL and RCCL (`libnccl-net.so`, `librccl-net.so`), and not in those of what
-they need.
-"""
+"""Part of the names of plugins of NCCL and RCCL (`libnccl-net.so`), not of libraries that they need."""
 _ABSENT = "cannot open shared object file"
 _OTHER_LIBRARY = pattern(r"\b(lib[\w+-]{1,60}\.so[\w.]{0,16}): cannot open shared object file")
 

@@ -1,4 +1,4 @@
-"""How a process ended, in its own words or its shell's: Python and C++ tracebacks, signals, MPI aborts.
+"""Reader of ends of processes, in their own or their shell's words: Python and C++ tracebacks, signals, MPI aborts.
 
 Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, glibc, pytorch torch/utils/data
 (read 2026-11).
@@ -234,7 +234,7 @@ _SIGNALS = {
     "Floating-point exception": 8,
     "SIGFPE": 8,
 }
-"""Numbers of Linux on x86 and Arm."""
+"""Numbers of signals of Linux on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
 """Words of Python for exceptions in threads and at teardown, which end no program."""
 _LINES_OF_TRACEBACK = 60

@@ -68,9 +68,9 @@ _FAILURES = (
 )
 """Failures after which it matters that a program goes on."""
 _MANY = 100
-"""More than other processes still write when one has died."""
+"""More lines than other processes still write when one has died."""
 _FEW = 3
-"""More than the output of several ranks without names brings late."""
+"""More lines than the mixed output of several ranks delivers late."""
 _MOST_PENDING = 64
 _MOST_PLACES = 4096
 

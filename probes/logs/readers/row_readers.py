@@ -1,6 +1,4 @@
-"""Readers that are tables: a word that the line must have, the shape of its message, and the record that it
-becomes.
-"""
+"""Readers in tables: a sign that the line contains, the pattern of its message, and its record."""
 
 from __future__ import annotations
 
@@ -21,21 +19,19 @@ _GROUP_NAME = pattern(r"\(\?P<(\w+)>")
 _LONGEST = 300
 
 Finish = Callable[[dict[str, Any]], LogRecord]
-"""Makes the record of the fields of a message, where they need more than a conversion to the record's
-types.
-"""
+"""Makes the record from the fields of a message if that needs more than a conversion of types."""
 
 
 class Row(NamedTuple):
-    """One message."""
+    """A message of a log."""
 
     kind: str
     word: str
-    """Every such message has it; the signs of a reader are these words."""
+    """Word in every such message; the signs of a reader are these words."""
     shape: re.Pattern[str]
-    """Its named groups become fields of the record."""
+    """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
-    """Fields with one value in every such message."""
+    """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
     """The named groups, each with the conversion to the type of its field; what needs a `finish` gets flags
     as words.

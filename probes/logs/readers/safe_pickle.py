@@ -51,7 +51,7 @@ def loads(data: bytes) -> Plain:
 
 
 class _Machine:
-    """Reads opcodes and keeps a stack and a memo, as the format asks for."""
+    """Reads opcodes with a stack and a memo, as the format requires."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
