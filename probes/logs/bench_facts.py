@@ -1,4 +1,4 @@
-"""What tools in a log measured: bus bandwidth of nccl-tests by collective, copies, RDMA."""
+"""Facts of measurements in a log: bus bandwidth of nccl-tests by collective, copies, RDMA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BenchFacts:
 
     def __init__(self) -> None:
         self._gpus: dict[tuple[object, ...], str] = {}
-        """By host, bus and number of a GPU: its model."""
+        """Model of each GPU by host, bus and number."""
         self._bandwidth: dict[str, dict[str, object]] = {}
         self._ranks = 0
         self._nodes = 0
@@ -32,7 +32,7 @@ class BenchFacts:
         self._measured: dict[str, dict[str, object]] = {}
 
     def add(self, event: Event) -> None:
-        """One more event; other kinds than those of tools are passed over."""
+        """Add an event; kinds that are not of measurements are ignored."""
         match event.what:
             case NcclTestsRank() as device if len(self._gpus) < _MOST_GPUS:
                 self._gpus.setdefault((device.host, device.bus, device.gpu), device.name)
@@ -54,7 +54,7 @@ class BenchFacts:
                 )
 
     def as_dict(self) -> dict[str, object]:
-        """The facts that lines told of; `ranks` and `nodes` are those of the largest measurement."""
+        """Return the facts that lines report; `ranks` and `nodes` are those of the largest measurement."""
         models: dict[str, int] = {}
         for model in self._gpus.values():
             if model and (model in models or len(models) < _MOST_MODELS):

@@ -1,4 +1,4 @@
-"""What faults look like in events: rows of `probes/data/causes.toml`."""
+"""Rows of `probes/data/causes.toml`: the events by which each fault is recognised."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ class EventPattern(StrictRecord, kw_only=True):
     """An event of a kind whose fields meet conditions."""
 
     event: str
-    """Its kind; `nccl.ib.*` for all kinds that begin so, `nccl.warning|nccl.notice` for either."""
+    """Kind of the event; `nccl.ib.*` means any kind with that prefix, `nccl.warning|nccl.notice` either."""
     where: dict[str, Condition] = {}
-    """By field: a value, a list of values, `~` and a regular expression, `!~` and one that must not be found,
-    `>`, `>=`, `<` or `<=` and a number, `*` for any value, `-` for no such field.
+    """Condition of each field.
+
+    A value; a list of values; `~` with a regular expression, `!~` with one that must not match; `>`, `>=`,
+    `<` or `<=` with a number; `*` for any value; `-` for a field that the line does not name.
     """
     at_least: int = 1
-    """How often, over all its lines."""
+    """Smallest number of such events, counted over all their lines."""
 
 
 class Pattern(StrictRecord, kw_only=True):
-    """One way in which a cause shows."""
+    """A pattern of events by which a cause shows."""
 
     event: str
     where: dict[str, Condition] = {}
     at_least: int = 1
     confidence: float
-    """From 0 to 1, where only this pattern speaks."""
+    """Confidence from 0 to 1 if only this pattern fits."""
     machine: tuple[str, ...] = ()
-    """Checks of which the machine must fail one."""
+    """Ids of checks, one of which the machine must fail."""
     when: str = ""
     """Name of a condition of `probes/logs/causes/conditions.py`, for what needs more than one event."""
     fault: bool | None = None
-    """Where it differs from the cause's own."""
+    """Replaces the cause's own value where it is set."""
     root: bool = False
-    """True where this brings about all symptoms beside it, and only a cause that is none brings it about."""
+    """Whether this causes all symptoms beside it; a symptom then does not cause it."""
     doubt: bool = False
-    """True where the run may well have failed, so that it is not called healthy, though this is no fault by
-    itself.
-    """
+    """Whether the run may have failed: it is not called healthy, though this is no fault by itself."""
     summary: str = ""
-    """Where it differs from the cause's own."""
+    """Replaces the cause's own value where it is set."""
     remedy: str = ""
-    """Where it differs from the cause's own."""
+    """Replaces the cause's own value where it is set."""
     command: str = ""
-    """Where it differs from the cause's own."""
+    """Replaces the cause's own value where it is set."""
 
     @property
     def main(self) -> EventPattern:
@@ -59,18 +59,18 @@ class Pattern(StrictRecord, kw_only=True):
 
     @property
     def is_alone(self) -> bool:
-        """Whether one event is enough for it."""
+        """Return whether one event is enough for the pattern."""
         return not self.machine and not self.when and self.at_least == 1
 
 
 class Cause(StrictRecord, kw_only=True):
-    """One cause."""
+    """A cause of a failed or slow run."""
 
     id: str
     title: str
     fault: bool = True
     symptom: bool = False
-    """True where any other fault explains it, so that it is told as an effect of that one."""
+    """Whether any other fault explains this cause, which is then reported as an effect."""
     summary: str
     """`{field}` takes fields of the first event; a part in [brackets] is left out where its field is not
     known.
@@ -79,21 +79,21 @@ class Cause(StrictRecord, kw_only=True):
     command: str | None = None
     source: str
     versions: str = ""
-    """Of NCCL, PyTorch or the driver, where it shows or is mended."""
+    """Versions of NCCL, PyTorch or the driver that show or fix the fault."""
     effects: tuple[str, ...] = ()
-    """Causes that this one brings about: where both are seen, they are secondary."""
+    """Ids of causes that follow from this cause: where both occur, they are secondary."""
     pattern: tuple[Pattern, ...] = ()
 
 
 class Collect(StrictRecord, kw_only=True):
-    """What to collect next where the cause is not known."""
+    """A request for data where the cause is not known."""
 
     text: str
-    """Filled with the fields of the first event of `when`, as a summary is."""
+    """Words of the request, filled with the fields of the first event of `when`."""
     when: tuple[str, ...] = ()
     """Kinds of events of which one must have been seen; empty for always."""
     unless: tuple[str, ...] = ()
-    """Kinds that say that it is there already."""
+    """Kinds of events whose presence makes the request needless."""
 
 
 class CauseRows(StrictRecord, kw_only=True):
@@ -103,14 +103,14 @@ class CauseRows(StrictRecord, kw_only=True):
     failures: tuple[str, ...]
     """Kinds of events that are evidence of a failure even where no cause explains them."""
     complaints: frozenset[str]
-    """Those of them that runs may survive: they do not say by themselves that something failed."""
+    """Kinds of failures that runs may survive: alone they are no evidence that the run failed."""
     of_peers: frozenset[str]
-    """Kinds that a rank or launcher tells when another one is gone, whatever that one ended by."""
+    """Kinds that a rank or launcher reports after another rank ended, for whatever reason."""
     collect: tuple[Collect, ...]
     cause: tuple[Cause, ...]
 
     def find(self, cause_id: str) -> Cause:
-        """The row of an id; KeyError for an unknown one."""
+        """Return the row of an id. Raises KeyError for an unknown id."""
         return self.by_id[cause_id]
 
     @property

@@ -28,9 +28,9 @@ DEDUCTIONS: tuple[Deduction, ...] = (
     *coverage.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""Those of the course of the run last: they ask whether anything failed."""
+"""All deductions; those about the course of the run come last, since they ask whether anything failed."""
 
 
 def deduce(seen: Seen) -> list[Event]:
-    """All that can be deduced."""
+    """Return all deduced events."""
     return [event for deduction in DEDUCTIONS for event in deduction(seen)]

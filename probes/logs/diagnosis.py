@@ -1,6 +1,4 @@
-"""What happened, as `rigtune explain` tells it: the causes that the events of logs reveal, ranked, with their
-evidence.
-"""
+"""Results of `rigtune explain`: the causes that the events of logs reveal, ranked, with their evidence."""
 
 from __future__ import annotations
 
@@ -12,9 +10,7 @@ from probes.logs.event import Event, Value
 SCHEMA_VERSION = 1
 
 State = Literal["healthy", "fault", "unknown"]
-"""`fault` where and only where the first diagnosis is a fault: the logs say that something failed, whosever
-fault it was.
-"""
+"""State of the run; `fault` if and only if the first diagnosis is a fault, whoever caused it."""
 
 
 class EvidenceLine(Record, kw_only=True):
@@ -22,7 +18,7 @@ class EvidenceLine(Record, kw_only=True):
 
     source: str
     line: int
-    """From 1; 0 for what stands in no log: the machine's facts, the recipe."""
+    """Line number from 1; 0 for evidence outside the logs: the machine's facts, the recipe."""
     text: str
     host: str | None = None
     rank: int | None = None
@@ -30,45 +26,44 @@ class EvidenceLine(Record, kw_only=True):
 
 
 class Diagnosis(Record, kw_only=True):
-    """One cause."""
+    """A diagnosis: one cause with its evidence."""
 
     cause_id: str
     """An id of `probes/data/causes.toml`."""
     confidence: float
-    """From 0 to 1."""
+    """Confidence from 0 to 1."""
     summary: str
-    """What happened, on which host and rank first, and why."""
+    """Description of the event, with the first host and rank, and the reason."""
     remedy: str
     command: str | None = None
-    """To see or to mend it, never run by rigtune."""
+    """Command to inspect or fix the fault; rigtune never runs it."""
     is_fault: bool = True
     """False for `healthy` and for informative causes."""
     secondary: tuple[str, ...] = ()
     """Effects of this cause that were also seen, in words."""
     evidence: tuple[EvidenceLine, ...] = ()
     source: str = ""
-    """Who says so: documentation, code, issue."""
+    """Source of the diagnosis: documentation, code, issue."""
     versions: str = ""
-    """Of NCCL, PyTorch or the driver, where it shows or is mended; empty where that does not depend on
-    them.
+    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty where it does not depend
+    on them.
     """
 
 
 class Explanation(Record, kw_only=True):
-    """The answer to "what does this log say"."""
+    """The explanation of some logs."""
 
     schema_version: int = SCHEMA_VERSION
     state: State
     diagnoses: tuple[Diagnosis, ...]
-    """Best first."""
+    """Diagnoses, the best first."""
     facts: dict[str, Any] = {}
-    """Of the run: version, interfaces, transports, channels, ranks, timings, environment
-    (`probes/logs/facts.py`).
+    """Facts of the run: version, interfaces, transports, channels, ranks, timings, environment (`facts.py`).
     """
     expected: tuple[str, ...] = ()
-    """What a healthy run of this shape reaches, in words."""
+    """Performance of a healthy run of this shape, in words."""
     collect_next: tuple[str, ...] = ()
-    """Where the cause is unknown."""
+    """Data to collect if the cause is unknown."""
     lines_read: int = 0
     sources: tuple[str, ...] = ()
 

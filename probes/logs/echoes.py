@@ -1,6 +1,4 @@
-"""What logs show without its having happened: `set -x`, `grep -n`, lines of code, help texts, counts of no
-failure.
-"""
+"""Text that reports no event: `set -x`, `grep -n`, source code, help texts, counts of no failure."""
 
 from __future__ import annotations
 
@@ -8,16 +6,19 @@ from probes.base.patterns import pattern
 
 _ECHO = pattern(
     r"^\++ (?:[A-Za-z_./~\[(\"']|\d?>)|"
-    r"^\s{0,40}(?:\d{1,6}[:-]\s{0,40})?(?:(?:(?:if|elif|while|assert|raise)\b|print\(|\w{0,20}log(?:ger|ging)?\.\w{1,12}\()"
+    r"^\s{0,40}(?:\d{1,6}[:-]\s{0,40})?(?:(?:(?:if|elif|while|assert|raise)\b|print\(|\w{0,20}log(?:ger|"
+    r"ging)?\.\w{1,12}\()"
     r".{0,400}?[\"']|return [\w.]{1,60}\()"
 )
 _OPTION = pattern(
     r"^\s{1,12}(?:-\w{1,2}(?: \S{1,40})?, ?)?--[A-Za-z][\w-]{1,60}"
-    r"(?:(?:[ =](?:[A-Z][A-Z_\d]{0,40}|\{[^}]{1,200}\}|<[^>]{1,80}>|\[[^\]]{1,80}\])){1,3}\s{1,40}|\s{2,40})[A-Za-z(]"
+    r"(?:(?:[ =](?:[A-Z][A-Z_\d]{0,40}|\{[^}]{1,200}\}|<[^>]{1,80}>|\[[^\]]{1,80}\])){1,3}\s{1,40}|"
+    r"\s{2,40})[A-Za-z(]"
 )
 """A row of a program's help text: an option, its values, what it does."""
 _COUNT_OF_NONE = pattern(
-    r"^(?:[A-Za-z][\w -]{0,40}[ _-])?(?i:out[ -]of[ -]memory|ooms?|nccl|cuda|xids?|segmentation faults?|illegal memory access)"
+    r"^(?:[A-Za-z][\w -]{0,40}[ _-])?(?i:out[ -]of[ -]memory|ooms?|nccl|cuda|xids?|segmentation faults?|"
+    r"illegal memory access)"
     r"(?:[ _-](?i:errors?|events?|kills?|failures?|timeouts?|exceptions?|retries|count)){0,2}"
     r"\s?[:=]\s?(?i:0|none|no)\s{0,8}(?:[,;|].{0,400})?$"
 )
@@ -25,7 +26,8 @@ _COUNT_OF_NONE = pattern(
 
 
 def is_echo(text: str) -> bool:
-    """Whether a line without envelopes is a command that a shell shows, source code, a row of a help text or
-    of a summary.
+    """Return whether a line is a shell's echo of a command, source code, or a row of a help text or summary.
+
+    The line comes without envelopes.
     """
     return any(shape.match(text) is not None for shape in (_ECHO, _OPTION, _COUNT_OF_NONE))

@@ -1,7 +1,7 @@
-"""What launchers, containers, journals and time stamps put before a line, taken off and kept as host, rank
-and time.
+"""Prefixes of launchers, containers, journals and time stamps: removed, and kept as host, rank and time.
 
-`host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only what surely is an envelope is taken off.
+`host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only text that is surely an envelope is
+removed.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ _BEGINS = (
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:|\d{{1,6}}: |"
     rf"\[\s{{0,8}}\d{{1,10}}\.\d{{6}}\] |\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} |kern\s{{0,4}}: )"
 )
-"""What tells that a doubtful prefix before it is one."""
+"""Beginnings of lines that prove that a doubtful prefix before them is an envelope."""
 _NCCL_START = pattern(_NCCL)
 _GLUED = pattern(rf"{_NCCL}(?:[\w./-]{{1,80}}:\d{{1,6}} (?:\(\w{{1,80}}\) )?)?NCCL (?:INFO|WARN|CALL|TRACE) ")
 
 
 _RANK_NAME = pattern(r"(?P<local>local[_-]?)?(?:rank|task|proc|process)[_-]?(?P<number>\d{1,7})")
 _NO_HOST_NAME = pattern(
-    r"(?:std(?:out|err|in)|out|err|line|step|epoch|iter|attempt|pid|tid|thread|python|py|pip|cuda|v)?[_-]?\d{0,9}(?:\.\d{1,9}){0,2}|"
+    r"(?:std(?:out|err|in)|out|err|line|step|epoch|iter|attempt|pid|tid|thread|python|py|pip|cuda|"
+    r"v)?[_-]?\d{0,9}(?:\.\d{1,9}){0,2}|"
     r"[\w.-]{1,80}\.(?:py|sh|bash|c|cc|cpp|cu|h|hpp|rs|go|so|log|out|err|txt|json|yaml|yml|sbatch|service)"
 )
 _LONGEST_PREFIX = 40
 _PREFIX_AT_END = pattern(
-    r"(?:(?:(?<=\s)|(?<=[^\W\d]))\d{1,6}: |\[\w{0,20}\d{1,6}\]: ?|\[\d{1,2},\d{1,6}\]<std(?:out|err)>: ?){1,3}\Z"
+    r"(?:(?:(?<=\s)|(?<=[^\W\d]))\d{1,6}: |\[\w{0,20}\d{1,6}\]: ?|\[\d{1,2},\d{1,6}\]<std(?:out|"
+    r"err)>: ?){1,3}\Z"
 )
-"""What a launcher puts before a line, between the end of one line and the beginning of another."""
+"""Prefix of a launcher between the end of one line and the beginning of another."""
 
 
-class _Told(NamedTuple):
-    """What the envelopes around a line told."""
+class _Opened(NamedTuple):
+    """Text of a line with the facts of the envelopes that were removed from it."""
 
     text: str
     host: str | None = None
@@ -53,12 +55,13 @@ class _Told(NamedTuple):
     is_kernel: bool = False
 
 
-_Opener = Callable[[re.Match[str], _Told, "Unwrapper"], _Told]
+_Opener = Callable[[re.Match[str], _Opened, "Unwrapper"], _Opened]
 
 
 class Unwrapper:
-    """Takes the envelopes off the lines of one source. `year` is that of stamps without one: the year the
-    file was written.
+    """Removes the envelopes from the lines of one source.
+
+    `year` is the year of time stamps that name none: the year in which the file was written.
     """
 
     def __init__(self, source: str, year: int | None = None) -> None:
@@ -68,45 +71,56 @@ class Unwrapper:
         self._hosts: dict[str, None] = {}
 
     def lines(self, number: int, raw: bytes) -> tuple[LogLine, ...]:
-        """The line, or the several that were written into one another without an end of line. Never
-        raises.
+        """Return the line, or the several lines that were written into one without an end of line.
+
+        Never raises.
         """
         text = raw.decode("utf-8", "replace")
         parts = self._parts(text)
         return tuple(self._line(number, part, text) for part in parts)
 
     def may_be_host(self, name: str) -> bool:
-        """Hosts are numbered, have a domain, or were named by NCCL; streams, steps and versions of Python are
-        numbered too.
+        """Return whether a name may be a host: it has a number or a domain, or NCCL named it.
+
+        Names of streams, steps and versions of Python have numbers too and are excluded.
         """
         is_likely = name in self._hosts or "." in name or any(map(str.isdecimal, name))
         return is_likely and not name.isdecimal() and _NO_HOST_NAME.fullmatch(name) is None
 
     def _line(self, number: int, text: str, raw: str) -> LogLine:
-        told = _Told(text)
+        line = _Opened(text)
         for _ in range(_MOST_LAYERS):
-            opened = self._opened(told)
+            opened = self._opened(line)
             if opened is None:
                 break
-            told = opened
-        time_s = told.time_s
+            line = opened
+        time_s = line.time_s
         if time_s is None:
-            time_s = stamps.inner_seconds(told.text, self.year)
-        if told.rank is None and told.local_rank is None:
-            told = told._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
+            time_s = stamps.inner_seconds(line.text, self.year)
+        if line.rank is None and line.local_rank is None:
+            line = line._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
         if (
-            told.host is None and told.is_kernel
+            line.host is None and line.is_kernel
         ):  # others name hosts in their own way, which need not be that of the file
-            told = told._replace(host=self._writer.host)
+            line = line._replace(host=self._writer.host)
         return LogLine(
-            self.source, number, told.text, told.host, told.rank, told.local_rank, told.pid, time_s, raw, told.is_kernel
-        )  # fmt: skip
+            self.source,
+            number,
+            line.text,
+            line.host,
+            line.rank,
+            line.local_rank,
+            line.pid,
+            time_s,
+            raw,
+            line.is_kernel,
+        )
 
-    def _opened(self, told: _Told) -> _Told | None:
-        """One envelope less; None where there is none."""
-        text = told.text
+    def _opened(self, line: _Opened) -> _Opened | None:
+        """Return the text with one envelope less; None where there is none."""
+        text = line.text
         if text[:1] == "{":
-            return _json(told, self)
+            return _json(line, self)
         if _NCCL_START.match(text) is not None:
             return None
         first = text[:1]
@@ -114,12 +128,12 @@ class Unwrapper:
         for envelope, opener in _BY_START.get(start, ()):
             match = envelope.match(text)
             if match is not None:
-                opened = opener(match, told, self)
+                opened = opener(match, line, self)
                 return opened if len(opened.text) < len(text) else None
         return None
 
     def _parts(self, text: str) -> list[str]:
-        """Two processes may write at once: NCCL's own beginning of a line tells where another one starts."""
+        """Return the parts of a line that two processes wrote at once, by NCCL's own beginning of a line."""
         if text.count(" NCCL ") < 2 or text.startswith("{"):
             self._learn(text)
             return [text]
@@ -131,7 +145,7 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Where the line begins: its host's name, which the end of another line may stick to, or the
+        """Return the start of the line: its host's name, which may touch the previous text, or a
         launcher's prefix.
         """
         name = text[start : text.find(":", start)]
@@ -151,76 +165,72 @@ class Unwrapper:
             self._hosts[text[match.start() : text.find(":", match.start())]] = None
 
 
-def _stamp(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
+def _stamp(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
     time_s = stamps.seconds(match, of.year)
-    return told._replace(
-        text=told.text[match.end() :], time_s=told.time_s if told.time_s is not None else time_s
+    return line._replace(
+        text=line.text[match.end() :], time_s=line.time_s if line.time_s is not None else time_s
     )
 
 
-def _kernel_stamp(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
-    return _stamp(match, told, of)._replace(is_kernel=True)
+def _kernel_stamp(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
+    return _stamp(match, line, of)._replace(is_kernel=True)
 
 
-def _syslog(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
-    opened = _stamp(match, told, of)
-    tag, text = match["tag"], told.text[match.end() :]
-    pid = int(match["pid"]) if match["pid"] else told.pid
+def _syslog(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
+    opened = _stamp(match, line, of)
+    tag, text = match["tag"], line.text[match.end() :]
+    pid = int(match["pid"]) if match["pid"] else line.pid
     if tag == "kernel":
         return opened._replace(text=text, host=match["host"], pid=pid, is_kernel=True)
     return opened._replace(text=f"{tag}: {text}", host=match["host"], pid=pid)
 
 
-def _strip(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
-    """Takes the prefix off, and believes the groups that it names; the inner prefix knows better than the
-    outer.
-    """
-    found = match.groupdict()
+def _strip(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
+    """Remove the prefix and keep its groups; an inner prefix overrides an outer one."""
+    groups = match.groupdict()
     numbers: dict[str, Any] = {
-        name: int(found[name]) for name in ("rank", "local_rank", "pid") if found.get(name)
+        name: int(groups[name]) for name in ("rank", "local_rank", "pid") if groups.get(name)
     }
-    if found.get("task") and told.local_rank is None:
-        numbers["rank"] = int(found["task"])
-    opened = told._replace(text=told.text[match.end() :], host=found.get("host") or told.host)
+    if groups.get("task") and line.local_rank is None:
+        numbers["rank"] = int(groups["task"])
+    opened = line._replace(text=line.text[match.end() :], host=groups.get("host") or line.host)
     if "local_rank" in numbers and "rank" not in numbers:
         opened = opened._replace(rank=None)  # what stood before numbers launchers, not ranks
     return opened._replace(**numbers)
 
 
-def _named(match: re.Match[str], told: _Told, of: Unwrapper) -> _Told:
-    """A name before a line, as pdsh writes the host: a rank, a host, or a program or stream that is
-    neither.
-    """
-    name, opened = match["name"], told._replace(text=told.text[match.end() :])
+def _named(match: re.Match[str], line: _Opened, of: Unwrapper) -> _Opened:
+    """Remove a name before a line, such as pdsh's host: a rank, a host, a program or a stream."""
+    name, opened = match["name"], line._replace(text=line.text[match.end() :])
     rank = _RANK_NAME.fullmatch(name)
     if rank is not None:
         number = int(rank["number"])
         return opened._replace(local_rank=number) if rank["local"] else opened._replace(rank=number)
-    return opened._replace(host=name) if told.host is None and of.may_be_host(name) else opened
+    return opened._replace(host=name) if line.host is None and of.may_be_host(name) else opened
 
 
-def _uptime(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
-    time_s = told.time_s if told.time_s is not None else float(match["uptime"])
-    return told._replace(text=told.text[match.end() :], time_s=time_s, is_kernel=True)
+def _uptime(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
+    time_s = line.time_s if line.time_s is not None else float(match["uptime"])
+    return line._replace(text=line.text[match.end() :], time_s=time_s, is_kernel=True)
 
 
-def _kernel(match: re.Match[str], told: _Told, _of: Unwrapper) -> _Told:
-    """What only a kernel's messages have before them, with a host or a record's own clock in microseconds."""
-    found = match.groupdict()
-    clock_us = found.get("clock_us")
-    time_s = int(clock_us) / 1e6 if clock_us and told.time_s is None else told.time_s
-    host = found.get("host") or told.host
-    return told._replace(text=told.text[match.end() :], host=host, time_s=time_s, is_kernel=True)
+def _kernel(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
+    """Remove the prefix that only a kernel's messages have: a host, or a record's clock in microseconds."""
+    groups = match.groupdict()
+    clock_us = groups.get("clock_us")
+    time_s = int(clock_us) / 1e6 if clock_us and line.time_s is None else line.time_s
+    host = groups.get("host") or line.host
+    return line._replace(text=line.text[match.end() :], host=host, time_s=time_s, is_kernel=True)
 
 
 _MARKS_OF_LOGS = frozenset({"stream", "severity", "level", "levelname", "record"})
 """Keys of which a record of a log has one; without them `text` is a sample's."""
 
 
-def _json(told: _Told, of: Unwrapper) -> _Told | None:
-    """A line of Docker's json-file, of `journalctl -o json` or of a cloud's log."""
+def _json(line: _Opened, of: Unwrapper) -> _Opened | None:
+    """Open a line of Docker's json-file, of `journalctl -o json` or of a cloud's log."""
     try:
-        record: Any = json.loads(told.text)
+        record: Any = json.loads(line.text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
@@ -229,17 +239,17 @@ def _json(told: _Told, of: Unwrapper) -> _Told | None:
     keys = ("log", "MESSAGE", "message", "msg", "textPayload")
     for key in keys if _MARKS_OF_LOGS.isdisjoint(record) else (*keys, "text"):
         text = record.get(key) or (inner.get(key) if isinstance(inner, dict) else None)
-        if isinstance(text, str) and len(text) < len(told.text):
+        if isinstance(text, str) and len(text) < len(line.text):
             break
     else:
         return None
     host, pid = record.get("_HOSTNAME"), record.get("_PID")
-    return told._replace(
+    return line._replace(
         text=text.split("\n", 1)[0],
-        host=host if isinstance(host, str) else told.host,
+        host=host if isinstance(host, str) else line.host,
         pid=int(pid)
         if isinstance(pid, str) and pid.isascii() and pid.isdecimal() and len(pid) < 10
-        else told.pid,
+        else line.pid,
         time_s=_json_time(record, of),
         is_kernel=record.get("_TRANSPORT") == "kernel" or record.get("SYSLOG_IDENTIFIER") == "kernel",
     )
@@ -279,7 +289,8 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     (
         "<",
         pattern(
-            rf"<\d{{1,3}}>1 {stamps.ISO} (?P<host>[\w.-]{{1,80}}) (?P<tag>[A-Za-z][\w@.+/#-]{{0,60}}) (?:(?P<pid>\d{{1,9}})|-) "
+            rf"<\d{{1,3}}>1 {stamps.ISO} (?P<host>[\w.-]{{1,80}}) (?P<tag>[A-Za-z][\w@.+/#-]{{0,60}}) (?:"
+            rf"(?P<pid>\d{{1,9}})|-) "
             r"\S{1,40} (?:-|\[[^\]]{0,200}\]) "
         ),
         _syslog,
@@ -303,7 +314,8 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     (
         " <[",
         pattern(
-            r"\s{0,8}(?:<\d{1,3}>)?\[\s{0,8}(?P<uptime>\d{1,10}\.\d{3,9})(?:\s{0,4}<\s{0,8}\d{1,10}\.\d{3,9}>)?\]"
+            r"\s{0,8}(?:<\d{1,3}>)?\[\s{0,8}(?P<uptime>\d{1,10}\.\d{3,9})"
+            r"(?:\s{0,4}<\s{0,8}\d{1,10}\.\d{3,9}>)?\]"
             r"(?:\[\s{0,8}[TC]\d{1,9}\])? ?"
         ),
         _uptime,
@@ -319,7 +331,8 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     (
         "<[",
         pattern(
-            r"(?:<stdout>|<stderr>)?\[(?:[^\]\s@]{1,80}@)?(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,(?P<host>[\w.-]{1,80}))?\]"
+            r"(?:<stdout>|<stderr>)?\[(?:[^\]\s@]{1,80}@)?(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,"
+            r"(?P<host>[\w.-]{1,80}))?\]"
             r"<(?:stdout|stderr|stddiag)>: ?"
         ),
         _strip,
@@ -353,7 +366,6 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""What the first character may be (`1` a digit, `a` a letter), what the envelope looks like, and how it is
-opened.
+"""Envelopes by their possible first characters (`1` a digit, `a` a letter): their shape and how to open them.
 """
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

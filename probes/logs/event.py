@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeGuard, overload
+from typing import TYPE_CHECKING, Generic, TypeGuard
 
 from probes.base.record import Record
-from probes.logs.events.log_record import LogRecord, Untyped, Value, fields_of, untyped
+from probes.logs.events.log_record import LogRecord, Value, fields_of
 from probes.logs.line import LogLine
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CLOCKS_DIFFER_S = 30.0
 
 
 class Event(Record, Generic[What_co], kw_only=True):
-    """The envelope of a record: it says which line of which log the record was read from."""
+    """A record with its line: the log, the place in it, and the process that wrote it."""
 
     what: What_co
     """The record of what the line reports."""
@@ -39,29 +39,23 @@ class Event(Record, Generic[What_co], kw_only=True):
     pid: int | None = None
     time_s: float | None = None
     count: int = 1
-    """How often equal events were read, this being the first."""
+    """Number of equal events; this is the first."""
 
     @property
     def kind(self) -> str:
-        """Dotted name of the kind of its record."""
+        """Return the dotted name of the kind of the record."""
         return self.what.KIND
 
     @property
     def fields(self) -> dict[str, Value]:
-        """The fields of its record by name, for rows and templates; code asks the record itself."""
+        """Return the fields of the record by name, for rows and templates; code uses the record itself."""
         return fields_of(self.what)
 
 
-@overload
-def event_of(what: Other, line: LogLine) -> Event[Other]: ...
-@overload
-def event_of(what: str, line: LogLine, fields: dict[str, Value] | None = None) -> Event[Untyped]: ...
-def event_of(what: LogRecord | str, line: LogLine, fields: dict[str, Value] | None = None) -> Event:
-    """Return the event that a line reports. A kind with `fields` makes an event of a family without
-    records.
-    """
+def event_of(what: Other, line: LogLine) -> Event[Other]:
+    """Return the event that a line reports."""
     return Event(
-        what=untyped(what, fields or {}) if isinstance(what, str) else what,
+        what=what,
         source=line.source,
         number=line.number,
         text=line.text,
@@ -103,4 +97,4 @@ def is_clearly_later(event: Event, than: Event) -> bool:
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
 
 
-__all__ = ["Event", "Untyped", "Value", "carries", "event_of", "is_clearly_later", "reporting"]
+__all__ = ["Event", "Value", "carries", "event_of", "is_clearly_later", "reporting"]

@@ -1,4 +1,4 @@
-"""What the last lines of tracebacks ask for: rows of `probes/data/exceptions.toml`."""
+"""Rows of `probes/data/exceptions.toml`: what to do about an exception, by the last line of its traceback."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from probes.logs.events.torch_events import TorchException
 
 
 class ExceptionRow(StrictRecord, kw_only=True):
-    """One sort of exception. It fits by its number, or else by its kind, or else by its name or its
-    message.
-    """
+    """A sort of exception: recognised by its number, else by its kind, else by its name or message."""
 
     errno: tuple[int, ...] = ()
-    """Of Linux."""
+    """Error number of Linux."""
     name: str = ""
-    """Expression for the class, with its module where it is said."""
+    """Expression for the class, with its module where the line names it."""
     message: str = ""
-    """Expression for what stands behind it."""
+    """Expression for the message behind the class."""
     kinds: tuple[str, ...] = ()
-    """Of events other than `torch.exception`."""
+    """Kinds of events other than `torch.exception`."""
     system: bool = False
     """Whether the operating system refused something, from which other exceptions follow."""
     what: str
@@ -33,7 +31,7 @@ class ExceptionRow(StrictRecord, kw_only=True):
     command: str | None = None
 
     def fits(self, event: Event) -> bool:
-        """Whether an event is of this sort."""
+        """Return whether an event fits the row."""
         exception = event.what
         if not isinstance(exception, TorchException):
             return event.kind in self.kinds
@@ -54,11 +52,11 @@ class _Rows(StrictRecord, kw_only=True):
 
 
 def row_of(event: Event) -> ExceptionRow | None:
-    """The first row that fits an exception."""
+    """Return the first row that fits an exception."""
     return next((row for row in load_exceptions() if row.fits(event)), None)
 
 
 @functools.lru_cache(maxsize=1)
 def load_exceptions() -> tuple[ExceptionRow, ...]:
-    """The rows shipped with rigtune."""
+    """Return the rows shipped with rigtune."""
     return msgspec.convert(read_rows("exceptions"), _Rows).exception

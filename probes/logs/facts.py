@@ -1,27 +1,35 @@
-"""What a run was, by its logs: a dict of plain values, in bounded memory whatever the number of ranks and
-lines.
+"""Facts of a run from its logs: a dict of plain values, in memory that ranks and lines do not increase.
 
-A fact that no line told of is not there. Names and values: nccl: versions, with the CUDA they were built for;
-library: `RCCL` where it is not NCCL; hip, rocm; cuda_driver: `12.8`. hosts: how many told of themselves;
-ranks, nodes, ranks_per_node: of the largest communicator; communicators. bootstrap_interfaces, networks,
-socket_interfaces, hcas: a name, or a list of them with their hosts where hosts differ. hca_links: `IB`,
-`RoCE`; hca_speed_gbps: gigabits per second. ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics,
-platform; plugins: kind and name; plugins_missing: kinds. within_node, between_nodes: ways with their numbers
-of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), where lines of one shape are many at least so many; pairs:
-by way, the first ranks that it connects (`0>1`); gpudirect_rdma: true, false or `mixed`, by what is received;
-p2p_refused: GPUs without peer-to-peer (`0-1`); dma_buf: GPU memory can be lent to adapters by the kernel;
-gpu_to_nic: ways from GPUs to the nearest adapter, how often. channels, nvls_channels, p2p_channels, rings,
-trees: the most that a rank has; nvls, mnnvl, sharp: whether it is used; clique_size; fabric_health: NVML's
-mask as NCCL prints it; nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model. tuned: by
-collective, `RING/SIMPLE`; algorithms_forced; topology_file. environment: variables in force, a list of values
-where processes differ; environment_by_plugin. init_started, init_completed: how many ranks of the largest
-communicator; init_incomplete: those that began and were not done, init_incomplete_hosts: where; init_unseen:
-those that never began by these logs (which may be those of some hosts alone); store_joined: processes at the
-rendezvous (`6 of 8`); init_seconds, init_slowest_rank, init_slowest_step. gpus: models of a measurement with
-their number; bandwidth: by collective, in GB/s: busbw_of_largest, busbw_best, busbw_average, with
-largest_bytes and ranks; wrong_values: of results; measured: by test of other tools, with its unit. Those of
-machines and diagnostics: `probes/logs/machine_facts.py`. first_failure: kind, host, rank, source, line,
-after_s: seconds from the first line with a time; failed_ranks: in that order.
+A fact that no line reports is absent. Names and values:
+
+- nccl: versions, with the CUDA they were built for; library: `RCCL` where it is not NCCL; hip, rocm;
+  cuda_driver: `12.8`.
+- hosts: number of hosts that wrote lines; ranks, nodes, ranks_per_node: of the largest communicator;
+  communicators.
+- bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
+  where hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
+- ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
+  plugins_missing: kinds.
+- within_node, between_nodes: ways with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), a
+  lower bound where lines of one shape are many; pairs: by way, the first ranks that it connects (`0>1`).
+- gpudirect_rdma: true, false or `mixed`, by receiving channels; p2p_refused: GPUs without peer-to-peer
+  (`0-1`); dma_buf: whether the kernel can lend GPU memory to adapters; gpu_to_nic: number of ways from
+  GPUs to the nearest adapter, by way.
+- channels, nvls_channels, p2p_channels, rings, trees: the most of any rank; nvls, mnnvl, sharp: whether
+  used; clique_size; fabric_health: NVML's mask as NCCL prints it.
+- nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
+  `RING/SIMPLE`; algorithms_forced; topology_file.
+- environment: variables in force, a list of values where processes differ; environment_by_plugin.
+- init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
+  began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began by
+  these logs (which may be those of some hosts only); store_joined: processes at the rendezvous (`6 of
+  8`); init_seconds, init_slowest_rank, init_slowest_step.
+- gpus: models in a measurement with their number; bandwidth: by collective, in GB/s: busbw_of_largest,
+  busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: of results; measured: by test of
+  other tools, with its unit.
+- first_failure: kind, host, rank, source, line, after_s: seconds from the first line with a time;
+  failed_ranks: in that order.
+- The facts of machines and diagnostics: `probes/logs/machine_facts.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from collections.abc import Iterable, Mapping
 
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord, Untyped
+from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsResult
 from probes.logs.events.nccl_failure_events import NcclError
 from probes.logs.events.nccl_init_events import (
@@ -90,9 +98,9 @@ _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
 _OF_RUNS = ("nccl", "torch", "ofi", "rccl")
-"""How the kinds of events begin whose hosts take part in the run."""
-_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError, Untyped)
-"""Of frequent records, those that no fact is read from here."""
+"""Beginnings of the kinds of events whose hosts take part in the run."""
+_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
+"""Frequent records that hold no fact for this module."""
 
 
 class Facts:
@@ -110,7 +118,7 @@ class Facts:
         self._between: Counter[int] = Counter()
         self._decided: Counter[int] = Counter()
         self._by_channel: dict[str, None] = {}
-        """Networks that channels name, for versions that do not say which one they use."""
+        """Networks in lines of channels, for versions that do not report the network that they use."""
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
         self._missing: dict[str, None] = {}
@@ -146,7 +154,7 @@ class Facts:
             self._add_setup(event.what)
 
     def as_dict(self) -> dict[str, object]:
-        """The facts, in the order of interest, without those that nothing tells of."""
+        """Return the facts in the order of interest, without those that no line reports."""
         bench = self._bench.as_dict()
         if (nvls := self._most.get("nvls_channels")) is not None:
             self._plain["nvls"] = nvls > 0 and self._plain.get("nvls") is not False
@@ -365,9 +373,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Whether the network writes into GPU memory: by what is received, else by what NCCL found it can
-        do.
-        """
+        """Return whether the network writes into GPU memory, by received channels or NCCL's decision."""
         counts = self._between or self._decided
         if not counts:
             return None
@@ -375,7 +381,7 @@ class Facts:
 
 
 def facts_of(events: Iterable[Event]) -> Facts:
-    """The facts that some events tell."""
+    """Return the facts that some events report."""
     facts = Facts()
     for event in events:
         facts.add(event)

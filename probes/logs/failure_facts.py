@@ -1,4 +1,4 @@
-"""What failed first, and which ranks tell of a failure, in the order in which they do."""
+"""Facts of failures: the first one, and the ranks that report failures in their order."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from probes.logs.ranks import RankBook
 from probes.logs.seen import meets
 
 _ALSO = ("kernel.xid",)
-"""Whose cause is found by its number."""
+"""Further kinds of failures, whose cause depends on their number."""
 _FAILS_ALONE = 0.6
-"""From this confidence on an event that a fault's row names is a failure by itself."""
+"""Least confidence from which an event in a fault's row is a failure by itself."""
 _MOST_RANKS = 4096
-_RANKS_TOLD = 32
+_MOST_RANKS_LISTED = 32
 
 
 class FailureFacts:
-    """Failures as events come in: the earlier by time where both have one, else the one that was read
-    first.
+    """First failures, counted event by event.
+
+    The first is the earlier by time if both events have one, else the event that was read first.
     """
 
     def __init__(self) -> None:
@@ -28,10 +29,10 @@ class FailureFacts:
         self._earliest_s: float | None = None
         self._book = RankBook()
         self._by_rank: dict[tuple[str, str | int], Event] = {}
-        """By rank, or by process where none is known yet."""
+        """First failures by rank, or by process where no rank is known yet."""
 
     def add(self, event: Event) -> None:
-        """One more event of any kind."""
+        """Add an event of any kind."""
         self._book.add(event)
         if event.time_s is not None:
             self._earliest_s = (
@@ -49,11 +50,11 @@ class FailureFacts:
             self._by_rank[key] = event
 
     def as_dict(self) -> dict[str, object]:
-        """`first_failure` and `failed_ranks`, where there were any."""
+        """Return `first_failure` and `failed_ranks`, if anything failed."""
         event = self._first
         if event is None:
             return {}
-        told = {
+        first_failure = {
             "kind": event.kind,
             "host": event.host,
             "rank": self._book.rank_of(event),
@@ -62,23 +63,23 @@ class FailureFacts:
             "after_s": self._after_s(event),
         }
         events = [*self._by_rank.values()]
-        if all(one.time_s is not None for one in events):
-            events.sort(key=lambda one: one.time_s or 0.0)
-        ranks = dict.fromkeys(rank for one in events if (rank := self._book.rank_of(one)) is not None)
+        if all(failure.time_s is not None for failure in events):
+            events.sort(key=lambda failure: failure.time_s or 0.0)
+        ranks = dict.fromkeys(rank for failure in events if (rank := self._book.rank_of(failure)) is not None)
         return {
-            "first_failure": {name: value for name, value in told.items() if value is not None},
-            "failed_ranks": [*ranks][:_RANKS_TOLD],
+            "first_failure": {name: value for name, value in first_failure.items() if value is not None},
+            "failed_ranks": [*ranks][:_MOST_RANKS_LISTED],
         }
 
     def _after_s(self, event: Event) -> float | None:
-        """Seconds from the first line with a time; None where one line alone has it."""
+        """Return seconds from the first line with a time; None if there is only one such line."""
         if event.time_s is None or self._earliest_s is None or event.time_s <= self._earliest_s:
             return None
         return round(event.time_s - self._earliest_s, 3)
 
 
 def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str, object]:
-    """Facts with the failures of these events alone, where some that were read turned out to be none."""
+    """Return facts with the failures of these events only, after others turned out to be none."""
     failures = FailureFacts()
     for event in events:
         failures.add(event)
@@ -87,7 +88,7 @@ def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str
 
 
 def is_failure(event: Event) -> bool:
-    """Whether an event is evidence of a failure by itself."""
+    """Return whether an event is evidence of a failure by itself."""
     failures, patterns = _failures()
     kind = event.what.KIND
     return kind in failures or any(meets(event.what, pattern.where) for pattern in patterns.get(kind, ()))
@@ -95,7 +96,7 @@ def is_failure(event: Event) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
-    """Kinds that always are, and those that are under conditions."""
+    """Return the kinds that are always failures, and those that are failures under conditions."""
     table = load_causes()
     patterns: dict[str, list[EventPattern]] = {}
     for row in table.cause:

@@ -1,7 +1,7 @@
-"""What the name of a log tells of who wrote it, for lines that do not tell themselves.
+"""Host and rank from the name of a log file, for lines that do not name them.
 
 Sources: torchrun's `--log-dir` (`attempt_0/3/stderr.log`), DeepSpeed's and Megatron's files of each rank
-(`rank_3.log`), and the file names of srun (`%N`) and of those who collect kernel logs (`node12.dmesg`).
+(`rank_3.log`), and the file names of srun (`%N`) and of people who collect kernel logs (`node12.dmesg`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOST = pattern(r"^((?:node|host|nid|cn|compute|worker|dgx|hgx)[A-Za-z-]{0,20}[-
 
 
 class Writer(NamedTuple):
-    """Who wrote a log; None where its name does not tell."""
+    """The writer of a log; None where the name does not contain it."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -26,7 +26,7 @@ class Writer(NamedTuple):
 
 
 def writer_of(name: str) -> Writer:
-    """By the name of the file, else of its folder."""
+    """Return the writer by the name of the file, else by that of its folder."""
     path = PurePath(name)
     torchrun = _TORCHRUN.search(path.as_posix())
     if torchrun is not None:

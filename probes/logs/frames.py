@@ -1,6 +1,6 @@
-"""Where in a program an exception was raised: the innermost line of its own code in a Python traceback.
+"""Place of an exception: the innermost line of the program's own code in a Python traceback.
 
-No reader by itself: that of processes asks it.
+The reader of process ends uses this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_LIBRARIES = pattern(r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python
 _LAST = pattern(r"^(?P<name>[A-Za-z_][\w.]{2,120}): (?P<message>\S.{0,300})$")
 _MOST_PROCESSES = 4096
 _MOST_LINES = 200
-"""From a frame to the exception: it may stand in the output of several ranks."""
+"""Most lines between a frame and its exception; outputs of several ranks may be mixed."""
 
 Process = tuple[str | None, int | None]
 
@@ -41,7 +41,7 @@ class Frames:
         self._frames: dict[Process, _Frame] = {}
 
     def take(self, process: Process, line: LogLine) -> bool:
-        """Whether a line is part of a traceback, before its last."""
+        """Return whether a line belongs to a traceback, before its last line."""
         if "Traceback (most recent" in line.text:
             self._frames.pop(process, None)
             return True
@@ -59,9 +59,7 @@ class Frames:
         return True
 
     def ended(self, process: Process, line: LogLine, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The events of a traceback's last line, with its frame before them and the `place` of that; others
-        as they are.
-        """
+        """Return the events of a traceback's last line with its frame and `place`; other events unchanged."""
         frame = self._frames.get(process)
         if frame is None or line.number - frame.line.number > _MOST_LINES:
             return events

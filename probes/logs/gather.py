@@ -1,4 +1,4 @@
-"""From bytes of one source to the events of all readers, of which a bounded number is kept."""
+"""Gathering of events: from bytes of a source to a bounded number of events of all readers."""
 
 from __future__ import annotations
 
@@ -19,33 +19,31 @@ MOST_EVENTS = 40_000
 LONGEST_TEXT = 1000
 """Characters of a line that are kept for showing."""
 HEAD_BYTES = 65536
-"""In which a document shows what it is."""
+"""Bytes at the start of a document by which it is recognised."""
 LARGEST_DOCUMENT_BYTES = 32 << 20
 _TAIL_BYTES = 32768
 _LAST_LINES = 60
-"""That are read whatever they hold."""
+"""Lines at the end of a log that are read whatever they contain."""
 _LAST_PARTS = 4
-"""Of a line that returns drew anew."""
+"""Redrawn versions of a line with carriage returns that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
-"""Lines of calls that were made (NCCL_DEBUG_SUBSYS=COLL) tell what was asked for, not that it was done."""
+"""Marks of lines without a program's words; a call of NCCL in them was requested, not yet completed."""
 _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
 )
-"""Heads of tables, remarks, warnings and what people write where a log ends: no word of a program that goes
-on.
-"""
+"""Lines that do not show that a program goes on: heads of tables, remarks, warnings, people's notes."""
 
 Sink = Callable[[Event], None]
 
 
 class SourceReader:
-    """All readers at work on one source. Gives each event to `sink`, in the order of the lines."""
+    """Runs all readers on one source and gives each event to `sink`, in the order of the lines."""
 
     def __init__(
         self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
     ) -> None:
-        """`year` is that of time stamps without one."""
+        """Start a source; `year` is that of time stamps without a year."""
         self.name = name
         self._sink = sink
         self._readers = line_readers(rows)
@@ -56,7 +54,7 @@ class SourceReader:
         self._unwrapper = Unwrapper(name, year)
         self._rows = rows
         self._document: list[bytes] | None = []
-        """What was read so far, while it may be a document."""
+        """Bytes read so far, while the source may be a document."""
         self._size = 0
         self._tail = b""
         self._last_word = 0
@@ -67,9 +65,10 @@ class SourceReader:
 
     @property
     def last_word(self) -> int:
-        """Number of the last line of the program, which is neither blank nor one with which NCCL, launchers
-        and libraries fill a log while nothing moves; that of the first line that was kept of the end, where
-        none is the program's.
+        """Return the number of the last line that the program itself wrote.
+
+        Blank lines and those with which NCCL, launchers and libraries fill a log do not count. Without a
+        line of the program, the result is the number of the first line that was kept of the end.
         """
         if self._stream is None:
             return self._last_word
@@ -78,7 +77,7 @@ class SourceReader:
         return self.lines_read - (len(lines) - 1 - own) + (not lines[-1])
 
     def feed(self, chunk: bytes) -> None:
-        """More of the source."""
+        """Read more of the source."""
         if self._stream is None:
             return
         self._keep(chunk)
@@ -87,7 +86,7 @@ class SourceReader:
             self._read(raw)
 
     def end(self) -> None:
-        """The source is at its end: what is left, and what readers hold back."""
+        """End the source: read its last bytes, and the events that readers hold back."""
         if self._stream is None:
             return
         for raw in self._stream.finish():
@@ -99,16 +98,16 @@ class SourceReader:
             None,
         )  # what it remembers is much for thousands of sources
         for reader in self._readers:
-            self._tell(reader.end())
+            self._pass_on(reader.end())
         if self._document:
             data = b"".join(self._document)
             for document in document_readers(self._rows):
                 if any(sign in data[:HEAD_BYTES] for sign in document.signs):
-                    self._tell(document.read(self.name, data))
+                    self._pass_on(document.read(self.name, data))
         self._document = None
 
     def _read_tail(self) -> None:
-        """The last lines again, for those that want them whatever they hold."""
+        """Read the last lines again, for readers that want them whatever they contain."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])
@@ -122,16 +121,16 @@ class SourceReader:
         for line in self._unwrapper.lines(raw.number, raw.text):
             if is_echo(line.text):
                 continue
-            told = line if line.is_kernel else without_data(line)
+            content = line if line.is_kernel else without_data(line)
             for place in raw.readers:
-                self._tell(self._readers[place].read(told))
+                self._pass_on(self._readers[place].read(content))
 
-    def _tell(self, events: tuple[Event, ...]) -> None:
+    def _pass_on(self, events: tuple[Event, ...]) -> None:
         for event in events:
             self._sink(event)
 
     def _keep(self, chunk: bytes) -> None:
-        """Keeps the bytes of what may be a document."""
+        """Keep the bytes of a source that may be a document."""
         if self._document is None:
             return
         self._document.append(chunk)
@@ -145,10 +144,10 @@ class SourceReader:
 
 
 class EventBook:
-    """Events, each kept once with how often the like was seen, and no more than memory allows."""
+    """Events in bounded memory, equal ones kept once with their number."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
-        """`longest_text`: characters of a line that are kept."""
+        """Start without events; `longest_text` is the most characters that are kept of a line."""
         self._longest_text = longest_text
         self._events: dict[tuple[object, ...], Event] = {}
         self._counts: dict[tuple[object, ...], int] = {}
@@ -157,7 +156,7 @@ class EventBook:
         """Events that were added."""
 
     def add(self, event: Event) -> None:
-        """One more event."""
+        """Add an event."""
         self.total += event.count
         key = (event.what, event.source, event.host, event.rank, event.local_rank)
         count = self._counts.get(key)
@@ -175,7 +174,7 @@ class EventBook:
         self._counts[key] = event.count
 
     def events(self) -> list[Event]:
-        """The events, each at the place where it was seen first."""
+        """Return the events in the order in which each was read first."""
         return [
             event
             if event.count == self._counts[key]

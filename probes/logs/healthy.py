@@ -1,4 +1,4 @@
-"""One sentence about a run without a fault, and the bandwidth that its shape promises."""
+"""Summary of a run without a fault, and the bandwidth to expect of its shape."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Between two machines a tree sends each byte once where a ring sends it twice, which bus bandwidth does not
-know.
-"""
+"""Machines between which a tree sends each byte once and a ring twice, which bus bandwidth ignores."""
 
 
 class Expectation(NamedTuple):
@@ -40,8 +38,10 @@ class Expectation(NamedTuple):
 
 
 def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
-    """Transport, GPUDirect, NVLS and channels in a sentence, and what to expect in others; what diagnostics
-    and other measurements found where nothing tells of NCCL; empty where nothing tells at all.
+    """Return a summary of a healthy run: transport, GPUDirect, NVLS and channels, and the expectation.
+
+    Without lines of NCCL, the summary is that of diagnostics and other measurements; empty where there is
+    neither.
     """
     words = "; ".join(
         part
@@ -62,8 +62,9 @@ def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
 
 
 def expectation(seen: Seen) -> Expectation | None:
-    """The bandwidth of large messages, of the collective that was measured or else of all-reduce, where
-    hardware and number of ranks are known and a reference holds for them.
+    """Return the expected bandwidth of large messages for the measured collective, else for all-reduce.
+
+    Empty where the hardware or the number of ranks is unknown, or no reference applies.
     """
     measured = {event.what.collective for event in seen.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
@@ -117,7 +118,7 @@ def _network(seen: Seen) -> list[str]:
 
 
 def _within(seen: Seen) -> list[str]:
-    """The way within a node."""
+    """Return the way between GPUs within a node."""
     ways = {event.what.transport for event in seen.of(NcclChannel)}
     words = []
     if seen.has(NcclNvls):
@@ -149,7 +150,7 @@ def _shape(seen: Seen) -> str:
 
 
 def _measured(seen: Seen) -> float | None:
-    """The best bus bandwidth of all sizes, in GB/s."""
+    """Return the best bus bandwidth of all sizes, in GB/s."""
     return max((event.what.busbw_gbps for event in seen.of(NcclTestsResult)), default=None)
 
 

@@ -1,4 +1,4 @@
-"""How ranks came together: who began, who was done, how long it took, who never came."""
+"""Facts of the initialisation: ranks that began, completed or never came, and the time it took."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Communicator:
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
         self.hosts: dict[str, int] = {}
-        """How many ranks each has; of the largest communicators alone."""
+        """Number of ranks of each rank's largest communicator."""
         self.started = 0
         self.done = 0
 
@@ -38,7 +38,7 @@ class InitFacts:
     def __init__(self) -> None:
         self._communicators: dict[tuple[str, int], _Communicator] = {}
         self._waiting: dict[tuple[str, int, int], str | None] = {}
-        """By communicator, its size and rank: the host of those that began and were not done."""
+        """Hosts of ranks that began and did not complete, by communicator, its size and rank."""
         self._is_folded = False
         """Whether one line stands for those of several ranks."""
         self._lines = {NcclInitStart.KIND: 0, NcclInitComplete.KIND: 0}
@@ -50,7 +50,7 @@ class InitFacts:
         self._step: tuple[float, str] | None = None
 
     def add(self, event: Event) -> None:
-        """One more event; other kinds than those of initialisation are passed over."""
+        """Add an event; kinds that are not of the initialisation are ignored."""
         match event.what:
             case NcclInitStart() | NcclInitComplete() as record:
                 self._lines[record.KIND] += 1
@@ -65,7 +65,7 @@ class InitFacts:
                 self._add_timings(timings)
 
     def as_dict(self) -> dict[str, object]:
-        """The facts that lines told of."""
+        """Return the facts that lines report."""
         largest = max(self._communicators.values(), key=lambda one: one.ranks, default=None)
         ranks = max(self._ranks, largest.ranks if largest else 0)
         facts: dict[str, object] = {
@@ -89,9 +89,9 @@ class InitFacts:
         return {name: value for name, value in facts.items() if value is not None}
 
     def _progress(self, largest: _Communicator) -> dict[str, object]:
-        seen = largest.started | largest.done
+        known = largest.started | largest.done
         facts: dict[str, object] = {
-            "init_started": seen.bit_count(),
+            "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
         everything = (
@@ -99,13 +99,13 @@ class InitFacts:
         )  # beyond it, lines are left out
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
-        absent = ((1 << largest.ranks) - 1) & ~seen
+        absent = ((1 << largest.ranks) - 1) & ~known
         if everything and absent and largest.started:
             facts["init_unseen"] = _names(absent)
         return facts
 
     def _hosts(self, ranks: int) -> list[str]:
-        """Where ranks of communicators of that size wait."""
+        """Return the hosts on which ranks of communicators of that size wait."""
         hosts = dict.fromkeys(
             host for (_, size, _), host in self._waiting.items() if size == ranks and host is not None
         )
@@ -146,15 +146,15 @@ class InitFacts:
 
 
 def _names(ranks: int) -> list[str]:
-    """Ranks as `0-7`, `12`; no more ranges than a page holds."""
-    found: list[str] = []
+    """Return ranks as `0-7`, `12`; at most as many ranges as a page shows."""
+    ranges: list[str] = []
     start = 0
-    while ranks and len(found) < _MOST_NAMED:
+    while ranks and len(ranges) < _MOST_NAMED:
         low = (ranks & -ranks).bit_length() - 1
         ranks >>= low
         run = (~ranks & (ranks + 1)).bit_length() - 1
         first = start + low
-        found.append(str(first) if run == 1 else f"{first}-{first + run - 1}")
+        ranges.append(str(first) if run == 1 else f"{first}-{first + run - 1}")
         ranks >>= run
         start = first + run
-    return found
+    return ranges

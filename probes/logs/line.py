@@ -1,4 +1,4 @@
-"""One line of a log, freed of what launchers, time stamps and terminals put around it."""
+"""A line of a log without the prefixes of launchers, time stamps and terminals."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from typing import NamedTuple
 
 
 class LogLine(NamedTuple):
-    """A line and where it comes from. None where the line does not tell."""
+    """A line and its origin; None where the line does not name it."""
 
     source: str
     """Name of the file, `-` for a pipe."""
     number: int
-    """From 1."""
+    """Number of the line, from 1."""
     text: str
-    """Without prefixes and colours, at most 8 KiB."""
+    """Text without prefixes and colours, at most 8 KiB."""
     host: str | None = None
     rank: int | None = None
     """Global rank, by the launcher's prefix or the line's own words."""
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
-    """Seconds since 1970 in UTC where the stamp has a date; only differences mean something where it has no
-    zone.
-    """
+    """Seconds since 1970 in UTC if the stamp has a date; without a zone only differences are meaningful."""
     raw: str = ""
-    """As it stands in the file, for showing."""
+    """The original line of the file, as shown to people."""
     is_kernel: bool = False
-    """Whether what was taken off is what kernels, and those who keep their messages, put around them."""
+    """Whether the removed prefix is that of a kernel or of a service that keeps kernel messages."""

@@ -1,9 +1,8 @@
-"""Data that programs log: prompts, samples, what a model answered. Its words are the data's, whatever failure
-they name.
+"""Data in logs: prompts, samples, answers of models. Their words report no failure.
 
-Only what a label says to be data is taken for it: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10,
-"text": "Killed"}`. What stands in quotes alone may be an exception's words, and keys such as `message`,
-`error` and `stderr` hold what happened.
+Only text with a label of data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text":
+"Killed"}`. Quoted text alone may be the message of an exception, and keys such as `message`, `error` and
+`stderr` contain events.
 """
 
 from __future__ import annotations
@@ -14,14 +13,20 @@ from probes.logs.line import LogLine
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"
 _KEYS = (
-    rf"(?:{_PLAIN}|responses?|inputs?|content|references?|labels?|gold|resps|filtered_resps|query|instruction|hypothesis|caption|"
-    r"document|passage|chosen|rejected|(?:generated|input|output|model|raw|sample|target|gold|ground|prompt|full)_"
+    rf"(?:{_PLAIN}|responses?|inputs?|content|references?|labels?|gold|resps|filtered_resps|query|"
+    rf"instruction|hypothesis|caption|"
+    r"document|passage|chosen|rejected|(?:generated|input|output|model|raw|sample|target|gold|ground|"
+    r"prompt|full)_"
     r"(?:text|prompt|question|answer|output|response|target|truth))"
 )
-_ADJECTIVES = r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|ground[ -]truth)[ _-]"
+_ADJECTIVES = (
+    r"(?:models?|samples?|generated|predicted|expected|raw|user|gold|reference|final|example|decoded|"
+    r"ground[ -]truth)[ _-]"
+)
 _STRING = r"(?:\"(?:[^\"\\]|\\.){0,8192}(?:\"|$)|'(?:[^'\\]|\\.){0,8192}(?:'|$))"
 _QUOTED_VALUE = pattern(
-    rf"(?P<key>(?:[\"'](?i:{_KEYS})[\"']\s{{0,4}}:|\b(?:prompt|text|completion|prediction|target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
+    rf"(?P<key>(?:[\"'](?i:{_KEYS})[\"']\s{{0,4}}:|\b(?:prompt|text|completion|prediction|"
+    rf"target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
     rf"{_STRING}(?:\s{{0,4}},\s{{0,4}}{_STRING}){{0,400}}"
 )
 """The value of a key of JSON, of a dictionary's or an object's `repr`: one string, or the first ones of a
@@ -31,8 +36,10 @@ _LABEL = pattern(
     r"(?:^\s{0,8}|[^\w\s\"'(./@~:-]\s{0,8}|[\d:-]\s{1,8}|\b(?:DEBUG|INFO|WARNING)\s{1,8})"
     rf"(?:(?i:(?:{_ADJECTIVES})?(?:{_PLAIN})|{_ADJECTIVES}(?:{_VAGUE}))|[QA]):(?=\s{{1,8}}\S|[\"'])"
 )
-"""At the head of a message or of one of its fields; within paths, names of C++ and addresses, and after other
-words (`lost connection to target:`), it labels no data.
+"""Label of data at the start of a message or of one of its fields.
+
+Within paths, names of C++ and addresses, and after other words (`lost connection to target:`), the same
+word is no label.
 """
 
 _WORDS = (
@@ -66,13 +73,11 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Of which a line with data in it has one: most lines have none, and to look for these is ten times
-faster.
-"""
+"""Signs of which every line with data has one. Most lines have none, and this test is ten times faster."""
 
 
 def without_data(line: LogLine) -> LogLine:
-    """A line without envelopes, and without the data in it; that which has none as it is."""
+    """Return a line without the data in it; the line comes without envelopes."""
     lowered = line.text.lower()
     if not any(word in lowered for word in _WORDS):
         return line

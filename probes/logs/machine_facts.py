@@ -1,23 +1,29 @@
-"""What kernel logs and diagnostics tell of the machine, in bounded memory.
+"""Facts of the machine from kernel logs and diagnostics, in bounded memory.
 
-A fact that no line told of is not there. Names and values: driver, fabric_manager: versions. fabric: how many
-switches and gpus the Fabric Manager counts. multicast_teams: how many it set_up. nic_firmware: by version,
-how many cards. pcie_links: by rate and width, how many network cards. xids: by number (`79`, with the
-sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where the line says it. sxids: by number: lines, fatal,
-switches. pcie_errors: by severity, lines. pcie_limited: by device, `252.048 of 504.112 Gbit/s`. links: of
-network interfaces that went down: down and up (times), last (state). cables: by card, what its driver says.
-killed_for_memory: processes. peermem_complaints: lines. nvlinks: groups of GPUs that are alike: gpu (model),
-gpus, up, down, disabled, gigabytes_per_s_each (of one link and direction). nvlinks_missing: by model and
-reason (MIG), GPUs without NVLinks or that do not tell of them. nvlink_errors: by counter, the sum; 0 where
-all that were printed are 0; nvlink_error_links: by GPU and link, its counters. dcgm: passed, failed, warned,
-skipped, failed_tests; dcgm_version; dcgm_gpus: how many it tested. gpu_burn: tested, faulty. health_checks:
-passed, and failed (names). nvbandwidth_version, nvbandwidth_complaints. port_rates_gbit_per_s: of network
-ports, by device.
+A fact that no line reports is absent. Names and values:
+
+- driver, fabric_manager: versions.
+- fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: how many were
+  set_up.
+- nic_firmware: number of cards by version; pcie_links: number of network cards by rate and width.
+- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where a line
+  reports it.
+- sxids: by number: lines, fatal, switches.
+- pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
+- links: of network interfaces that went down: how often down and up, and the last state.
+- cables: by card, the words of its driver.
+- killed_for_memory: processes; peermem_complaints: lines.
+- nvlinks: groups of equal GPUs: gpu (model), gpus, up, down, disabled, gigabytes_per_s_each (of one link
+  and direction); nvlinks_missing: GPUs without NVLinks or without a report of them, by model and reason
+  (MIG).
+- nvlink_errors: sum by counter, 0 if all printed counters are 0; nvlink_error_links: counters by GPU and
+  link.
+- dcgm: passed, failed, warned, skipped, failed_tests; dcgm_version; dcgm_gpus: number of tested GPUs.
+- gpu_burn: tested, faulty; health_checks: passed, and failed (names).
+- nvbandwidth_version, nvbandwidth_complaints; port_rates_gbit_per_s: of network ports, by device.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 
 from probes.logs.event import Event, Value
 from probes.logs.events.fabric_manager_events import (
@@ -26,6 +32,24 @@ from probes.logs.events.fabric_manager_events import (
     FabricStarted,
     FabricSwitchError,
     FabricTeam,
+)
+from probes.logs.events.host_events import (
+    DcgmFailure,
+    DcgmMachine,
+    DcgmRecord,
+    DcgmSummary,
+    GpuBurnFaulty,
+    GpuBurnTested,
+    HealthCheckFailed,
+    HealthCheckPassed,
+    HostOomKill,
+    HostPortRate,
+    HostRecord,
+    NvlinkErrors,
+    NvlinkGpu,
+    NvlinkNoErrors,
+    NvlinkNone,
+    NvlinkRecord,
 )
 from probes.logs.events.kernel_log_events import (
     KernelAer,
@@ -41,16 +65,16 @@ from probes.logs.events.kernel_log_events import (
     KernelSxid,
     KernelXid,
 )
+from probes.logs.events.log_record import fields_of
+from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256
-"""Of names of one kind."""
+"""Most names of one kind."""
 _MOST_LISTED = 32
-
-_Handler = Callable[[Mapping[str, Value], int], None]
 
 
 class MachineFacts:
-    """Facts of machines as events come in."""
+    """Facts of machines, counted event by event."""
 
     def __init__(self) -> None:
         self._plain: dict[str, Value] = {}
@@ -60,29 +84,6 @@ class MachineFacts:
         self._nvlinks: dict[tuple[tuple[str, object], ...], int] = {}
         self._port_rates: dict[str, Value] = {}
         self._fabric: dict[tuple[str, str], None] = {}
-        self._handlers: dict[str, _Handler] = {
-            "host.oom-kill": lambda fields, _: self._name("killed_for_memory", fields.get("process")),
-            "nvlink.gpu": self._add_nvlinks,
-            "nvlink.none": self._add_no_nvlinks,
-            "nvlink.errors": self._add_nvlink_errors,
-            "nvlink.no-errors": lambda _, __: self._count("nvlink_errors", "all", 0),
-            "dcgm.summary": self._add_dcgm,
-            "dcgm.machine": self._add_dcgm_machine,
-            "dcgm.failure": lambda fields, _: self._name("dcgm_failed", fields.get("test")),
-            "gpu_burn.tested": lambda fields, _: self._count(
-                "gpu_burn", "tested", _whole(fields.get("gpus"))
-            ),
-            "gpu_burn.faulty": lambda _, __: self._count("gpu_burn", "faulty", 1),
-            "health_check.passed": lambda _, times: self._count("health_checks", "passed", times),
-            "health_check.failed": lambda fields, _: self._name("health_checks_failed", fields.get("check")),
-            "nvbandwidth.version": lambda fields, _: self._plain.update(
-                nvbandwidth_version=fields.get("version", "")
-            ),
-            "nvbandwidth.warning": lambda fields, _: self._name(
-                "nvbandwidth_complaints", fields.get("reason")
-            ),
-            "host.port-rate": self._add_port_rate,
-        }
 
     def add(self, event: Event) -> None:
         """Count one more event; kinds that report nothing about a machine are passed over."""
@@ -91,11 +92,19 @@ class MachineFacts:
                 self._add_kernel(event.what, event.count)
             case FabricManagerRecord():
                 self._add_fabric_manager(event.what, event.count)
-            case _ if (handler := self._handlers.get(event.kind)) is not None:
-                handler(event.fields, event.count)
+            case NvlinkRecord():
+                self._add_nvlink(event.what)
+            case DcgmRecord():
+                self._add_dcgm(event.what)
+            case HostRecord():
+                self._add_host(event.what, event.count)
+            case NvbandwidthVersion(version=version):
+                self._plain["nvbandwidth_version"] = version
+            case NvbandwidthWarning(reason=reason):
+                self._name("nvbandwidth_complaints", reason)
 
     def as_dict(self) -> dict[str, object]:
-        """The facts that lines told of."""
+        """Return the facts that lines report."""
         names = {name: [*values] for name, values in self._names.items()}
         facts: dict[str, object] = {
             **self._plain,
@@ -138,9 +147,7 @@ class MachineFacts:
             names[str(name)] = None
 
     def _row(self, table: str, name: str) -> dict[str, object]:
-        """The row of a name, a new one where it is not known; one that is thrown away where there are too
-        many.
-        """
+        """Return the row of a name, new if needed; a row that is dropped where there are too many."""
         rows = self._tables.setdefault(table, {})
         return rows.setdefault(name, {}) if name in rows or len(rows) < _MOST else {}
 
@@ -208,43 +215,57 @@ class MachineFacts:
         row[link.state] = _whole(row.get(link.state)) + times
         row["last"] = link.state
 
-    def _add_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
-        up, rate = _whole(fields.get("up")), fields.get("gbps")
-        each = round(float(rate) / up, 3) if up and isinstance(rate, int | float) else None
-        group = {
-            "gpu": fields.get("name", ""),
-            **{name: fields.get(name, 0) for name in ("up", "down", "disabled")},
-        }
-        key = tuple({**group, "gigabytes_per_s_each": each}.items())
+    def _add_nvlink(self, what: NvlinkRecord) -> None:
+        match what:
+            case NvlinkGpu():
+                self._add_nvlinks(what)
+            case NvlinkNone(name=name, reason=reason):
+                self._count("nvlinks_missing", f"{name or 'GPU'}{f': {reason}' if reason else ''}", 1)
+            case NvlinkErrors(gpu=gpu, link=link, counter=counter, count=count):
+                self._count("nvlink_errors", counter, count)
+                row = self._row("nvlink_error_links", f"GPU{gpu} link {'?' if link is None else link}")
+                row[counter] = count
+            case NvlinkNoErrors():
+                self._count("nvlink_errors", "all", 0)
+
+    def _add_nvlinks(self, links: NvlinkGpu) -> None:
+        rate = round(links.gbps / links.up, 3) if links.up and links.gbps is not None else None
+        group = {"gpu": links.name or "", "up": links.up, "down": links.down, "disabled": links.disabled}
+        key = tuple({**group, "gigabytes_per_s_each": rate}.items())
         if key in self._nvlinks or len(self._nvlinks) < _MOST:
             self._nvlinks[key] = self._nvlinks.get(key, 0) + 1
 
-    def _add_no_nvlinks(self, fields: Mapping[str, Value], _: int) -> None:
-        reason = f": {fields['reason']}" if fields.get("reason") else ""
-        self._count("nvlinks_missing", f"{fields.get('name', 'GPU')}{reason}", 1)
+    def _add_dcgm(self, what: DcgmRecord) -> None:
+        match what:
+            case DcgmSummary():
+                for name, tests in fields_of(what).items():
+                    self._count("dcgm", name, _whole(tests))
+            case DcgmMachine(version=version, driver=driver, gpus=gpus):
+                for name, value in (("dcgm_version", version), ("driver", driver)):
+                    if value is not None:
+                        self._plain.setdefault(name, value)
+                self._plain["dcgm_gpus"] = max(gpus or 0, _whole(self._plain.get("dcgm_gpus")))
+            case DcgmFailure(test=test):
+                self._name("dcgm_failed", test)
 
-    def _add_nvlink_errors(self, fields: Mapping[str, Value], _: int) -> None:
-        self._count("nvlink_errors", fields.get("counter"), _whole(fields.get("count")))
-        row = self._row("nvlink_error_links", f"GPU{fields.get('gpu')} link {fields.get('link', '?')}")
-        row[str(fields.get("counter"))] = fields.get("count", 0)
-
-    def _add_dcgm(self, fields: Mapping[str, Value], _: int) -> None:
-        for name, value in fields.items():
-            self._count("dcgm", name, _whole(value))
-
-    def _add_dcgm_machine(self, fields: Mapping[str, Value], _: int) -> None:
-        for name, fact in (("version", "dcgm_version"), ("driver", "driver")):
-            if name in fields:
-                self._plain.setdefault(fact, fields[name])
-        self._plain["dcgm_gpus"] = max(_whole(fields.get("gpus")), _whole(self._plain.get("dcgm_gpus")))
-
-    def _add_port_rate(self, fields: Mapping[str, Value], _: int) -> None:
-        if len(self._port_rates) < _MOST and "gbit_per_s" in fields:
-            self._port_rates[str(fields.get("device"))] = fields["gbit_per_s"]
+    def _add_host(self, what: HostRecord, times: int) -> None:
+        match what:
+            case HostOomKill(process=process):
+                self._name("killed_for_memory", process)
+            case HostPortRate(device=device, gbit_per_s=rate) if len(self._port_rates) < _MOST:
+                self._port_rates[device] = rate
+            case GpuBurnTested(gpus=gpus):
+                self._count("gpu_burn", "tested", gpus)
+            case GpuBurnFaulty():
+                self._count("gpu_burn", "faulty", 1)
+            case HealthCheckPassed():
+                self._count("health_checks", "passed", times)
+            case HealthCheckFailed(check=check):
+                self._name("health_checks_failed", check)
 
 
 def _add_lines(row: dict[str, object], where: str, bus: Value | None, times: int) -> None:
-    """Lines are counted, and places listed once."""
+    """Count lines, and add the place once."""
     row["lines"] = _whole(row.get("lines")) + times
     places = row.setdefault(where, [])
     if isinstance(places, list) and bus and bus not in places and len(places) < _MOST_LISTED:

@@ -16,12 +16,12 @@ _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
 
 
 def machine_words(events: list[Event]) -> str:
-    """What was found, the state before the speed; empty where nothing of the kind was read."""
-    told, measured = MachineFacts(), BenchFacts()
+    """Return a sentence on the machine, its state before its speed; empty where no line reports on it."""
+    machine, measured = MachineFacts(), BenchFacts()
     for event in events:
-        told.add(event)
+        machine.add(event)
         measured.add(event)
-    facts: Mapping[str, Any] = told.as_dict()
+    facts: Mapping[str, Any] = machine.as_dict()
     parts = [
         *_nvlinks(facts),
         *_tests(facts),

@@ -1,4 +1,4 @@
-"""Events of several files and hosts in one order: by time where they have one."""
+"""Order of events of several files and hosts: by time where they have one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from probes.logs.stamps import has_date
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """The events of several sources, each source's in the order of its lines: what is read of a whole file
-    comes after its lines.
+    """Return the events of several sources by time, each source in the order of its lines.
 
-    An event without a time stands where the one before it in its source stands; sources without any date come
-    last, in the order in which they were read.
+    Events of a whole file come after its lines. An event without a time follows the event before it in its
+    source. Sources without any date come last, in the order in which they were read.
     """
     sources: dict[str, list[Event]] = {}
     for event in events:
@@ -35,9 +34,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
 
 
 def _stamped(place: int, events: list[Event]) -> Iterator[tuple[float, int, int]]:
-    """Time, source and number of each event. Time never runs back within a source, whose lines have an order
-    of their own.
-    """
+    """Return time, source and number of each event; time never runs back within a source."""
     first = next((event.time_s for event in events if has_date(event.time_s)), None)
     now = first or 0.0
     for number, event in enumerate(events):

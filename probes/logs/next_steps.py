@@ -1,4 +1,4 @@
-"""What to collect next where the logs do not tell the cause: by what they hold and what they lack."""
+"""Data to collect next if the logs do not reveal the cause, by what they contain and lack."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MOST = 6
 
 
 def to_collect(seen: Seen) -> tuple[str, ...]:
-    """In the order of the table, which is that of what helps most."""
-    told: list[str] = []
+    """Return the data to collect, the most useful first, in the order of the table."""
+    texts: list[str] = []
     for row in load_causes().collect:
         events = seen.in_order(seen.of(*row.when))
         if (row.when and not events) or (row.unless and seen.has(*row.unless)):
             continue
-        told.append(filled(row.text, events))
-    return tuple(told[:_MOST])
+        texts.append(filled(row.text, events))
+    return tuple(texts[:_MOST])

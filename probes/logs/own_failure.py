@@ -1,6 +1,4 @@
-"""The program's own failure: the first exception that a rank ended with, which leads over what peers and
-launchers say.
-"""
+"""A program's own failure: the first exception that ended a rank, before the reports of its peers."""
 
 from __future__ import annotations
 
@@ -17,21 +15,22 @@ from probes.logs.exceptions import row_of
 from probes.logs.seen import Seen
 
 _NEAR_LINES = 60
-"""Between the exceptions of one process of which one follows from the other."""
+"""Most lines between two exceptions of one process of which one follows from the other."""
 _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
-"""Of evidence."""
+"""Most lines of evidence."""
 _REMEDY = (
     "Read its traceback, from the last line of your own code on: it is the program, its data or a library."
 )
 _OF_OTHERS = re.compile(
     r"^\w{1,40}: Caught \w{1,60} in |"
-    r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|CalledProcessError|ProcessExited|"
+    r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|"
+    r"CalledProcessError|ProcessExited|"
     r"NCCL|Gloo|Connection(?!Pool)|Socket|Broken pipe|timed? ?out",
     re.I,
 )
-"""What the program's peers and launcher bring about, or a library tells of them."""
+"""Exceptions that follow a failure at its peers and launcher, or by which a library reports it."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
 
 
@@ -41,16 +40,19 @@ class OwnFailure(NamedTuple):
     event: Event
     frame: Event[ProcessFrame] | None
     others: tuple[Event, ...]
-    """Further exceptions that are the program's own."""
+    """Further exceptions of the program itself."""
 
     @property
     def is_placed(self) -> bool:
-        """Whether it surely ended a rank: it has a traceback, or the launcher says which rank's it is."""
+        """Return whether the exception surely ended a rank: it has a traceback, or the launcher names the
+        rank.
+        """
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Whether what another rank tells may come from this failure: by time, or by place in one log; never
-        of the same rank.
+        """Return whether another rank's report may follow from this failure.
+
+        Decided by time, or by place in one log; never for the same rank.
         """
         own = self.event
         if own.rank is not None and own.rank == event.rank:
@@ -62,7 +64,7 @@ class OwnFailure(NamedTuple):
     def diagnosis(
         self, secondary: tuple[str, ...], shown: Callable[[Event], EvidenceLine], where: str
     ) -> Diagnosis:
-        """What to say of it. `where` names the rank and host."""
+        """Return the diagnosis; `where` names the rank and host."""
         row, event = row_of(self.event), self.event
         said = ": ".join(word for word in _words(event) if word) or event.text.strip()
         place = f", at {self.frame.what.place}" if self.frame is not None else ""
@@ -89,8 +91,9 @@ class OwnFailure(NamedTuple):
 
 
 def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
-    """The first exception of the program itself whose line no cause rests on; `explained` are sources and
-    numbers of others.
+    """Return the program's first exception whose line no cause explains.
+
+    `explained` contains sources and numbers of the lines of causes.
     """
     known = frozenset(explained)
     own = [
@@ -111,7 +114,8 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
         (
             event
             for event in seen.of(ProcessFrame)
-            if event.source == root.source and event.what.ends in {one.number for one in (root, *near)}
+            if event.source == root.source
+            and event.what.ends in {exception.number for exception in (root, *near)}
         ),
         None,
     )

@@ -1,6 +1,4 @@
-"""Which rank a process is: NCCL names it at the initialisation alone, and every later line by host and
-process.
-"""
+"""Ranks of processes. NCCL names the rank at the initialisation only; later lines have host and process."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class RankBook:
         """Size of the communicator and the rank; None where one process has several."""
 
     def add(self, event: Event) -> None:
-        """One more event; other kinds than those of initialisation are passed over."""
+        """Add an event; kinds that are not of the initialisation are ignored."""
         record = event.what
         if (
             not isinstance(record, (NcclInitStart, NcclInitComplete, NcclCommShape))
@@ -40,14 +38,14 @@ class RankBook:
             self._ranks[process] = (size, None)
 
     def rank_of(self, event: Event) -> int | None:
-        """The rank that the event names, else that of its process; None where neither tells."""
+        """Return the rank that the event names, else that of its process; None where both are unknown."""
         if event.rank is not None or event.host is None or event.pid is None:
             return event.rank
         return self._ranks.get((event.host, event.pid), (0, None))[1]
 
 
 def with_ranks(events: Iterable[Event]) -> list[Event]:
-    """The events, each with the rank of its process as far as any of them tells it."""
+    """Return the events, each with the rank of its process if any event of the process names it."""
     known, book = [*events], RankBook()
     for event in known:
         book.add(event)

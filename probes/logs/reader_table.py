@@ -96,11 +96,11 @@ READERS: tuple[ReaderRow, ...] = (
         module="probes.logs.readers.bench_tools",
     ),
 )
-"""In the order in which their events of one line follow each other."""
+"""Readers, in the order in which their events of one line follow each other."""
 
 
 class LineReader(NamedTuple):
-    """One reader at work on one source."""
+    """A reader at work on one source."""
 
     id: str
     signs: tuple[bytes, ...]
@@ -110,7 +110,7 @@ class LineReader(NamedTuple):
 
 
 class DocumentReader(NamedTuple):
-    """One reader of whole files."""
+    """A reader of whole files."""
 
     id: str
     signs: tuple[bytes, ...]
@@ -118,7 +118,7 @@ class DocumentReader(NamedTuple):
 
 
 def line_readers(rows: Sequence[ReaderRow] = READERS) -> tuple[LineReader, ...]:
-    """Fresh readers for one source."""
+    """Return new readers for one source."""
     readers = []
     for row in rows:
         module = row.load()
@@ -136,7 +136,7 @@ def line_readers(rows: Sequence[ReaderRow] = READERS) -> tuple[LineReader, ...]:
 
 
 def document_readers(rows: Sequence[ReaderRow] = READERS) -> tuple[DocumentReader, ...]:
-    """The readers of whole files."""
+    """Return the readers of whole files."""
     modules = [(row.id, row.load()) for row in rows]
     return tuple(
         DocumentReader(name, tuple(module.DOCUMENT_SIGNS), module.read_document)

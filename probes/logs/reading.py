@@ -1,4 +1,4 @@
-"""All that was read of some logs, and what it says: bytes in, an explanation out."""
+"""State of a reading: bytes of logs in, an explanation out."""
 
 from __future__ import annotations
 
@@ -20,44 +20,46 @@ from probes.parsers.kernel.log_lines import is_log_line
 _HEAD_BYTES = 4096
 _FEW_LINES = 20
 _NOTHING_FOUND = (
-    "Nothing in there tells of a failure, or of how the run was set up. Take the whole output of all ranks, with "
-    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node (dmesg -T).",
+    "Nothing in there tells of a failure, or of how the run was set up. Take the whole output of all "
+    "ranks, with "
+    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node "
+    "(dmesg -T).",
 )
 
 
 class Reading:
-    """Several sources, read one after another or in turns."""
+    """Reads several sources, one after another or in turns."""
 
     def __init__(self, redactor: LogRedactor | None = None) -> None:
-        """With a `redactor`, what is explained holds nobody's names."""
+        """Start without sources; with a `redactor`, the explanation contains no names."""
         self._redactor = redactor
         self._book = EventBook() if redactor is None else EventBook(LONGEST_LINE)
         self._facts = Facts()
         self._sources: dict[str, SourceReader] = {}
         self._is_kernel_log = False
-        """A kernel that has nothing to complain of says nothing that is read."""
+        """Summary of kernel logs without a complaint, in which no line is read."""
 
     @property
     def has_events(self) -> bool:
         return self._book.total > 0
 
     def source(self, name: str, *, year: int | None = None) -> SourceReader:
-        """The reader of one more source. `year` is that of time stamps without one."""
+        """Return the reader of a further source; `year` is that of time stamps without a year."""
         reader = self._sources[name] = SourceReader(name, self._take, year=year)
         return reader
 
     def feed(self, reader: SourceReader, chunk: bytes) -> None:
-        """More of a source."""
+        """Read more of a source."""
         if not reader.lines_read:
             self._is_kernel_log |= _is_kernel_log(chunk)
         reader.feed(chunk)
 
     def events(self) -> list[Event]:
-        """By time, as far as known, each with the rank of its process."""
+        """Return the events by time as far as known, each with the rank of its process."""
         return with_ranks(merged(self._book.events()))
 
     def explanation(self, beside: Iterable[Event] = ()) -> Explanation:
-        """What all that says so far, with what is known of the machine and the recipe `beside` it."""
+        """Return the explanation so far, with facts of the machine and the recipe in `beside`."""
         beside = tuple(beside)
         if self._redactor is not None:
             self._redactor.learn((*self._book.events(), *beside), self._sources)
@@ -70,14 +72,14 @@ class Reading:
             if self._redactor is not None:
                 events, facts = self._redacted(self._redactor)
                 beside = tuple(map(self._redactor.event, beside))
-            found = explain(events, facts.as_dict(), last_lines=words, beside=beside)
+            explanation = explain(events, facts.as_dict(), last_lines=words, beside=beside)
         else:
-            found = Explanation(state="unknown", diagnoses=(), collect_next=_NOTHING_FOUND)
+            explanation = Explanation(state="unknown", diagnoses=(), collect_next=_NOTHING_FOUND)
         lines = sum(reader.lines_read for reader in self._sources.values())
-        return msgspec.structs.replace(found, lines_read=lines, sources=tuple(names.values()))
+        return msgspec.structs.replace(explanation, lines_read=lines, sources=tuple(names.values()))
 
     def _redacted(self, redactor: LogRedactor) -> tuple[list[Event], Facts]:
-        """The events, and what they tell of the run, without names."""
+        """Return the events, and the facts of the run, without names."""
         events = [redactor.event(event) for event in self._book.events()]
         return with_ranks(merged(events)), facts_of(events)
 

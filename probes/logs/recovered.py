@@ -1,8 +1,8 @@
-"""Failures that a run survived: programs catch exceptions, print them and go on, as when they look for a
-batch that fits; torchrun starts workers again.
+"""Failures that a run survived: caught exceptions, and restarts by torchrun.
 
-NCCL tells of calls that failed at level INFO too, of which it does without some, as of the PCI path of a
-virtual interface.
+Programs catch exceptions, print them and go on, for example when they search for a batch size that fits.
+NCCL also reports failed calls at level INFO that it can do without, such as the PCI path of a virtual
+interface.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _SURVIVED = (
     "process.no-space",
     "torch.address-in-use", "process.address-in-use", "torch.connect-failed", "torch.name-unresolved",
 )  # fmt: skip
-"""What programs may catch, or what may resolve itself."""
+"""Kinds of failures that programs may catch, or that may resolve themselves."""
 _STARTS_AGAIN = ("preemption", "requeue")
-"""Why a scheduler ends a job that it starts again, with the same log where it is told to append."""
+"""Reasons for which a scheduler ends a job and starts it again, possibly appending to the same log."""
 _FROM_OUTSIDE = ("slurm.killed", "torch.agent-signal", "process.interrupted", "slurm.task-killed")
-"""Ends of a run that say nothing of whether it worked until then."""
+"""Kinds of ends of a run that do not show whether it worked until then."""
 _ENDED_BY_AGENT = (
     "torch.worker-failed",
     "torch.child-failed",
@@ -37,26 +37,25 @@ _ENDED_BY_AGENT = (
     "process.signal",
     "process.terminated",
 )
-"""What else stands before torchrun starts the workers again."""
+"""Other kinds that precede a restart of the workers by torchrun."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""More than follow the exception that ends a program: the tracebacks of its libraries and the report of its
-launcher.
-"""
+"""More lines than the tracebacks of libraries and the launcher's report after a fatal exception."""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
-    """The events without failures after which their program went on: without exceptions after which its
-    process counted on, or that it ended well after, or that a source says much after of which nothing else
-    failed; without those before a restart that went well, and without the end of a job that its scheduler
-    started again; and without calls of NCCL that failed at level INFO in processes that were initialised
-    after them, or whose program ended well.
+    """Return the events without failures that their program survived.
+
+    These are exceptions after which the process counted on or finished well, or after which a source writes
+    much without another failure; failures before a successful restart; the end of a job that its scheduler
+    started again; and calls of NCCL that failed at level INFO in processes that were initialised later or
+    whose program finished well.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if carries(event, ProgramProgress)]
     went_on = {(event.source, event.what.after) for event in progress}
     surely = {(event.source, event.what.after) for event in progress if event.what.who in ("process", "many")}
-    stated = {(event.source, event.what.after) for event in progress if event.what.who == "told"}
+    reported = {(event.source, event.what.after) for event in progress if event.what.who == "reported"}
     finished = _last(kept, {"program.finished"})
     failed = _last(
         kept, {*load_causes().failures, "torch.agent-restart"} - {*_SURVIVED, *_FROM_OUTSIDE}, kernel=True
@@ -75,7 +74,7 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
         source, number = event.source, event.number
         if carries(event, SlurmKilled):
             starts_again = event.what.reason in _STARTS_AGAIN
-            return starts_again and (source, number) in stated and failed.get(source, 0) < number
+            return starts_again and (source, number) in reported and failed.get(source, 0) < number
         if event.kind not in _SURVIVED:
             return False
         ended_well = finished.get(source, 0) > number or (source, number) in went_on
@@ -85,7 +84,7 @@ def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) ->
 
 
 def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict[str, int]:
-    """By source, the last line of some kinds of events."""
+    """Return the last line of some kinds of events by source."""
     last: dict[str, int] = defaultdict(int)
     for event in events:
         if event.kind in kinds or (kernel and event.kind.startswith("kernel.")):
@@ -94,7 +93,7 @@ def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict
 
 
 def _without_placed(events: list[Event]) -> list[Event]:
-    """Without pods that found no node at first and were started then."""
+    """Return the events without pods that found no node at first and were started then."""
     started = _last(events, {"k8s.started"})
     return [
         event
@@ -106,7 +105,7 @@ def _without_placed(events: list[Event]) -> list[Event]:
 
 
 def _without_restarted(events: list[Event]) -> list[Event]:
-    """Without what failed before torchrun started the workers again, where they then came to a good end."""
+    """Return the events without failures before a restart by torchrun that went well."""
     restarts = _last(events, {"torch.agent-restart"})
     finished = _last(events, {"program.finished"})
     kinds = {*load_causes().failures, *_SURVIVED, *_ENDED_BY_AGENT, "torch.agent-restart"}
@@ -120,8 +119,10 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 
 
 def _without_overcome(events: list[Event]) -> list[Event]:
-    """Without calls that failed at level INFO before their process was initialised, or that only tried a
-    network plugin: no warning was given, and no caller outside NCCL's network layer failed for it.
+    """Return the events without failed calls of NCCL that did no harm.
+
+    They failed at level INFO before their process was initialised, or only tried a network plugin: there
+    was no warning, and no caller outside NCCL's network layer failed for it.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()

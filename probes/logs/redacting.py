@@ -1,8 +1,7 @@
-"""Events of logs without the names of machines and people and without secrets, by the rules of `rigtune
-capture`.
+"""Redaction of events: names of machines and people and secrets, by the rules of `rigtune capture`.
 
-Events are redacted before anything is said of them: what is told afterwards, in whatever words, holds
-placeholders. Rules cannot know every name: a person should look.
+Events are redacted before any text is made of them, so that all later text contains placeholders. Rules
+cannot know every name: a person should check the result.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ _HOST_SAID = tuple(
         ),
     )
 )
-"""Where NCCL, torchrun, MPI and torch's stores name a host; in other texts than logs too much else looks
-so.
+"""Places in which NCCL, torchrun, MPI and torch's stores name a host.
+
+In other texts than logs, too many other words match.
 """
 _HOST_FIELDS = frozenset({"host", "hosts", "peer", "node", "nodes"})
 _HOST_TITLE = "host"
@@ -41,15 +41,16 @@ _LONG = 24
 
 
 class LogRedactor:
-    """Puts placeholders into events, the same for the same name in all that it is given. Nobody can try out
-    which name one stands for without `salt`.
+    """Replaces names in events by placeholders, always the same for the same name.
+
+    Nobody can find out the name behind a placeholder by trying names without `salt`.
     """
 
     def __init__(self, salt: bytes) -> None:
         self._names = TextRedactor(salt, trusts_labels=True)
         self._learnt: set[tuple[str, str]] = set()
         self._redacted: dict[tuple[str, str], str] = {}
-        """What was redacted with the names that are known now, by title or whole and by text."""
+        """Redacted texts with the names that are known now, by title or whole, and by text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
         """Read events, with their whole lines, and names of logs, for the names in them: all, before the
@@ -71,7 +72,7 @@ class LogRedactor:
             self._redacted.clear()
 
     def event(self, event: Event) -> Event:
-        """It, with placeholders in all that it holds."""
+        """Return the event with placeholders in all its texts."""
         text = self.text(event.text)
         return msgspec.structs.replace(
             event,
@@ -84,7 +85,7 @@ class LogRedactor:
         )
 
     def text(self, text: str) -> str:
-        """Any words: a name of a log, a complaint."""
+        """Return any other text, such as the name of a log, with placeholders."""
         return self._text("", text)
 
     def _learn(self, title: str, text: str) -> None:
@@ -120,7 +121,7 @@ class LogRedactor:
 
 
 def _title(name: str, fields: Mapping[str, Value]) -> str:
-    """What is known of a field: that it is a host, or the variable whose value it is."""
+    """Return the title of a field: that of hosts, or the variable whose value the field is; else empty."""
     if name in _HOST_FIELDS:
         return _HOST_TITLE
     variable = fields.get("name") if name == "value" else None

@@ -29,8 +29,10 @@ class Seen:
         last_lines: Mapping[str, int] | None = None,
         beside: Iterable[Event] = (),
     ) -> None:
-        """`last_lines` is the number of the last line by source, as far as known. What is known `beside` the
-        logs is found by its kind, and has no place in their order.
+        """Hold the events.
+
+        `last_lines` is the number of the last line by source, as far as known. Events in `beside` are known
+        from outside the logs: they can be looked up by kind and have no place in the order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []
@@ -42,7 +44,7 @@ class Seen:
             self._by_kind[event.kind].append(event)
 
     def add(self, events: Iterable[Event]) -> None:
-        """More events, behind those that are there."""
+        """Add events after the existing ones."""
         for event in events:
             self._place[id(event)] = len(self.events)
             self.events.append(event)
@@ -67,29 +69,31 @@ class Seen:
 
     def of_kinds(self, *kinds: str) -> list[Event]:
         """Return the events of the kinds that a row names."""
-        found: list[Event] = []
+        events: list[Event] = []
         for kind in (name for names in kinds for name in names.split("|")):
             if kind.endswith(".*"):
-                found += [
+                events += [
                     event
-                    for name, events in self._by_kind.items()
+                    for name, of_kind in self._by_kind.items()
                     if name.startswith(kind[:-1])
-                    for event in events
+                    for event in of_kind
                 ]
             else:
-                found += self._by_kind.get(kind, [])
-        return found
+                events += self._by_kind.get(kind, [])
+        return events
 
     def has(self, *kinds: str | type[LogRecord]) -> bool:
         return any(self.of(kind) for kind in kinds)
 
     def matching(self, wanted: EventPattern) -> list[Event]:
-        """The events that meet a pattern, first failure first; none where there are fewer than it wants."""
-        found = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
-        return self.in_order(found) if sum(event.count for event in found) >= wanted.at_least else []
+        """Return the events that meet a pattern, first failure first; none if there are fewer than it
+        requires.
+        """
+        events = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
+        return self.in_order(events) if sum(event.count for event in events) >= wanted.at_least else []
 
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
-        """By time where all have one, else as they were read; the lower rank first at the same time."""
+        """Return events by time if all have one, else in the order of reading; lower ranks first."""
         if events and all(event.time_s is not None for event in events):
             return sorted(
                 events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])
@@ -103,7 +107,7 @@ def meets(record: LogRecord, where: Mapping[str, Condition]) -> bool:
 
 
 def number(value: Value | None) -> float | None:
-    """A field as a number, where it is one."""
+    """Return a field as a number; None where it is no number."""
     try:
         return None if value is None else float(value)
     except ValueError:
@@ -112,7 +116,7 @@ def number(value: Value | None) -> float | None:
 
 def _meets(value: Value | None, condition: Condition) -> bool:
     if isinstance(condition, list):
-        return any(_same(value, one) for one in condition)
+        return any(_same(value, wanted) for wanted in condition)
     if not isinstance(condition, str):
         return _same(value, condition)
     if condition in ("*", "-"):

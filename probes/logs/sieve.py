@@ -1,4 +1,4 @@
-"""Which lines of a log are worth a reader's time, decided once for all lines that differ in numbers alone."""
+"""Selection of the lines that a reader may want, decided once for all lines that differ in numbers only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 _NUMBERS = b"0123456789"
 _HEXADECIMAL = _NUMBERS + b"abcdefABCDEF"
-"""Of addresses and ids. Lines that differ in words differ in other letters too."""
+"""Letters of addresses and ids. Lines that differ in words differ in other letters too."""
 _ENVELOPE_END = b" NCCL "
-"""What stands before it names host, process and GPU, never a fact: hosts must not make lines differ."""
+"""End of the prefix with host, process and GPU: hosts must not make lines differ."""
 MOST_ALIKE = 20_000
 """Lines of one shape that are read: enough for a line of each rank of the largest jobs, few enough for the
 hundreds of lines of each rank that name its channels.
@@ -30,7 +30,7 @@ class _Sign(NamedTuple):
 
     exact: bytes
     loose: bytes
-    """Without what lines of one shape differ in."""
+    """The part of a sign that is equal in all lines of one shape."""
     reader: int
 
 
@@ -41,7 +41,7 @@ class _Shape:
 
     def __init__(self, left: int, signs: tuple[_Sign, ...]) -> None:
         self.left = left
-        """How many more may pass; negative: tries that are left; 0: none."""
+        """Number of further lines that may pass; negative: attempts that are left; 0: none."""
         self.signs = signs
         self.readers = tuple(sorted({sign.reader for sign in signs}))
 
@@ -50,15 +50,18 @@ _NOTHING = _Shape(0, ())
 
 
 class Sieve:
-    """Tells which readers should see a line. Needs half a microsecond for a line like one seen before, a few
-    for others, and little memory.
+    """Selects the readers that should see a line.
+
+    A line of a known shape takes half a microsecond, another one a few, and memory is small.
     """
 
     def __init__(self, signs: Sequence[Iterable[bytes]]) -> None:
-        """`signs` of each reader."""
+        """Take the signs of each reader."""
         everything = {
-            _Sign(sign, sign.translate(None, _NUMBERS), place) for place, group in enumerate(signs) for sign in group
-        }  # fmt: skip
+            _Sign(sign, sign.translate(None, _NUMBERS), place)
+            for place, group in enumerate(signs)
+            for sign in group
+        }
         self._short = tuple(sign for sign in everything if len(sign.loose) < 2 * _GRAM - 1)
         """So short that none of the looked-up pieces need lie within."""
         self._any_short = re.compile(b"|".join(re.escape(sign.loose) for sign in self._short) or b"(?!)")
@@ -70,7 +73,7 @@ class Sieve:
         self._shapes: dict[bytes, _Shape] = {}
 
     def readers(self, line: bytes) -> tuple[int, ...]:
-        """The places of the readers that may want `line`; none for most lines."""
+        """Return the places of the readers that may want `line`; none for most lines."""
         start = line.find(_ENVELOPE_END)
         key = (line if start < 0 else line[start:]).translate(None, _HEXADECIMAL)
         shape = self._shapes.get(key)
@@ -88,7 +91,7 @@ class Sieve:
         return ()
 
     def _first(self, line: bytes, key: bytes) -> _Shape:
-        """A shape that was not seen before, by its first line."""
+        """Decide for a new shape by its first line."""
         whole = line.translate(None, _NUMBERS)
         pieces = memoryview(whole[: len(whole) // _GRAM * _GRAM]).cast("I")
         shape = _NOTHING
@@ -103,14 +106,15 @@ class Sieve:
         return shape
 
     def _signs_in(self, whole: bytes, pieces: memoryview) -> tuple[_Sign, ...]:
-        """The signs in a line without its numbers, of which `pieces` are what is looked up."""
+        """Return the signs in a line without numbers; `pieces` are the keys of the look-up."""
         likely = [sign for gram in self._grams.intersection(pieces) for sign in self._by_gram[gram]]
         return tuple(dict.fromkeys(sign for sign in (*self._short, *likely) if sign.loose in whole))
 
 
 def _grams(loose: bytes) -> list[int]:
-    """Pieces of a sign of which every line with it has one where it is looked at. Those with fewer small
-    letters are in fewer other lines.
+    """Return pieces of a sign of which every line with the sign contains one, the rarest first.
+
+    Pieces with fewer small letters occur in fewer other lines.
     """
     pieces = [loose[start : start + _GRAM] for start in range(len(loose) - _GRAM + 1)]
     runs = [pieces[start : start + _GRAM] for start in range(len(pieces) - _GRAM + 1)]

@@ -1,4 +1,4 @@
-"""A value that each host tells of for itself, kept by value."""
+"""A value that each host reports for itself, stored by value."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _HOSTS_SHOWN = 4
 
 
 class Spread:
-    """Values and the hosts that told of them."""
+    """Values and the hosts that report them."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, dict[str, None]] = {}
 
     def add(self, value: str, host: str | None) -> None:
-        """One more host, or the same again."""
+        """Add a host's value."""
         if value not in self._hosts and len(self._hosts) >= _MOST_VALUES:
             return
         hosts = self._hosts.setdefault(value, {})
@@ -22,7 +22,7 @@ class Spread:
             hosts[host] = None
 
     def words(self) -> object:
-        """The value; all of them, each with its hosts, where they differ; None where there is none."""
+        """Return the value; all values with their hosts if they differ; None where there is none."""
         if len(self._hosts) <= 1:
             return next(iter(self._hosts), None)
         return [_with_hosts(value, [*hosts]) for value, hosts in self._hosts.items()]

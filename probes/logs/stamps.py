@@ -1,4 +1,4 @@
-"""The times that stand in logs, in seconds."""
+"""Times in logs, in seconds."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ WEEKDAY = rf"[A-Z][a-z]{{2}} (?P<name>[A-Z][a-z]{{2}}) {{1,2}}(?P<day>\d{{1,2}})
 US = rf"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {_CLOCK}"
 """`05/01/2024 10:00:00`."""
 _GLOG = pattern(rf"[\[\s]{{0,2}}[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK} ")
-"""torch's own lines, without a year: `[E1121 12:10:11.123456789 ProcessGroupNCCL.cpp:616]`."""
+"""Stamp of torch's own lines, without a year: `[E1121 12:10:11.123456789 ProcessGroupNCCL.cpp:616]`."""
 _FABRIC_MANAGER = pattern(rf"\[(?P<name>[A-Z][a-z]{{2}}) (?P<day>\d\d) (?P<year>\d{{4}}) {_CLOCK}\]")
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _FEWEST_DATED_S = 1e8
-"""Seconds since 1970 are more; seconds since a machine started are less."""
+"""Return the seconds since 1970 of a stamp, in UTC unless it names a zone; None if it is no date.
+
+`year` is that of stamps without a year; None without it too.
+"""
 
 
 def has_date(time_s: float | None) -> bool:
-    """Whether a time is one of the calendar, which those of different sources can be compared by."""
+    """Return whether a time is a calendar time, by which different sources can be compared."""
     return time_s is not None and time_s >= _FEWEST_DATED_S
 
 
 def seconds(match: re.Match[str], year: int | None) -> float | None:
-    """Seconds since 1970 of a stamp, taken for UTC where it names no zone; None without a year or for a date
-    that is none.
+    """Return the seconds since 1970 of a stamp, in UTC unless it names a zone; None if it is no date.
 
-    `year` is that of stamps without one.
+    `year` is that of stamps without a year; None without it too.
     """
-    found = match.groupdict()
-    stated = found.get("year") or year
-    month = _MONTHS.get(found.get("name") or "") or int(found.get("month") or 0)
-    day, hour, minute, second = (int(found[name]) for name in ("day", "hour", "minute", "second"))
+    parts = match.groupdict()
+    stated = parts.get("year") or year
+    month = _MONTHS.get(parts.get("name") or "") or int(parts.get("month") or 0)
+    day, hour, minute, second = (int(parts[name]) for name in ("day", "hour", "minute", "second"))
     if not stated or not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second <= 60):
         return None
     whole = calendar.timegm((max(int(stated), 1970), month, day, hour, minute, second))
-    fraction = found.get("fraction")
-    return whole + (float(f"0.{fraction}") if fraction else 0.0) - _offset_s(found.get("zone"))
+    fraction = parts.get("fraction")
+    return whole + (float(f"0.{fraction}") if fraction else 0.0) - _offset_s(parts.get("zone"))
 
 
 def inner_seconds(text: str, year: int | None) -> float | None:
-    """The time that a message begins with and that is part of its grammar."""
+    """Return the time at the beginning of a message that is part of the message's grammar."""
     match = _GLOG.match(text) or _FABRIC_MANAGER.match(text)
     return seconds(match, year) if match else None
 

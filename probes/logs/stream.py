@@ -12,7 +12,7 @@ from probes.logs.sieve import Sieve
 LONGEST_LINE = 8192
 """Bytes; what is longer comes in pieces under one number."""
 MOST_LINES_AFTER = 20_000
-"""Of one log that are read because of a line before them."""
+"""Most lines of one log that are read because of a line before them."""
 _LONGEST_WAIT = 1 << 20
 """Bytes without an end of line that are kept for one."""
 _ESCAPES = re.compile(
@@ -23,22 +23,20 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class RawLine(NamedTuple):
-    """A line as it stands in the file, without terminal escapes."""
+    """A line of the file without terminal escapes."""
 
     number: int
-    """From 1, as editors count."""
+    """Number of the line from 1."""
     text: bytes
     readers: tuple[int, ...]
-    """Places of the readers that may want it."""
+    """Places of the readers that may want the line."""
 
 
 class LogStream:
-    """Cuts what it is fed into lines, and passes those that hold a sign of a reader."""
+    """Splits bytes into lines and passes on those that contain a sign of a reader."""
 
     def __init__(self, signs: Sequence[Iterable[bytes]], lines_after: Sequence[int] = ()) -> None:
-        """`signs` of each reader, and how many lines after one with a sign it wants too, whatever they
-        hold.
-        """
+        """Take the signs of each reader, and the number of lines after a sign that it wants too."""
         self._sieve = Sieve(signs)
         self._lines_after = {place: lines for place, lines in enumerate(lines_after) if lines}
         self._followers: dict[int, int] = {}
@@ -50,15 +48,15 @@ class LogStream:
         self._head: bytes | None = b""
         """The first bytes, until there are enough to know the encoding."""
         self._is_middle = False
-        """Whether a part of the present line was handed on already."""
+        """Whether a part of the present line was already passed on."""
 
     @property
     def lines_read(self) -> int:
-        """Lines that have come to their end, and the present one where it holds something."""
+        """Return the number of complete lines, plus the present line if it is not empty."""
         return self._number - 1 + bool(self._rest or self._is_middle or self._head)
 
     def feed(self, chunk: bytes) -> Iterator[RawLine]:
-        """The wanted lines that end in `chunk`."""
+        """Return the wanted lines that end in `chunk`."""
         data = self._rest + self._decoded(chunk)
         end = data.rfind(b"\n") + 1
         if not end and len(data) < _LONGEST_WAIT:
@@ -72,7 +70,7 @@ class LogStream:
         yield from self._lines(data[: end - 1])
 
     def finish(self) -> Iterator[RawLine]:
-        """The wanted lines of what is left."""
+        """Return the wanted lines of the remaining bytes."""
         rest = self._rest + (self._decoded(b"", is_last=True) if self._head is not None else b"")
         *lines, self._rest = rest.split(b"\n")
         if lines:
@@ -82,7 +80,7 @@ class LogStream:
             yield from self._unfinished(rest)
 
     def _decoded(self, chunk: bytes, *, is_last: bool = False) -> bytes:
-        """UTF-16, as some shells write what they redirect, as UTF-8; everything else as it is."""
+        """Return UTF-16, which some shells write, as UTF-8; all other bytes unchanged."""
         if self._head is not None:
             self._head += chunk
             needed = _HEAD_BYTES if self._head.startswith(_UTF_16) else len(codecs.BOM_UTF8)
@@ -95,7 +93,7 @@ class LogStream:
         return chunk if self._decoder is None else self._decoder.decode(chunk).encode("utf-8", "replace")
 
     def _lines(self, block: bytes) -> Iterator[RawLine]:
-        """The wanted lines of a block, each to its returns, as progress bars write them."""
+        """Yield the wanted lines of a block, split at carriage returns as progress bars write them."""
         block = _cleaned(block.replace(b"\r\n", b"\n"))
         lines = block.split(b"\n")
         numbers: Sequence[int] = range(self._number, self._number + len(lines))
@@ -120,7 +118,7 @@ class LogStream:
                 yield RawLine(number, line, self._with_followers(()))
 
     def _with_followers(self, readers: tuple[int, ...]) -> tuple[int, ...]:
-        """Also those that want what comes after a line of theirs."""
+        """Return the readers of the line, with those that want lines after an earlier line of theirs."""
         if not self._lines_after:
             return readers
         following = self._followers.keys() - set(readers)
@@ -131,27 +129,25 @@ class LogStream:
         return tuple(sorted({*readers, *following}))
 
     def _unfinished(self, line: bytes) -> Iterator[RawLine]:
-        """What there is of a line without an end."""
+        """Yield the wanted parts of a line without an end."""
         yield from self._lines(line)
         self._number, self._is_middle = self._number - 1, True
 
 
 def _parts(line: bytes) -> list[bytes]:
-    """Of a line that is too long."""
+    """Return the parts of a line that is too long."""
     return [line[start : start + LONGEST_LINE] for start in range(0, len(line) or 1, LONGEST_LINE)]
 
 
 def _cleaned(block: bytes) -> bytes:
-    """Without NUL, as files that were cut short while written to hold, and without what colours a
-    terminal.
-    """
+    """Return the block without NUL, which cut files contain, and without codes that colour a terminal."""
     if b"\0" in block:
         block = block.replace(b"\0", b"")
     return _ESCAPES.sub(b"", block) if b"\x1b" in block else block
 
 
 def _utf_16(head: bytes) -> codecs.IncrementalDecoder | None:
-    """The decoder of what begins with a mark of UTF-16 and has the NUL bytes of Latin letters in it."""
+    """Return a decoder if the bytes begin with a mark of UTF-16 and contain NUL bytes as Latin letters do."""
     if not head.startswith(_UTF_16) or head.count(b"\0", 0, _HEAD_BYTES) * 3 < min(len(head), _HEAD_BYTES):
         return None
     return codecs.getincrementaldecoder("utf-16")("replace")

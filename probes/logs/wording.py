@@ -1,4 +1,4 @@
-"""Templates of rows, filled with what events name."""
+"""Texts of rows: templates filled with the fields of events."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _LONGEST = 200
 _NAMED_IN_COMMANDS = frozenset({"port", "hca", "device", "bus"})
 _PLACE = re.compile(r"<(\w+)>")
 _SEVERAL = re.compile(r"[,\s]|\d-\d")
-"""What stands between numbers of several ranks."""
+"""Separators between numbers of several ranks."""
 _PLAIN = re.compile(r"\w[\w.:-]{0,40}")
 
 
 def filled(
     template: str, events: Iterable[Event], more: Mapping[str, object] | None = None, *, parts: bool = True
 ) -> str:
-    """A template with the fields of the first event, and of the others where it has none of that name.
+    """Return a template filled with fields of the first event, and of the others for missing names.
 
-    `{field}` takes a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version as its API counts it
-    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is left out where
-    a field of it is not known. Without `parts`, brackets are words of their own.
+    `{field}` inserts a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version by its API's number
+    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a
+    field in it is unknown. Without `parts`, brackets are plain text.
     """
     fields: dict[str, object] = {**(more or {})}
     for event in events:
@@ -43,15 +43,14 @@ def filled(
 
 
 def begun(words: str) -> str:
-    """`words` as the beginning of a sentence. Addresses and names that are no plain words stay as they
-    are.
-    """
+    """Return `words` as the beginning of a sentence; addresses and unusual names stay unchanged."""
     return f"{words[:1].upper()}{words[1:]}" if words.partition(" ")[0].isalpha() else words
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """A command with the port or device that events name in the place of `<port>` or `<hca>`; names and
-    addresses stay open.
+    """Return a command with the port or device of events in place of `<port>` or `<hca>`.
+
+    Names and addresses stay open.
     """
     if command is None:
         return None

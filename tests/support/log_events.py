@@ -7,17 +7,19 @@ from typing import Any
 import msgspec
 
 from probes.logs.event import Event
-from probes.logs.events.kinds import RECORDS
-from probes.logs.events.log_record import LogRecord, Value, untyped
+from probes.logs.events.log_record import LogRecord, Value
+from probes.logs.events.record_kinds import RECORDS
 
 _EMPTY: dict[type, Value] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def record(kind: str, fields: dict[str, Value]) -> LogRecord:
-    """Return the record of a kind with those `fields` that fit it; its other required values are empty."""
-    known = RECORDS.get(kind)
-    if known is None:
-        return untyped(kind, fields)
+    """Return the record of a kind with those of the fields that fit its types, and empty values for all other
+    fields that the kind requires.
+
+    Raises KeyError for a kind without a record.
+    """
+    known = RECORDS[kind]
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(known):
         types = getattr(field.type, "__args__", (field.type,))

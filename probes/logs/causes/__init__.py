@@ -1,6 +1,4 @@
-"""Why a run failed: rows of causes with the conditions that they name, and how the causes that hold are
-ranked.
-"""
+"""Explanation of a run: rows of causes with their conditions, and the order of the causes that hold."""
 
 from probes.logs.causes.explaining import evidence_line, explain
 

@@ -1,8 +1,7 @@
-"""What rows of causes ask for beside their own event, where that needs more than conditions on the fields of
-one event.
+"""Conditions of rows of causes that need more than the fields of one event.
 
-A condition returns the events that support the row, in the order in which they are shown; None where it does
-not hold.
+A condition returns the events that support the row, in the order in which they are shown, or None where it
+does not hold.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from probes.logs.events.framework_events import (
     K8sStarted,
 )
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
+from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
 from probes.logs.events.measurement_events import NcclTestsFailure
 from probes.logs.events.nccl_failure_events import (
     NcclAddressInUse,
@@ -211,12 +211,12 @@ def another_nccl_loaded(seen: Seen) -> Support:
 
 
 def gpu_needs_action(seen: Seen) -> Support:
-    xids = seen.of("kernel.xid")
-    return None if any("none" in str(event.fields.get("action", "")).lower() for event in xids) else ()
+    needs_none = any("none" in (event.what.action or "").lower() for event in seen.of(KernelXid))
+    return None if needs_none else ()
 
 
 def file_server_not_back(seen: Seen) -> Support:
-    return _none(seen, "kernel.filesystem-back")
+    return _none(seen, KernelFilesystemBack)
 
 
 def program_stalled_on_files(seen: Seen) -> Support:
@@ -226,11 +226,7 @@ def program_stalled_on_files(seen: Seen) -> Support:
         seen,
         [event for event in seen.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
         seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
-        [
-            event
-            for event in seen.of("kernel.lockup")
-            if "hung task" in str(event.fields.get("what", "")).lower()
-        ],
+        [event for event in seen.of(KernelLockup) if "hung task" in event.what.what.lower()],
     )
 
 
@@ -267,7 +263,7 @@ CONDITIONS: Mapping[str, Condition] = {
         nothing_else_failed,
     )
 }
-"""By the names that rows use."""
+"""Conditions by the names that rows use."""
 
 
 def _none(seen: Seen, *records: str | type) -> Support:

@@ -1,8 +1,7 @@
-"""Why a run failed: the causes that the events of its logs reveal, root before effect and first failure
-first.
+"""Explain why a run failed: causes from its events, root before effect and first failure first.
 
-Rows of `probes/data/causes.toml` say which events a cause needs; what only several events report together is
-deduced by `probes/logs/deductions.py` first. A cause without its events is never reported.
+Rows of `probes/data/causes.toml` name the events that a cause needs; `probes/logs/deductions.py` adds the
+events that only several lines together reveal. A cause without its events is never reported.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.measurement_events import NcclTestsSummary
+from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete
+from probes.logs.events.nccl_topology_events import NcclConnected
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
@@ -31,14 +33,14 @@ MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
 """Share of its confidence that an effect keeps beside its cause."""
 _EXPLAINS = 0.5
-"""From this confidence on what is no fault by itself explains an event of failure."""
+"""Least confidence from which a cause that is no fault explains an event of failure."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes of which a log that ends early makes one think, without an event of failure."""
+"""Causes that a log which ends early suggests, without an event of failure."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
 _CLEARER = ("cuda.error", "nccl.cuda-error", "cuda.assert")
-"""What says more of a program's own failure than its last exception."""
+"""Kinds that describe a program's own failure better than its last exception."""
 
 
 class _Candidate(Record, kw_only=True):
@@ -50,7 +52,7 @@ class _Candidate(Record, kw_only=True):
     is_fault: bool
     events: tuple[Event, ...]
     own: int
-    """How many of the events are the pattern's own kind, from the first."""
+    """Number of events of the pattern's own kind; they come first."""
 
     @property
     def first(self) -> Event:
@@ -58,12 +60,12 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Source and number of each line that it rests on."""
+        """Return source and number of each line on which the cause rests."""
         return ((event.source, event.number) for event in self.events)
 
     @property
-    def told(self) -> tuple[Event, ...]:
-        """The first of its own events, and all that it needs beside them."""
+    def evidence(self) -> tuple[Event, ...]:
+        """Return the first event of the pattern's kind, and all events that the pattern needs beside it."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -75,31 +77,32 @@ def explain(
     last_lines: Mapping[str, int] | None = None,
     beside: Iterable[Event] = (),
 ) -> Explanation:
-    """What the events say, the best cause first.
+    """Return the causes that the events reveal, the best first.
 
-    `facts` are those of `probes/logs/facts.py`. `last_lines` says by source how many lines it has, so that a
-    log that ends after the initialisation is told from one that goes on in words that no reader knows.
-    `beside` is what the machine and the recipe say, which makes causes surer and is none by itself. How many
-    lines were read, and of what, is the caller's to add.
+    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source, which separates
+    a log that ends after the initialisation from a log that goes on with lines that no reader knows.
+    `beside` holds facts of the machine and the recipe, which make causes surer and are no causes by
+    themselves. The caller adds how many lines of which logs were read.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
     seen = Seen(kept, last_lines, beside)
     seen.add(deduce(seen))
     candidates = _without_vague(
-        [found for row in load_causes().cause if (found := _candidate(row, seen)) is not None]
+        [candidate for row in load_causes().cause if (candidate := _candidate(row, seen)) is not None]
     )
     faults = [candidate for candidate in candidates if candidate.is_fault]
-    own = own_failure(seen, {line for one in candidates if one.row.id != _UNKNOWN for line in one.lines})
+    own = own_failure(seen, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
     effects = [candidate for candidate in faults if own is not None and _follows(candidate, own)]
     diagnoses = _ranked(candidates, seen, effects if own is not None and len(effects) == len(faults) else [])
     summary, expected = healthy_summary(seen)
     state: State
     collects = False
-    from_outside = [one for one in diagnoses if one.cause_id == _UNKNOWN]
+    from_outside = [each for each in diagnoses if each.cause_id == _UNKNOWN]
+    known = [each for each in diagnoses if each.cause_id != _UNKNOWN]
     if own is not None and len(effects) == len(faults):
         state = "fault"
-        diagnoses = [_own_diagnosis(own, effects), *(one for one in diagnoses if one.cause_id != _UNKNOWN)]
+        diagnoses = [_own_diagnosis(own, effects), *known]
     elif faults:
         state = "fault"
         others = [event for event in _failures(seen) if not _is_an_end(event)]
@@ -108,17 +111,14 @@ def explain(
     elif unexplained := _unexplained(seen, candidates):
         others = [event for event in unexplained if not _is_an_end(event)]
         if from_outside and not others:
-            state, diagnoses = (
-                "unknown",
-                [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)],
-            )
+            state, diagnoses = "unknown", [*from_outside, *known]
         else:
-            told = others or unexplained
-            failed = any(event.kind not in load_causes().complaints for event in told)
-            collects, diagnoses = True, [_unknown(told, seen, is_fault=failed), *diagnoses]
+            failures = others or unexplained
+            failed = any(event.kind not in load_causes().complaints for event in failures)
+            collects, diagnoses = True, [_unknown(failures, seen, is_fault=failed), *diagnoses]
             state = "fault" if failed else "unknown"
     elif from_outside:
-        state, diagnoses = "unknown", [*from_outside, *(one for one in diagnoses if one.cause_id != _UNKNOWN)]
+        state, diagnoses = "unknown", [*from_outside, *known]
     elif any(candidate.pattern.doubt for candidate in candidates):
         state, collects = "unknown", True
     elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:
@@ -137,7 +137,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Without what only says how a run ended, where a cause says why."""
+    """Return the candidates without vague ones about the end of a run, if another cause explains it."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -148,37 +148,39 @@ def _failures(seen: Seen) -> list[Event]:
 
 
 def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
-    """Evidence of failure for which no cause was found: complaints that any sure cause may explain, and what
-    says by itself that something failed, which only a cause that rests on its line explains.
+    """Return evidence of failure that no cause explains.
+
+    Any sure cause explains complaints. An event that proves a failure by itself is explained only by a
+    cause that rests on its line.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
-    told = {line for candidate in sure for line in candidate.lines}
+    lines = {line for candidate in sure for line in candidate.lines}
     complaints = load_causes().complaints
     return [
         event
         for event in _failures(seen)
-        if not (sure if event.kind in complaints else (event.source, event.number) in told)
+        if not (sure if event.kind in complaints else (event.source, event.number) in lines)
     ]
 
 
 def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
-    """Whether a fault is what peers and launchers tell of a program's own failure."""
+    """Return whether peers and launchers report such a fault after a program's own failure."""
     if candidate.row.symptom:
         return candidate.first.kind not in _CLEARER
-    told = candidate.events[: candidate.own]
+    own_events = candidate.events[: candidate.own]
     of_peers = load_causes().of_peers
-    return own.is_placed and all(event.kind in of_peers and own.is_before(event) for event in told)
+    return own.is_placed and all(event.kind in of_peers and own.is_before(event) for event in own_events)
 
 
 def _is_an_end(event: Event) -> bool:
-    """Whether launchers and schedulers only tell that a process ended."""
+    """Return whether launchers and schedulers only report that a process ended."""
     if carries(event, TorchException):
         return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
 def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
-    """The cause, by its most telling pattern."""
+    """Return the cause with its strongest pattern."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
@@ -217,7 +219,8 @@ def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
 
 
 def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:
-    """Faults before what is no fault, causes before their effects, the surer and then the earlier first.
+    """Return diagnoses: faults first, causes before their effects, then by confidence and time.
+
     `of_own` are effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
@@ -229,20 +232,20 @@ def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) 
         )
 
     ranked = sorted(
-        candidates, key=lambda one: (not one.is_fault, -confidence(one), order.get(id(one.first), 0))
+        candidates, key=lambda each: (not each.is_fault, -confidence(each), order.get(id(each.first), 0))
     )
     return [
         _diagnosis(
-            one,
-            confidence(one),
-            [other for other in candidates if any(one is root for root in effects[id(other)])],
+            cause,
+            confidence(cause),
+            [other for other in candidates if any(cause is root for root in effects[id(other)])],
         )
-        for one in ranked
+        for cause in ranked
     ]
 
 
 def _causes_of(candidate: _Candidate, candidates: list[_Candidate]) -> list[_Candidate]:
-    """Which of the others brought this one about."""
+    """Return the other candidates that brought this candidate about."""
     return [
         other
         for other in candidates
@@ -267,26 +270,26 @@ def _diagnosis(candidate: _Candidate, confidence: float, effects: list[_Candidat
     own = candidate.events[: candidate.own]
     times = sum(event.count for event in own)
     words = filled(
-        candidate.pattern.summary or row.summary, candidate.told, {"times": times} if times > 1 else {}
+        candidate.pattern.summary or row.summary, candidate.evidence, {"times": times} if times > 1 else {}
     )
     return Diagnosis(
         cause_id=row.id,
         confidence=round(confidence, 3),
         summary=f"{begun(words).rstrip('.')}{_where(first, own)}.",
-        remedy=filled(candidate.pattern.remedy or row.remedy, candidate.told, {}, parts=False),
-        command=command_for(candidate.pattern.command or row.command, candidate.told),
+        remedy=filled(candidate.pattern.remedy or row.remedy, candidate.evidence, {}, parts=False),
+        command=command_for(candidate.pattern.command or row.command, candidate.evidence),
         is_fault=candidate.is_fault,
         secondary=tuple(
             f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in effects
         ),
-        evidence=tuple(evidence_line(event) for event in candidate.told),
+        evidence=tuple(evidence_line(event) for event in candidate.evidence),
         source=row.source,
         versions=row.versions,
     )
 
 
 def evidence_line(event: Event) -> EvidenceLine:
-    """The line that an event was read from."""
+    """Return the line from which an event was read."""
     return EvidenceLine(
         source=event.source,
         line=event.number,
@@ -298,7 +301,7 @@ def evidence_line(event: Event) -> EvidenceLine:
 
 
 def _where(first: Event, events: tuple[Event, ...]) -> str:
-    """ " (first on host-a, rank 3; on 8 ranks of 2 hosts)"."""
+    """Return words for the place: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
     ranks = {event.rank for event in events if event.rank is not None}
     hosts = {event.host for event in events if event.host is not None}
     place = ", ".join(
@@ -314,7 +317,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """An exception of the program where all else that was seen is what others tell of it."""
+    """Return the diagnosis of a program's own exception, from which all other events follow."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known
@@ -341,9 +344,7 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
 
 def _healthy(summary: str, seen: Seen) -> Diagnosis:
     row = load_causes().find("healthy")
-    tells = seen.of("nccl.init-complete", "nccl.connected", "nccl_tests.summary", "nccl.comm-shape")[
-        :MOST_LINES_OF_EVIDENCE
-    ]
+    tells = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
     return Diagnosis(
         cause_id="healthy",
         confidence=0.6 if tells else 0.36,

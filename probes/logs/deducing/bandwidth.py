@@ -1,4 +1,4 @@
-"""Measured bandwidth against what the hardware gives."""
+"""Deductions about bandwidth: measured against what the hardware can reach."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from probes.compare.bench_references import load_bench_references
 from probes.logs.deducing.common import deduced, nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_hardware_events import (
     DeducedBandwidthCliff,
     DeducedBandwidthFailed,
     DeducedBandwidthLow,
@@ -32,11 +32,11 @@ from probes.logs.seen import Seen
 _Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
-"""From which size on the bandwidth of a healthy network no longer falls."""
+"""Bytes from which the bandwidth of a healthy network no longer falls."""
 _CLIFF = 0.4
 """Share of the best of smaller messages below which all larger ones lie behind a cliff."""
 _FULL_RATE = 64 << 10
-"""From which size on one queue pair fills a port."""
+"""Bytes from which one queue pair fills a port."""
 _FEW_GBPS = 1.0
 _ENOUGH_PEERS = 4
 _BEHIND = 0.6
@@ -46,7 +46,7 @@ _ENOUGH = 0.8
 
 
 def failed_tests(seen: Seen) -> Iterator[Event]:
-    """Tests that judged themselves."""
+    """Yield tests that report their own failure."""
     for wrong in seen.of(NcclTestsWrong)[:1]:
         yield deduced(
             wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
@@ -64,7 +64,7 @@ def failed_tests(seen: Seen) -> Iterator[Event]:
 
 
 def cliff(seen: Seen) -> Iterator[Event]:
-    """Bandwidth that collapses above a size, out of place and for all larger messages."""
+    """Yield bandwidth that collapses above a size, out of place and for all larger messages."""
     tables: dict[tuple[object, ...], list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         if not event.what.in_place:
@@ -82,21 +82,24 @@ def cliff(seen: Seen) -> Iterator[Event]:
                         what="Bus bandwidth",
                         value=f"{max(after):g} GB/s from {size >> 20} MiB on",
                         expected=f"at least the {best:g} GB/s of smaller messages",
-                        why="the network between some hosts loses packets or is congested, as RoCE without flow control",
+                        why=(
+                            "the network between some hosts loses packets or is congested, as RoCE without "
+                            "flow control"
+                        ),
                     ),
                 )
                 return
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Whether sizes grow from the smallest on, so that no other table was written into this one."""
+    """Return whether sizes grow from the smallest on: no other table is mixed into the table."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
 def low(seen: Seen) -> Iterator[Event]:
-    """The best of large messages of each collective against the references of this hardware."""
+    """Yield collectives whose bandwidth of large messages is below the references of this hardware."""
     collectives: dict[str, list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         collectives.setdefault(event.what.collective, []).append(event)
@@ -120,7 +123,7 @@ def low(seen: Seen) -> Iterator[Event]:
 
 
 def slow_peer(seen: Seen) -> Iterator[Event]:
-    """A GPU or pair that is far behind the others of its kind in one test."""
+    """Yield a GPU or pair that is far behind the others of its kind in one test."""
     for event in seen.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:
@@ -136,7 +139,7 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
 
 
 def line_rate(seen: Seen) -> Iterator[Event]:
-    """A test of RDMA far below the rate of its port, where the same log tells it."""
+    """Yield a test of RDMA far below the rate of its port, if the same log reports the rate."""
     rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
     for event in seen.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
@@ -157,9 +160,7 @@ def line_rate(seen: Seen) -> Iterator[Event]:
 
 
 def reference(seen: Seen, collective: str, size: int) -> float | None:
-    """Bus bandwidth in bytes per second that this hardware reached elsewhere; None where that is not
-    known.
-    """
+    """Return the bus bandwidth in bytes per second that this hardware reached elsewhere; None if unknown."""
     references = load_bench_references()
     nodes = nodes_of(seen)
     if nodes > 1:

@@ -1,4 +1,4 @@
-"""What the deductions share."""
+"""Helpers that several deductions use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from probes.base.versions import at_least
-from probes.logs.event import Event, Value, reporting
-from probes.logs.events.kinds import RECORDS
-from probes.logs.events.log_record import R, untyped
+from probes.logs.event import Event, reporting
+from probes.logs.events.log_record import R
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult, NcclTestsSummary
 from probes.logs.events.nccl_init_events import (
     NcclBootstrap,
@@ -28,33 +27,19 @@ from probes.logs.seen import Seen
 _BEGINS_FIRST = "2.23"
 
 
-def found(kind: str, first: Event, /, **fields: Value) -> Event:
-    """Return a deduced event by the name of its kind, at the line of the first event that it rests on."""
-    name = f"deduced.{kind}"
-    return deduced(first, RECORDS[name](**fields) if name in RECORDS else untyped(name, fields))
-
-
 def deduced(first: Event, record: R) -> Event[R]:
     """Return what several events report together, at the line of the first that it rests on."""
     return msgspec.structs.replace(reporting(first, record), count=1)
 
 
-def whole(value: Value | None) -> int | None:
-    """A field as a whole number, where it is one."""
-    try:
-        return None if value is None else int(value)
-    except ValueError:
-        return None
-
-
 def named(values: Iterable[object], most: int = 8) -> str:
-    """A few values as words."""
+    """Return the first values as words, with the number of the others."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def who_calls(calls: Mapping[int, str]) -> str:
-    """ "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST", of what each rank calls."""
+    """Return the ranks of each call: "ranks 0, 1 call ALLREDUCE, rank 2 calls BROADCAST"."""
     ranks: dict[str, list[int]] = defaultdict(list)
     for rank, call in sorted(calls.items()):
         ranks[call].append(rank)
@@ -65,20 +50,20 @@ def who_calls(calls: Mapping[int, str]) -> str:
 
 
 def nodes_of(seen: Seen) -> int:
-    """How many hosts take part, as far as the logs tell: 0 where nothing is known."""
+    """Return the number of hosts of the run; 0 where the logs do not report any."""
     shapes = seen.of(NcclCommShape, NcclTestsSummary)
-    told = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
+    node_counts = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
         event.host
         for event in seen.of(NcclBootstrap, NcclInitStart, NcclInitComplete, NcclNetwork, NcclTestsRank)
         if event.host
     }
     across = 2 if any(event.what.transport == "NET" for event in seen.of(NcclChannel)) else 0
-    return max([*told, len(hosts), across])
+    return max([*node_counts, len(hosts), across])
 
 
 def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
-    """The variables of NCCL that are in force by name, by the first line that tells each."""
+    """Return the variables of NCCL that are in force by name, each with the first line that reports it."""
     names: dict[str, Event[NcclEnvironment]] = {}
     for event in seen.of(NcclEnvironment):
         names.setdefault(event.what.name, event)
@@ -86,14 +71,13 @@ def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
 
 
 def value_of(seen: Seen, name: str) -> str | None:
-    """The value of a variable in force."""
+    """Return the value of a variable in force."""
     event = environment(seen).get(name)
     return None if event is None else str(event.what.value).strip()
 
 
 def begins_before_meeting(seen: Seen) -> bool:
-    """Whether a rank says `Init START` before it has met the others, as NCCL does since 2.23; older ones say
-    it afterwards.
+    """Return whether ranks write `Init START` before they meet the others, as NCCL does since 2.23.
 
     True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
     2.30.
@@ -103,5 +87,5 @@ def begins_before_meeting(seen: Seen) -> bool:
 
 
 def completed(seen: Seen) -> bool:
-    """Whether a collective ran: results, or communicators that were taken down in order."""
+    """Return whether a collective ran: there are results, or communicators that were destroyed in order."""
     return seen.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)

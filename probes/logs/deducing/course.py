@@ -1,4 +1,4 @@
-"""How far a run came, by what is the last that it says."""
+"""Deductions about how far a run came, from the last lines that it wrote."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced
 from probes.logs.event import Event, carries
 from probes.logs.events.cuda_events import TorchOom
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_course_events import (
     DeducedEndsAfterInit,
     DeducedKilledFirst,
     DeducedSilenceAfterInit,
     DeducedStopsAtP2p,
 )
+from probes.logs.events.kernel_log_events import KernelOomKill, KernelXid
 from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
 from probes.logs.events.nccl_topology_events import (
     NcclChannel,
@@ -40,24 +41,22 @@ _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(record.KIND for record in _STOPS)
-"""From outside."""
+"""Kinds of ends from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
-"""So many lines may follow the end of an initialisation, such as remarks and the head of a table."""
+"""Most lines after the end of an initialisation, such as remarks and the head of a table."""
 
 
 def ends_after_init(seen: Seen) -> Iterator[Event]:
-    """Initialisation is done, or its rings are connected and no line says that it is done (`stage` is
-    `during`); nothing failed, and the log ends there or the scheduler ended the job much later.
+    """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
+
+    The initialisation is complete, or its rings are connected and no line reports completion (`stage` is
+    `during`); nothing failed.
     """
     ends = _ends(seen)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
-    if (
-        not ends
-        or completed(seen)
-        or seen.has(*failures, "kernel.xid", TorchOom, SlurmOom, "kernel.oom-kill")
-    ):
+    if not ends or completed(seen) or seen.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
         return
     ranks = max((event.what.ranks for event in ends if carries(event, NcclInitComplete)), default=0)
     done = {event.what.rank for event in seen.of(NcclInitComplete)}
@@ -86,8 +85,9 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
 
 
 def _ends(seen: Seen) -> list[Event]:
-    """Where an initialisation ended: said so, or with the rings that newer versions connect at the first
-    collective.
+    """Return the events that end initialisations.
+
+    Newer versions connect the rings at the first collective.
     """
     return [
         *seen.of(NcclInitComplete),
@@ -96,7 +96,7 @@ def _ends(seen: Seen) -> list[Event]:
 
 
 def stops_at_p2p(seen: Seen) -> Iterator[Event]:
-    """The last that is said is a peer-to-peer channel, before anything is connected."""
+    """Yield a log whose last line is a peer-to-peer channel, before anything is connected."""
     channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
     if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
         return
@@ -110,13 +110,16 @@ def stops_at_p2p(seen: Seen) -> Iterator[Event]:
         yield deduced(
             channels[-1],
             DeducedStopsAtP2p(
-                why="the log stops while they are connected, as with drivers that offer it wrongly or with ACS",
+                why=(
+                    "the log stops while they are connected, as with drivers that offer it wrongly or with "
+                    "ACS"
+                ),
             ),
         )
 
 
 def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
-    """NCCL reads directly (`P2P/CUMEM/read`) over NVLink alone."""
+    """Return whether a channel uses NVLink: only there NCCL reads directly (`P2P/CUMEM/read`)."""
     match event.what:
         case NcclTopology(link="NVL"):
             return True
@@ -126,9 +129,7 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
 
 
 def _goes_on(seen: Seen, last: Event) -> bool:
-    """Whether more follows than a few lines in a row that no reader knows: a run that trains says so in its
-    own words.
-    """
+    """Return whether more follows than a few unknown lines: a training run writes its own lines."""
     numbers = sorted(
         {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
     )
@@ -141,9 +142,7 @@ def _goes_on(seen: Seen, last: Event) -> bool:
 
 
 def killed_first(seen: Seen) -> Iterator[Event]:
-    """A task of Slurm that was killed before anything else of its log failed: not as one that was left
-    over.
-    """
+    """Yield a task of Slurm that was killed before anything else in its log failed."""
     for event in seen.of(SlurmTaskKilled):
         if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number

@@ -1,4 +1,4 @@
-"""Which ranks the logs tell nothing of, and whether the others wait for them."""
+"""Deductions about ranks that no log covers, and whether the others wait for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import begins_before_meeting, deduced
 from probes.logs.event import Event, carries
-from probes.logs.events.deduced_events import DeducedRanksNotTold, DeducedWaitsAtStart, DeducedWaitsForRanks
+from probes.logs.events.deduced_course_events import (
+    DeducedRanksNotTold,
+    DeducedWaitsAtStart,
+    DeducedWaitsForRanks,
+)
 from probes.logs.events.nccl_init_events import (
     NcclBootstrap,
     NcclCommShape,
@@ -33,17 +37,30 @@ from probes.logs.seen import Seen
 _MOST_RANKS = 4096
 _MOST_NAMED = 8
 _FEW_LINES = 8
-"""So many lines may follow the last that is read."""
+"""Most lines that may follow the last line that is read."""
 _BEFORE = (
-    NcclInitStart, NcclBootstrap, NcclVersion, NcclDriver, NcclEnvironment, NcclPluginMissing, NcclPluginLoaded, NcclNetwork,
-    NcclHcas, NcclHca, NcclSocketInterfaces, NcclNoIb, NcclDmaBuf, NcclRas,
-)  # fmt: skip
-"""What NCCL says up to the moment at which ranks wait for each other, and with it."""
+    NcclInitStart,
+    NcclBootstrap,
+    NcclVersion,
+    NcclDriver,
+    NcclEnvironment,
+    NcclPluginMissing,
+    NcclPluginLoaded,
+    NcclNetwork,
+    NcclHcas,
+    NcclHca,
+    NcclSocketInterfaces,
+    NcclNoIb,
+    NcclDmaBuf,
+    NcclRas,
+)
+"""Records that NCCL writes until ranks wait for each other."""
 
 
 def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
-    """Ranks of the largest communicator of which no line speaks: their logs are not here, or they never
-    began.
+    """Yield ranks of the largest communicator that no line names.
+
+    Their logs are missing here, or they never began.
     """
     starts = seen.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
@@ -62,7 +79,7 @@ def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """`0-7, 12 and 40 more`, of numbers in order."""
+    """Return sorted numbers as ranges: `0-7, 12 and 40 more`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -75,7 +92,10 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def waits_at_start(seen: Seen) -> Iterator[Event]:
-    """Ranks begin to initialise, and nothing follows: others never came, or none reaches another."""
+    """Yield ranks that begin to initialise without any line after that.
+
+    The others never came, or no rank reaches another.
+    """
     starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
     said = [event for event in seen.events if event.kind.startswith("nccl.")]

@@ -1,74 +1,84 @@
-"""GPUs, their links and the way between them."""
+"""Deductions about GPUs, their links and the way between them."""
 
 from __future__ import annotations
 
 import functools
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 
 from probes.catalogue.xids import load_xids
 from probes.logs.cause_rows import load_causes
-from probes.logs.deducing.common import found, named, value_of, whole
-from probes.logs.event import Event, Value
+from probes.logs.deducing.common import deduced, named, value_of
+from probes.logs.event import Event
+from probes.logs.events.deduced_hardware_events import (
+    DeducedDriverOlderThanCuda,
+    DeducedFabricDegraded,
+    DeducedFlatTopology,
+    DeducedGpuShared,
+    DeducedShmWithinNode,
+    DeducedSwitchError,
+    DeducedVersionsDiffer,
+    DeducedXid,
+)
 from probes.logs.events.fabric_manager_events import FabricSwitchError
 from probes.logs.events.kernel_log_events import KernelSxid, KernelXid
+from probes.logs.events.nccl_init_events import NcclDriver, NcclInitComplete, NcclInitStart, NcclVersion
+from probes.logs.events.nccl_topology_events import (
+    NcclChannel,
+    NcclMnnvl,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
+)
+from probes.logs.events.process_events import ProcessSignal
 from probes.logs.seen import Seen
 
 _DOMAIN_BITS = 20
-"""NCCL writes a bus id as one number: domain, bus, device and function in 5 + 4 hexadecimal digits behind the
-domain.
-"""
+"""Number of bits below the domain in NCCL's number of a bus id (domain, bus, device, function)."""
+_NOT_SUPPORTED, _COMPLETED = 0, 3
+"""States of a GPU's registration with the fabric (NVML, nvmlGpuFabricInfoV)."""
 _DEGRADED = 1
-"""In the health mask of the fabric each two bits are 0 not supported, 1 true, 2 false (NVML,
-nvmlGpuFabricInfoV).
-"""
-_SWITCH_ERRORS = (KernelSxid, FabricSwitchError)
+"""Value of two bits of the fabric's health mask: 0 not supported, 1 true, 2 false (nvmlGpuFabricInfoV)."""
 
 
 def shared_gpu(seen: Seen) -> Iterator[Event]:
-    """Ranks of one communicator and one host with the same bus id."""
+    """Yield each GPU that several ranks of one communicator and one host use."""
     ranks: dict[tuple[str, str, str], dict[int, Event]] = defaultdict(dict)
-    hosts: dict[tuple[object, int], set[str]] = defaultdict(set)
-    for event in seen.of("nccl.init-start", "nccl.init-complete"):
-        bus, rank, host = event.fields.get("bus"), whole(event.fields.get("rank")), event.host
-        if rank is not None and host is not None:
-            hosts[event.fields.get("comm"), rank].add(host)
-        if bus and rank is not None and host is not None and event.fields.get("comm"):
-            ranks[host, str(event.fields["comm"]), str(bus)].setdefault(rank, event)
-    for (_, comm, address), events in ranks.items():
-        # A rank that is told of two hosts has a line that was written into another one.
+    hosts: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for event in seen.of(NcclInitStart, NcclInitComplete):
+        comm, rank, bus, host = event.what.comm, event.what.rank, event.what.bus, event.host
+        if host is None:
+            continue
+        hosts[comm, rank].add(host)
+        if bus and comm:
+            ranks[host, comm, bus].setdefault(rank, event)
+    for (_, comm, bus), events in ranks.items():
+        # A rank with two hosts comes from a line into which another process wrote.
         if len(events) > 1 and all(len(hosts[comm, rank]) == 1 for rank in events):
-            yield found("gpu-shared", next(iter(events.values())), names=named(sorted(events)), bus=address)
+            yield deduced(next(iter(events.values())), DeducedGpuShared(names=named(sorted(events)), bus=bus))
 
 
 def shm_within_node(seen: Seen) -> Iterator[Event]:
-    """Shared memory between the GPUs of a node, and peer-to-peer between none."""
-    channels = [event for event in seen.of("nccl.channel") if event.fields.get("transport") == "SHM"]
-    if not channels or any(event.fields.get("transport") == "P2P" for event in seen.of("nccl.channel")):
+    """Yield shared memory between the GPUs of a node where no pair uses peer-to-peer."""
+    channels = seen.of(NcclChannel)
+    shared = [event for event in channels if event.what.transport == "SHM"]
+    if not shared or any(event.what.transport == "P2P" for event in channels):
         return
     if value_of(seen, "NCCL_P2P_DISABLE") in (None, "0"):
-        first = channels[0]
-        fields = {
-            "a": first.fields.get("from_rank", ""),
-            "b": first.fields.get("to_rank", ""),
-            "how": "channels go via SHM",
-        }
-        yield found("shm-within-node", first, **fields)
+        a, b = shared[0].what.from_rank, shared[0].what.to_rank
+        yield deduced(shared[0], DeducedShmWithinNode(a=a, b=b, how="channels go via SHM"))
 
 
 def flat_topology(seen: Seen) -> Iterator[Event]:
-    """Every GPU in a PCI domain of its own, and none reaches another."""
-    refused = seen.of("nccl.p2p-unavailable")
-    if not refused or seen.has("nccl.p2p-disabled"):
+    """Yield a machine whose GPUs are each in a PCI domain of their own and do not reach each other."""
+    refused = seen.of(NcclP2pUnavailable)
+    if not refused or seen.has(NcclP2pDisabled):
         return
-    buses = {str(event.fields.get(name)) for event in refused for name in ("bus_a", "bus_b")}
+    buses = {bus for event in refused for bus in (event.what.bus_a, event.what.bus_b)}
     domains = {_domain(bus) for bus in buses}
     if len(buses) >= 3 and len(domains) == len(buses) and None not in domains:
-        yield found(
-            "flat-topology",
-            refused[0],
-            why=f"each of {len(buses)} GPUs is alone in a PCI domain, as virtual machines show them",
-        )
+        why = f"each of {len(buses)} GPUs is alone in a PCI domain, as virtual machines show them"
+        yield deduced(refused[0], DeducedFlatTopology(why=why))
 
 
 def _domain(bus: str) -> int | None:
@@ -79,70 +89,57 @@ def _domain(bus: str) -> int | None:
 
 
 def fabric_degraded(seen: Seen) -> Iterator[Event]:
-    """A health mask that says so, or a crash while GPUs of several trays join."""
-    for event in seen.of("nccl.mnnvl"):
-        mask = _mask(event.fields.get("health"))
-        state = whole(event.fields.get("state"))
-        text = str(event.fields.get("health", ""))
+    """Yield an unhealthy fabric, by its health mask or by a crash while GPUs of several trays join."""
+    joins = seen.of(NcclMnnvl)
+    for event in joins:
+        health, state = event.what.health or "", event.what.state
+        mask = _mask(event.what.health)
         if mask is not None and any((mask >> shift) & 3 == _DEGRADED for shift in range(0, 8, 2)):
-            yield found(
-                "fabric-degraded",
-                event,
-                health_mask=text,
-                why="a part of it is degraded, or its routes are not healthy",
-            )
-            return
-        if state not in (None, 3) and state != 0:
-            yield found(
-                "fabric-degraded",
-                event,
-                health_mask=text,
-                why=f"its registration is not complete (state {state})",
-            )
-            return
-    crashes = [event for event in seen.of("process.signal") if event.fields.get("signal") in (11, "SIGSEGV")]
-    joined = [event for event in seen.of("nccl.mnnvl") if event.fields.get("health")]
-    if crashes and joined and not seen.has("nccl.init-complete"):
-        yield found(
-            "fabric-degraded",
-            joined[0],
-            health_mask=str(joined[0].fields["health"]),
-            why="NCCL crashed while the GPUs of its NVLink domain joined",
-        )
+            why = "a part of it is degraded, or its routes are not healthy"
+        elif state not in (None, _NOT_SUPPORTED, _COMPLETED):
+            why = f"its registration is not complete (state {state})"
+        else:
+            continue
+        yield deduced(event, DeducedFabricDegraded(health_mask=health, why=why))
+        return
+    joins = [event for event in joins if event.what.health]
+    has_crash = any(event.what.signal == signal.SIGSEGV for event in seen.of(ProcessSignal))
+    if joins and has_crash and not seen.has(NcclInitComplete):
+        why = "NCCL crashed while the GPUs of its NVLink domain joined"
+        yield deduced(joins[0], DeducedFabricDegraded(health_mask=joins[0].what.health or "", why=why))
 
 
-def _mask(value: object) -> int | None:
+def _mask(text: str | None) -> int | None:
     try:
-        return None if value is None else int(str(value), 16)
+        return None if text is None else int(text, 16)
     except ValueError:
         return None
 
 
 def xids(seen: Seen) -> Iterator[Event]:
-    """What is to be done about each error that the driver reports, the worst numbers first in time."""
-    table, told_elsewhere = load_xids(), _xids_of_other_causes()
-    for event in seen.in_order(seen.of(KernelXid.KIND)):
-        match event.what:
-            case KernelXid(xid=xid) as error if xid not in told_elsewhere:
-                row = table.find(xid)
-                yield found(
-                    "xid",
-                    event,
-                    severity=error.severity or "none",
-                    action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
-                    xid=xid,
-                    name=error.name or "of no name that rigtune knows",
-                    **_known(bus=error.bus, process=error.process),
-                )
-
-
-def _known(**fields: Value | None) -> dict[str, Value]:
-    return {name: value for name, value in fields.items() if value is not None}
+    """Yield each error that the driver reports with what to do about it, in the order of time."""
+    table, xids_elsewhere = load_xids(), _xids_of_other_causes()
+    for event in seen.in_order(seen.of(KernelXid)):
+        error = event.what
+        if error.xid in xids_elsewhere:
+            continue
+        row = table.find(error.xid)
+        yield deduced(
+            event,
+            DeducedXid(
+                severity=error.severity or "none",
+                action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
+                xid=error.xid,
+                name=error.name or "of no name that rigtune knows",
+                bus=error.bus,
+                process=error.process,
+            ),
+        )
 
 
 @functools.lru_cache(maxsize=1)
 def _xids_of_other_causes() -> frozenset[int]:
-    """The numbers for which a cause of their own stands in the table."""
+    """Return the numbers that another cause of the table explains."""
     codes: set[int] = set()
     for row in load_causes().cause:
         for pattern in row.pattern:
@@ -153,9 +150,9 @@ def _xids_of_other_causes() -> frozenset[int]:
 
 
 def switch_errors(seen: Seen) -> Iterator[Event]:
-    """Errors of NVSwitches, by the kernel or by the fabric manager."""
-    events = seen.in_order(seen.of(KernelSxid.KIND, FabricSwitchError.KIND))
-    fatal = [event for event in events if isinstance(event.what, _SWITCH_ERRORS) and event.what.fatal == 1]
+    """Yield the first error of an NVSwitch by the kernel or the Fabric Manager, a fatal one first."""
+    events = seen.in_order(seen.of(KernelSxid, FabricSwitchError))
+    fatal = [event for event in events if event.what.fatal == 1]
     counted = fatal or events
     lines = sum(event.count for event in counted)
     for event in counted[:1]:
@@ -164,43 +161,38 @@ def switch_errors(seen: Seen) -> Iterator[Event]:
                 KernelSxid(sxid=code, bus=bus, link=place)
                 | FabricSwitchError(error=code, bus=bus, port=place)
             ):
-                words = f"{'fatal' if fatal else 'non-fatal'} NVSwitch error {code or ''}"
-                yield found(
-                    "switch-error",
-                    event,
-                    fatal=int(bool(fatal)),
-                    bus=bus or "",
-                    link=f"{place or ''}",
-                    why=words + (f", {lines} lines" if lines > 1 else ""),
+                why = f"{'fatal' if fatal else 'non-fatal'} NVSwitch error {code or ''}"
+                why += f", {lines} lines" if lines > 1 else ""
+                record = DeducedSwitchError(
+                    fatal=int(bool(fatal)), bus=bus or "", link=f"{place or ''}", why=why
                 )
+                yield deduced(event, record)
 
 
 def driver_older(seen: Seen) -> Iterator[Event]:
-    """A driver of an older major version of CUDA than NCCL was built for."""
-    for driver in seen.of("nccl.driver")[:1]:
-        api = whole(driver.fields.get("api"))
-        for version in seen.of("nccl.version"):
-            built = str(version.fields.get("cuda", "")).partition(".")[0]
-            if api is not None and built.isdecimal() and api // 1000 < int(built):
-                text = f"{api // 1000}.{api % 1000 // 10}"
-                yield found("driver-older-than-cuda", driver, found=text, needed=str(version.fields["cuda"]))
+    """Yield a driver of an older major version of CUDA than NCCL was built for."""
+    for driver in seen.of(NcclDriver)[:1]:
+        api = driver.what.api
+        for version in seen.of(NcclVersion):
+            built = version.what.cuda or ""
+            major = built.partition(".")[0]
+            if major.isdecimal() and api // 1000 < int(major):
+                of_driver = f"{api // 1000}.{api % 1000 // 10}"
+                yield deduced(driver, DeducedDriverOlderThanCuda(found=of_driver, needed=built))
                 return
 
 
 def versions_differ(seen: Seen) -> Iterator[Event]:
-    """Hosts with different NCCL in logs of one run."""
+    """Yield different versions of NCCL on hosts of one run."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
-    for event in seen.of("nccl.version"):
+    for event in seen.of(NcclVersion):
         if event.host is not None:
-            hosts[event.host].setdefault(str(event.fields.get("version")), event)
+            hosts[event.host].setdefault(event.what.version, event)
     chosen = {host: next(iter(versions)) for host, versions in hosts.items() if len(versions) == 1}
     if len(set(chosen.values())) > 1:
         first = next(iter(hosts[next(iter(chosen))].values()))
-        yield found(
-            "versions-differ",
-            first,
-            versions=named(f"{version} on {host}" for host, version in chosen.items()),
-        )
+        versions = named(f"{version} on {host}" for host, version in chosen.items())
+        yield deduced(first, DeducedVersionsDiffer(versions=versions))
 
 
 DEDUCTIONS = (

@@ -1,4 +1,4 @@
-"""Addresses and interfaces over which processes meet."""
+"""Deductions about the addresses and interfaces over which processes meet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import begins_before_meeting, completed, deduced, named, nodes_of
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_network_events import (
     DeducedBadInterface,
     DeducedBadSockets,
     DeducedConnectToLocal,
@@ -41,8 +41,9 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
 def bad_interface(seen: Seen) -> Iterator[Event]:
-    """Bootstrap over loopback, a bridge of containers, a tunnel or a link-local address; else its sockets for
-    data over one.
+    """Yield an interface that leads nowhere: loopback, a bridge of containers, a tunnel or link-local.
+
+    The bootstrap uses it, else NCCL's sockets for data.
     """
     nodes = nodes_of(seen)
     failed = seen.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
@@ -78,7 +79,7 @@ def interface_of(event: Event) -> tuple[str, str]:
 
 
 def connect_to_local(seen: Seen) -> Iterator[Event]:
-    """A connection to an address that another host never has, or over an interface that leads to none."""
+    """Yield a connection to an address that no other host can have, or over such an interface."""
     for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
@@ -92,7 +93,7 @@ def connect_to_local(seen: Seen) -> Iterator[Event]:
 
 
 def bad_sockets(seen: Seen) -> Iterator[Event]:
-    """A bridge or tunnel among the interfaces for data, where a connection failed."""
+    """Yield a bridge or tunnel among the interfaces for data, if a connection failed."""
     if not seen.has(NcclConnectFailed):
         return
     for event in seen.of(NcclSocketInterfaces):
@@ -105,7 +106,7 @@ def bad_sockets(seen: Seen) -> Iterator[Event]:
 
 
 def host_id_shared(seen: Seen) -> Iterator[Event]:
-    """One NCCL_HOSTID on several hosts."""
+    """Yield a NCCL_HOSTID that several hosts share."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
     for event in seen.of(NcclEnvironment):
         if event.what.name == "NCCL_HOSTID" and event.host is not None:
@@ -116,7 +117,7 @@ def host_id_shared(seen: Seen) -> Iterator[Event]:
 
 
 def interfaces_differ(seen: Seen) -> Iterator[Event]:
-    """Hosts that announce addresses of networks with nothing in common."""
+    """Yield hosts that announce addresses of networks with nothing in common."""
     networks: dict[str, Event] = {}
     for event in seen.of(NcclBootstrap):
         address = _address(event.what.address)
@@ -127,8 +128,9 @@ def interfaces_differ(seen: Seen) -> Iterator[Event]:
 
 
 def host_shared(seen: Seen) -> Iterator[Event]:
-    """One host name with two addresses on the interface of the same name: two machines, which NCCL tells
-    apart by more.
+    """Yield a host name with two addresses on the interface of the same name.
+
+    These are two machines, which NCCL distinguishes by more than the name.
     """
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
     for event in seen.of(NcclBootstrap):
@@ -144,7 +146,7 @@ def host_shared(seen: Seen) -> Iterator[Event]:
 
 
 def ranks_missing(seen: Seen) -> Iterator[Event]:
-    """Most ranks of a communicator begin, some never do, and none completes."""
+    """Yield a communicator of which most ranks begin, some never do, and none completes."""
     starts = seen.of(NcclInitStart)
     if seen.has(NcclInitComplete) or not starts or not begins_before_meeting(seen):
         return

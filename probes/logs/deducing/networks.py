@@ -1,4 +1,4 @@
-"""Which network carries data between nodes, and whether it is the one that should."""
+"""Deductions about the network between nodes: which one carries data, and whether it is the right one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from probes.logs.cause_rows import load_causes
 from probes.logs.deducing.common import completed, deduced, named, nodes_of, value_of
 from probes.logs.deducing.meeting_interfaces import interface_of
 from probes.logs.event import Event, carries
-from probes.logs.events.deduced_events import (
+from probes.logs.events.deduced_hardware_events import DeducedPcieError
+from probes.logs.events.deduced_network_events import (
     DeducedGdrMissing,
     DeducedGdrTooFar,
     DeducedGidSuspected,
@@ -20,13 +21,13 @@ from probes.logs.events.deduced_events import (
     DeducedMixedNetwork,
     DeducedNoRdmaDespite,
     DeducedNoRdmaPerhaps,
-    DeducedPcieError,
     DeducedPortFlaps,
     DeducedSockets,
     DeducedSocketsAlone,
     DeducedSocketsBetweenNodes,
     DeducedSocketsDespiteRdma,
 )
+from probes.logs.events.kernel_log_events import KernelAer, KernelLink
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult
 from probes.logs.events.nccl_failure_events import NcclIbCompletionError, NcclSocketWrongType
 from probes.logs.events.nccl_init_events import NcclBootstrap, NcclCommShape, NcclDriver, NcclVersion
@@ -49,20 +50,20 @@ from probes.logs.seen import Seen
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _OF_IMAGES = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""HPC-X's plugin comes with images, whatever the machine has."""
+"""Plugins of HPC-X, which images contain whether or not the machine has RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
-"""Behind the name of a network, where lines run together: names have no digits but those of a version."""
+"""Rest of another line behind the name of a network: names have no digits but those of a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
 """A link goes down and up twice while a host starts."""
 _OF_SOCKETS = (NcclNetwork, NcclSocketInterfaces, NcclBootstrap, NcclVersion, NcclDriver, NcclPluginMissing)
-"""What an excerpt says that holds nothing but the choice of sockets."""
+"""Records in an excerpt that holds nothing but the choice of sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
 def sockets(seen: Seen) -> Iterator[Event]:
-    """Sockets between nodes, and what speaks for RDMA being there."""
+    """Yield sockets between nodes, with the signs that RDMA should be there."""
     names = {event.what.name for event in seen.of(NcclNetwork)}
     first = _sockets_event(seen)
     if first is None or names - {_SOCKET} or (not names and _uses_rdma(seen)):
@@ -81,8 +82,9 @@ def sockets(seen: Seen) -> Iterator[Event]:
 
 
 def _uses_rdma(seen: Seen) -> bool:
-    """Whether HCAs are told of: up to 2.4 sockets are listed for the bootstrap, and no line names the network
-    that is used.
+    """Return whether HCAs are in use.
+
+    Up to 2.4 sockets are listed for the bootstrap, and no line names the network that carries data.
     """
     return seen.has(NcclHcas, NcclQueuePair) or any(
         event.what.network not in (None, _SOCKET) for event in seen.of(NcclChannel)
@@ -94,7 +96,7 @@ def _wants_sockets(seen: Seen) -> bool:
 
 
 def _within_a_node(seen: Seen) -> bool:
-    """Whether all communicators are told to be of one node, where no network carries data."""
+    """Return whether all communicators lie within a node, where no network carries data."""
     node_counts = [event.what.nodes for event in seen.of(NcclCommShape)]
     return bool(node_counts) and all(nodes == 1 for nodes in node_counts)
 
@@ -104,7 +106,7 @@ def _across(seen: Seen) -> bool:
 
 
 def no_rdma_despite(seen: Seen) -> Iterator[Event]:
-    """No verbs device, although something tells that there should be one."""
+    """Yield a missing verbs device if other lines show that one should be there."""
     missing = seen.of(NcclNoIb)
     names = {event.what.name for event in seen.of(NcclNetwork)}
     if not missing or names - {_SOCKET} or _wants_sockets(seen) or _within_a_node(seen) or seen.has(NcclHcas):
@@ -116,7 +118,7 @@ def no_rdma_despite(seen: Seen) -> Iterator[Event]:
 
 
 def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
-    """What tells that RDMA should be there, in words; empty where nothing does."""
+    """Return the reason to expect RDMA, in words; empty where there is none."""
     if value_of(seen, "NCCL_IB_HCA"):
         return "NCCL_IB_HCA names HCAs"
     for event in seen.of(NcclBootstrap, NcclSocketInterfaces):
@@ -134,9 +136,7 @@ def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
 
 
 def _of_image_only(seen: Seen, why: str) -> bool:
-    """Whether RDMA is expected for nothing but a plugin that images hold, in a run that may need no
-    network.
-    """
+    """Return whether only a plugin of the image suggests RDMA, in a run that may need no network."""
     return why == _plugin_of(seen, _OF_IMAGES) and not _between_nodes(seen)
 
 
@@ -158,7 +158,7 @@ def _sockets_event(seen: Seen) -> Event | None:
 
 
 def mixed_hcas(seen: Seen) -> Iterator[Event]:
-    """InfiniBand and Ethernet, or single ports and bonds, in one list of HCAs."""
+    """Yield a list of HCAs that mixes InfiniBand with Ethernet, or single ports with bonds."""
     for event in seen.of(NcclHcas):
         names = event.what.names.split(",")
         links = {link.partition("/")[0].upper() for link in event.what.links.split(",") if link}
@@ -177,7 +177,7 @@ def mixed_hcas(seen: Seen) -> Iterator[Event]:
 
 
 def hca_prefix(seen: Seen) -> Iterator[Event]:
-    """A name in NCCL_IB_HCA that is the beginning of more HCAs than it names."""
+    """Yield a name in NCCL_IB_HCA that is the prefix of further HCAs."""
     wanted = value_of(seen, "NCCL_IB_HCA") or ""
     if not wanted or wanted[0] in "=^":
         return
@@ -201,7 +201,7 @@ def hca_prefix(seen: Seen) -> Iterator[Event]:
 
 
 def hcas_differ(seen: Seen) -> Iterator[Event]:
-    """Processes of one run with different numbers of HCAs."""
+    """Yield processes of one run that use different numbers of HCAs."""
     counts: dict[int, Event[NcclHcas]] = {}
     for event in seen.of(NcclHcas):
         if event.what.interface is None:
@@ -215,7 +215,7 @@ def hcas_differ(seen: Seen) -> Iterator[Event]:
 
 
 def mixed_network(seen: Seen) -> Iterator[Event]:
-    """Processes of one run with different networks."""
+    """Yield processes of one run that use different networks."""
     by_process: dict[tuple[object, ...], Event[NcclNetwork]] = {}
     for event in seen.of(NcclNetwork):
         if event.host is not None or event.rank is not None:
@@ -239,7 +239,7 @@ def _place(event: Event) -> str:
 
 
 def gdr_missing(seen: Seen) -> Iterator[Event]:
-    """Channels over an RDMA network without GPUDirect, where nothing says that the distance is why."""
+    """Yield channels over RDMA without GPUDirect, if no line gives the distance as the reason."""
     channels = [
         event
         for event in seen.of(NcclChannel)
@@ -259,19 +259,19 @@ def gdr_missing(seen: Seen) -> Iterator[Event]:
 
 
 def _lacks_peer_to_peer(seen: Seen) -> bool:
-    """Whether the GPUs are of those that neither reach each other nor let an HCA reach them."""
+    """Return whether the GPUs support neither peer-to-peer nor access by an HCA."""
     return any(event.what.transport == "SHM" for event in seen.of(NcclChannel)) or any(
         "GeForce" in event.what.name for event in seen.of(NcclTestsRank)
     )
 
 
 def _cut(event: Event[NcclChannel]) -> bool:
-    """Whether the line lacks its end, where GPUDirect would stand."""
+    """Return whether the line lacks its end, which would name GPUDirect."""
     return not event.what.gdr and _WITHOUT_GDR.search(event.text) is None
 
 
 def gdr_too_far(seen: Seen) -> Iterator[Event]:
-    """GPUDirect refused for the distance alone."""
+    """Yield a GPUDirect that NCCL refused only because of the distance."""
     for event in _too_far(seen)[:1]:
         gdr = event.what
         yield deduced(
@@ -290,8 +290,10 @@ def _too_far(seen: Seen) -> list[Event[NcclGdr]]:
 
 
 def _local_ranks(seen: Seen, channels: list[Event[NcclChannel]]) -> int:
-    """Ranks of one node, as far as told: by the shape, or by the first rank of another node, whose GPU's
-    number is smaller.
+    """Estimate the ranks of one node.
+
+    Taken from the shape of communicators, or from the first rank of another node, whose GPU has a smaller
+    number than the rank.
     """
     counts = [local for event in seen.of(NcclCommShape) if (local := event.what.local_ranks) is not None]
     pairs = [(int(rank), int(gpu)) for event in channels for rank, gpu in _RANK_ON_GPU.findall(event.text)]
@@ -300,8 +302,9 @@ def _local_ranks(seen: Seen, channels: list[Event[NcclChannel]]) -> int:
 
 
 def gid_suspected(seen: Seen) -> Iterator[Event]:
-    """No answer from the peer where addresses of Ethernet decide: before any data passed, or with an index
-    that was set.
+    """Yield a peer that does not answer although Ethernet addresses (GIDs) may be the reason.
+
+    That is before any data passed, or with a GID index that was set.
     """
     errors = [event for event in seen.of(NcclIbCompletionError) if event.what.status == 12]
     links = {event.what.links for event in seen.of(NcclHcas)}
@@ -324,29 +327,26 @@ def gid_suspected(seen: Seen) -> Iterator[Event]:
 
 
 def port_flaps(seen: Seen) -> Iterator[Event]:
-    """A port of the network that went down more than once, or down and not up again."""
-    states: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in seen.of("kernel.link"):
-        states[event.host or "", str(event.fields.get("device", ""))].append(event)
+    """Yield a network port that went down repeatedly, or went down and did not come up again."""
+    states: dict[tuple[str, str], list[Event[KernelLink]]] = defaultdict(list)
+    for event in seen.of(KernelLink):
+        states[event.host or "", event.what.device].append(event)
     for (_, device), events in states.items():
-        downs = [event for event in events if event.fields.get("state") == "down"]
+        downs = [event for event in events if event.what.state == "down"]
         times = sum(event.count for event in downs)
-        ups = sum(event.count for event in events if event.fields.get("state") == "up")
+        ups = sum(event.count for event in events if event.what.state == "up")
         if times >= _FLAPS or times > ups > 0:
             yield deduced(downs[0], DeducedPortFlaps(device=device, why=f"{times} times in this log"))
 
 
 def pcie_errors(seen: Seen) -> Iterator[Event]:
-    """Errors of PCIe that lose data, in words for what is collected."""
-    for event in seen.of("kernel.aer"):
-        if event.fields.get("severity") in ("fatal", "uncorrected"):
-            yield deduced(
-                event,
-                DeducedPcieError(
-                    message=f"a PCIe error ({event.fields['severity']}) at {event.fields.get('bus', 'a device')}"
-                ),
-            )
-            return
+    """Yield the first PCIe error that loses data."""
+    for event in seen.of(KernelAer):
+        match event.what:
+            case KernelAer(severity="fatal" | "uncorrected" as severity, bus=bus):
+                place = "a device" if bus is None else bus
+                yield deduced(event, DeducedPcieError(message=f"a PCIe error ({severity}) at {place}"))
+                return
 
 
 DEDUCTIONS = (

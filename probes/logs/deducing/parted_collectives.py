@@ -1,4 +1,4 @@
-"""Which rank parted from the others, by what their watchdogs say."""
+"""Deductions about the rank that parted from the others, from the reports of watchdogs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event, carries
-from probes.logs.events.deduced_events import DeducedCollectivesDiffer, DeducedStragglers
+from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
 from probes.logs.events.torch_events import (
     TorchDesyncCall,
     TorchDesyncPlace,
@@ -21,15 +21,13 @@ from probes.logs.seen import Seen
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
 _UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
-"""Whose sizes may differ from rank to rank."""
+"""Collectives whose sizes may differ from rank to rank."""
 _LINES_OF_PLACE = 16
-"""So many kinds of calls are listed under one number at most."""
+"""Most kinds of calls that are listed for one number of the sequence."""
 
 
 def collectives_differ(seen: Seen) -> Iterator[Event]:
-    """Ranks that time out in different operations, or in one of different sizes, at the same number of the
-    sequence.
-    """
+    """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
     at: dict[tuple[str, int], dict[int, Event[TorchWatchdogTimeout]]] = defaultdict(dict)
     groups = {
         (event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))
@@ -54,7 +52,7 @@ def collectives_differ(seen: Seen) -> Iterator[Event]:
 
 
 def stragglers(seen: Seen) -> Iterator[Event]:
-    """Ranks that never enqueued the work for which others of their group waited in vain."""
+    """Yield ranks that never enqueued the work for which others of their group waited in vain."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
     for event in seen.of(TorchWorkStatus, TorchDumpSignal):
@@ -84,9 +82,7 @@ def stragglers(seen: Seen) -> Iterator[Event]:
 
 
 def desync(seen: Seen) -> Iterator[Event]:
-    """What torch's own report of a desynchronisation says: different calls at one number, ranks that are
-    late, or none.
-    """
+    """Yield differences in torch's own report of a desynchronisation: different calls, or late ranks."""
     calls: dict[str, dict[str, Event[TorchDesyncCall]]] = defaultdict(dict)
     places = seen.of(TorchDesyncPlace)
     for event in seen.of(TorchDesyncCall):
@@ -113,15 +109,13 @@ def desync(seen: Seen) -> Iterator[Event]:
 
 
 def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
-    """What a rank waits for that others do not, by its own timeout."""
+    """Return the collective in which only this rank waits, by its own timeout."""
     seq = f" number {event.what.seq}" if event.what.seq is not None else ""
     return f"rank {event.rank} timed out in {event.what.op or 'another collective'}{seq}"
 
 
 def _group(event: Event) -> str:
-    """The process group by the name that its ranks share, or else by its number, which other groups may have
-    on other ranks.
-    """
+    """Return the process group by its shared name, else by its number, which may differ by rank."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 

@@ -1,4 +1,4 @@
-"""Which rank parted from the others, by the dumps of their flight recorders."""
+"""Deductions about the rank that parted from the others, from dumps of flight recorders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import DeducedCollectivesDiffer, DeducedStragglers
+from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
 from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorderEntry,
     TorchFlightRecorderGroup,
@@ -16,13 +16,11 @@ from probes.logs.events.flight_recorder_events import (
 from probes.logs.seen import Seen
 
 _UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
-"""Whose sizes may differ from rank to rank."""
+"""Collectives whose sizes may differ from rank to rank."""
 
 
 def dumps_differ(seen: Seen) -> Iterator[Event]:
-    """Ranks that called different operations, or one of different sizes, at the same number of a group's
-    sequence.
-    """
+    """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
     at: dict[tuple[str, int], dict[int, Event[TorchFlightRecorderEntry]]] = defaultdict(dict)
     for event in seen.of(TorchFlightRecorderEntry):
         seq = event.what.seq
@@ -44,7 +42,7 @@ def dumps_differ(seen: Seen) -> Iterator[Event]:
 
 
 def behind(seen: Seen) -> Iterator[Event]:
-    """Ranks whose dumps end before the collective that hangs on others of their group."""
+    """Yield ranks whose dumps end before the collective in which others of their group hang."""
     stuck = {(event.rank, event.what.group): event for event in seen.of(TorchFlightRecorderStuck)}
     awaited: dict[str, int] = {}
     for (_, group), event in stuck.items():

@@ -14,8 +14,9 @@ _BITS = 8
 
 
 def nic_rate(seen: Seen) -> float | None:
-    """Bytes per second of all HCAs of the host that names most of them; None where a speed is told neither by
-    the logs nor by the machine's facts.
+    """Return the bytes per second of all HCAs of the host that names most of them.
+
+    None where neither the logs nor the machine's facts report a speed.
     """
     by_host: dict[str, dict[str, int]] = {}
     for event in seen.of(NcclHca):
@@ -38,9 +39,7 @@ def nic_rate(seen: Seen) -> float | None:
 
 
 def _rate_beside(seen: Seen, used: set[str]) -> float | None:
-    """By the machine's facts of the ports that are used, else by the one speed of all adapters in NCCL's
-    topology.
-    """
+    """Return the rate of the ports in use by the machine's facts, else by NCCL's topology with one speed."""
     ports = {f"{event.what.name}:{event.what.port}": event.what.gbps for event in seen.of(MachinePort)}
     speeds = [ports[name] for name in used if name in ports]
     if len(speeds) == len(used):
@@ -51,7 +50,7 @@ def _rate_beside(seen: Seen, used: set[str]) -> float | None:
 
 
 def machine(seen: Seen) -> MachineModel | None:
-    """The kind of machine that a plugin names, all of whose adapters it uses."""
+    """Return the kind of machine that a plugin names and all of whose adapters it uses."""
     for event in seen.of(OfiPlatform):
         for model in load_catalogue().machines_sold_as(event.what.name):
             nics = [provider.what.nics for provider in seen.of(OfiProvider)]
@@ -61,7 +60,7 @@ def machine(seen: Seen) -> MachineModel | None:
 
 
 def gpu_id(seen: Seen) -> str | None:
-    """The one GPU model that the logs name, or else the machine's facts."""
+    """Return the only GPU model that the logs name, else that of the machine's facts."""
     names = {event.what.name for event in seen.of(NcclTestsRank) if event.what.name}
     names = names or {event.what.name for event in seen.of(MachineGpu)}
     if len(names) != 1:
@@ -72,7 +71,7 @@ def gpu_id(seen: Seen) -> str | None:
 
 
 def used_hcas(seen: Seen) -> set[str]:
-    """The HCAs that NCCL lists, of the process with most of them."""
+    """Return the HCAs that NCCL lists in the process with most of them."""
     most: list[str] = []
     for event in seen.of(NcclHcas):
         names = event.what.names.split(",")

@@ -1,4 +1,4 @@
-"""Variables that are in force: without effect, or left from debugging."""
+"""Deductions about variables in force: without effect, or left from debugging."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from probes.catalogue.nccl_variables import is_default, load_variables, misread
 from probes.logs.deducing.common import deduced, environment
 from probes.logs.event import Event
-from probes.logs.events.deduced_events import DeducedIneffectiveVariable, DeducedLeftoverVariable
+from probes.logs.events.deduced_course_events import DeducedIneffectiveVariable, DeducedLeftoverVariable
 from probes.logs.events.nccl_init_events import NcclEnvironment, NcclEnvironmentInvalid
 from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclPluginLoaded
 from probes.logs.seen import Seen
@@ -21,7 +21,7 @@ _QUIET = frozenset(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
     }
 )
-"""That print what is read here."""
+"""Variables of debugging output: they print the lines that are read here, and change nothing else."""
 _LEFT = {
     "NCCL_P2P_DISABLE": "GPUs of a node talk through the host's memory",
     "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer talk over the network",
@@ -34,7 +34,7 @@ _LEFT = {
 
 
 def without_effect(seen: Seen) -> Iterator[Event]:
-    """What was set and does not do what it should."""
+    """Yield variables that were set and do not have the intended effect."""
     variables = environment(seen)
     network = {event.what.name for event in seen.of(NcclNetwork)}
     plugins = " ".join(event.what.name or "" for event in seen.of(NcclPluginLoaded))
@@ -75,7 +75,7 @@ def without_effect(seen: Seen) -> Iterator[Event]:
 
 
 def left_from_debugging(seen: Seen) -> Iterator[Event]:
-    """What forces or switches off, set by a person and not by a plugin."""
+    """Yield variables that force or disable something, set by a person and not by a plugin."""
     table = load_variables()
     by_plugin = {event.what.name for event in seen.of(NcclEnvironment) if event.what.by == "plugin"}
     for name, event in environment(seen).items():

@@ -1,4 +1,4 @@
-"""What is known beside the logs: the machine, the recipe, and where the run differs from both."""
+"""Records of what is known beside the logs: the machine, the recipe, and how the run differs from both."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class MachineCheck(LogRecord, frozen=True, kw_only=True):
+class MachineCheck(LogRecord, kw_only=True):
     """A check that the machine does not pass."""
 
     KIND: ClassVar[str] = "machine.check"
     check: str
     """Id of the check."""
     subject: str
-    """What was checked."""
+    """Subject of the check."""
     told: str
     """The finding, in words."""
 
 
-class MachinePort(LogRecord, frozen=True, kw_only=True):
+class MachinePort(LogRecord, kw_only=True):
     """An active RDMA port."""
 
     KIND: ClassVar[str] = "machine.port"
@@ -29,14 +29,14 @@ class MachinePort(LogRecord, frozen=True, kw_only=True):
     """Gbit/s."""
 
 
-class MachineGpu(LogRecord, frozen=True, kw_only=True):
+class MachineGpu(LogRecord, kw_only=True):
     """A model of GPU of the machine."""
 
     KIND: ClassVar[str] = "machine.gpu"
     name: str
 
 
-class RecipeVariable(LogRecord, frozen=True, kw_only=True):
+class RecipeVariable(LogRecord, kw_only=True):
     """A variable of the recipe."""
 
     KIND: ClassVar[str] = "recipe.variable"
@@ -44,67 +44,67 @@ class RecipeVariable(LogRecord, frozen=True, kw_only=True):
     value: str
 
 
-class ComparedSockets(LogRecord, frozen=True, kw_only=True):
+class ComparedSockets(LogRecord, kw_only=True):
     """The run used sockets on a machine with active RDMA ports."""
 
     KIND: ClassVar[str] = "compared.sockets"
     active: int
-    """How many ports are active."""
+    """Number of active ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedNicsUnused(LogRecord, frozen=True, kw_only=True):
+class ComparedNicsUnused(LogRecord, kw_only=True):
     """Active ports of the kind that the run used, which it did not use."""
 
     KIND: ClassVar[str] = "compared.nics-unused"
     names: str
     """Names, separated by commas."""
     used: int
-    """How many were used."""
+    """Number of used ports."""
     share: float
-    """Of all such ports, what was used."""
+    """Used share of all such ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedNicsOther(LogRecord, frozen=True, kw_only=True):
+class ComparedNicsOther(LogRecord, kw_only=True):
     """Active ports of another kind, which the run did not use."""
 
     KIND: ClassVar[str] = "compared.nics-other"
     names: str
     """Names, separated by commas."""
     used: int
-    """How many were used."""
+    """Number of used ports."""
     share: float
-    """Of all such ports, what was used."""
+    """Used share of all such ports."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedNicsStrange(LogRecord, frozen=True, kw_only=True):
+class ComparedNicsStrange(LogRecord, kw_only=True):
     """Ports of the run that the machine does not have."""
 
     KIND: ClassVar[str] = "compared.nics-strange"
     names: str
     """Names, separated by commas."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedRanks(LogRecord, frozen=True, kw_only=True):
+class ComparedRanks(LogRecord, kw_only=True):
     """The run has another number of ranks than the recipe."""
 
     KIND: ClassVar[str] = "compared.ranks"
     wanted: int
-    """What is wanted."""
+    """Value in the recipe."""
     had: int
-    """What the run had."""
+    """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedVariable(LogRecord, frozen=True, kw_only=True):
+class ComparedVariable(LogRecord, kw_only=True):
     """A variable of the run differs from the recipe."""
 
     KIND: ClassVar[str] = "compared.variable"
@@ -115,30 +115,30 @@ class ComparedVariable(LogRecord, frozen=True, kw_only=True):
     """Empty where the log does not name it."""
 
 
-class ComparedNccl(LogRecord, frozen=True, kw_only=True):
+class ComparedNccl(LogRecord, kw_only=True):
     """The run loaded another NCCL than the training interpreter brings."""
 
     KIND: ClassVar[str] = "compared.nccl"
     had: str
-    """What the run had."""
+    """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedGpus(LogRecord, frozen=True, kw_only=True):
+class ComparedGpus(LogRecord, kw_only=True):
     """A node has more ranks than the machine has GPUs."""
 
     KIND: ClassVar[str] = "compared.gpus"
     had: int
-    """What the run had."""
+    """Value in the run."""
     told: str
-    """In words."""
+    """Description in words."""
 
 
-class ComparedInterface(LogRecord, frozen=True, kw_only=True):
+class ComparedInterface(LogRecord, kw_only=True):
     """The run met over an interface that the machine does not have."""
 
     KIND: ClassVar[str] = "compared.interface"
     name: str
     told: str
-    """In words."""
+    """Description in words."""

@@ -1,4 +1,4 @@
-"""What CUDA, its memory and NVML report through torch and other programs."""
+"""Records of reports by CUDA, its memory and NVML through torch and other programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class TorchOom(LogRecord, frozen=True, kw_only=True):
+class TorchOom(LogRecord, kw_only=True):
     """The memory of a GPU is used up."""
 
     KIND: ClassVar[str] = "torch.oom"
@@ -27,7 +27,7 @@ class TorchOom(LogRecord, frozen=True, kw_only=True):
     """Other processes that hold memory of the GPU, in words."""
 
 
-class CudaError(LogRecord, frozen=True, kw_only=True):
+class CudaError(LogRecord, kw_only=True):
     """A named error of the runtime or the driver."""
 
     KIND: ClassVar[str] = "cuda.error"
@@ -37,7 +37,7 @@ class CudaError(LogRecord, frozen=True, kw_only=True):
     """Number of the error."""
 
 
-class CudaInitFailed(LogRecord, frozen=True, kw_only=True):
+class CudaInitFailed(LogRecord, kw_only=True):
     """No GPU could be used at all."""
 
     KIND: ClassVar[str] = "cuda.init-failed"
@@ -46,7 +46,7 @@ class CudaInitFailed(LogRecord, frozen=True, kw_only=True):
     text: str | None = None
 
 
-class CudaDriverOld(LogRecord, frozen=True, kw_only=True):
+class CudaDriverOld(LogRecord, kw_only=True):
     """The driver is older than the runtime needs."""
 
     KIND: ClassVar[str] = "cuda.driver-old"
@@ -54,13 +54,13 @@ class CudaDriverOld(LogRecord, frozen=True, kw_only=True):
     """Version of CUDA as its API counts it."""
 
 
-class CudaFork(LogRecord, frozen=True, kw_only=True):
+class CudaFork(LogRecord, kw_only=True):
     """CUDA was used in a forked child."""
 
     KIND: ClassVar[str] = "cuda.fork"
 
 
-class CudaNoKernel(LogRecord, frozen=True, kw_only=True):
+class CudaNoKernel(LogRecord, kw_only=True):
     """The build has no code for this GPU."""
 
     KIND: ClassVar[str] = "cuda.no-kernel"
@@ -68,13 +68,13 @@ class CudaNoKernel(LogRecord, frozen=True, kw_only=True):
     """Compute capability, as `sm_120`."""
 
 
-class CudaInvalidDevice(LogRecord, frozen=True, kw_only=True):
+class CudaInvalidDevice(LogRecord, kw_only=True):
     """A GPU of that number does not exist."""
 
     KIND: ClassVar[str] = "cuda.invalid-device"
 
 
-class CudaAssert(LogRecord, frozen=True, kw_only=True):
+class CudaAssert(LogRecord, kw_only=True):
     """An assertion failed in device code."""
 
     KIND: ClassVar[str] = "cuda.assert"
@@ -84,7 +84,7 @@ class CudaAssert(LogRecord, frozen=True, kw_only=True):
     """Line of the source file."""
 
 
-class NvmlMismatch(LogRecord, frozen=True, kw_only=True):
+class NvmlMismatch(LogRecord, kw_only=True):
     """The versions of the user-space library and the kernel driver differ."""
 
     KIND: ClassVar[str] = "nvml.mismatch"
@@ -94,7 +94,7 @@ class NvmlMismatch(LogRecord, frozen=True, kw_only=True):
     """Version of the kernel driver."""
 
 
-class NvmlFailed(LogRecord, frozen=True, kw_only=True):
+class NvmlFailed(LogRecord, kw_only=True):
     """NVML or nvidia-smi cannot be used, or a GPU cannot be reached."""
 
     KIND: ClassVar[str] = "nvml.failed"

@@ -1,25 +1,25 @@
-"""What dumps of torch's flight recorder hold."""
+"""Records of the contents of dumps by torch's flight recorder."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class TorchFlightRecorder(LogRecord, frozen=True, kw_only=True):
+class TorchFlightRecorder(LogRecord, kw_only=True):
     """A dump was read."""
 
     KIND: ClassVar[str] = "torch.flight-recorder"
     entries: int
-    """How many collectives it holds."""
+    """Number of collectives."""
     groups: int
-    """How many process groups it holds."""
+    """Number of process groups."""
     version: str | None = None
 
 
-class TorchFlightRecorderGroup(LogRecord, frozen=True, kw_only=True):
-    """How far a process group is."""
+class TorchFlightRecorderGroup(LogRecord, kw_only=True):
+    """The progress of a process group."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-group"
     group: str
@@ -36,7 +36,7 @@ class TorchFlightRecorderGroup(LogRecord, frozen=True, kw_only=True):
     """Number of the last collective that was completed."""
 
 
-class TorchFlightRecorderStuck(LogRecord, frozen=True, kw_only=True):
+class TorchFlightRecorderStuck(LogRecord, kw_only=True):
     """The first collective of a group that did not complete."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-stuck"
@@ -48,9 +48,9 @@ class TorchFlightRecorderStuck(LogRecord, frozen=True, kw_only=True):
     seq: int | None = None
     """Number in the sequence of collectives."""
     sizes: int | str | None = None
-    """Of the inputs."""
+    """Sizes of the inputs."""
     out_sizes: int | str | None = None
-    """Of the outputs."""
+    """Sizes of the outputs."""
     dtype: int | str | None = None
     """Type of the data."""
     timeout_ms: int | None = None
@@ -58,7 +58,7 @@ class TorchFlightRecorderStuck(LogRecord, frozen=True, kw_only=True):
     """The innermost line of the program's own code."""
 
 
-class TorchFlightRecorderEntry(LogRecord, frozen=True, kw_only=True):
+class TorchFlightRecorderEntry(LogRecord, kw_only=True):
     """A collective around the one that hangs, or one of the last."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-entry"
@@ -69,22 +69,20 @@ class TorchFlightRecorderEntry(LogRecord, frozen=True, kw_only=True):
     seq: int | None = None
     """Number in the sequence of collectives."""
     sizes: int | str | None = None
-    """Of the inputs."""
+    """Sizes of the inputs."""
     out_sizes: int | str | None = None
-    """Of the outputs."""
+    """Sizes of the outputs."""
     dtype: int | str | None = None
     """Type of the data."""
 
 
-class TorchFlightRecorderRefused(LogRecord, frozen=True, kw_only=True):
+class TorchFlightRecorderRefused(Complaint, kw_only=True):
     """A pickle holds more than plain data, which no flight recorder writes."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-refused"
-    reason: str
 
 
-class TorchFlightRecorderUnread(LogRecord, frozen=True, kw_only=True):
+class TorchFlightRecorderUnread(Complaint, kw_only=True):
     """A dump is cut or damaged."""
 
     KIND: ClassVar[str] = "torch.flight-recorder-unread"
-    reason: str

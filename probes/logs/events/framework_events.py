@@ -1,37 +1,37 @@
-"""What Ray, Horovod, JAX, Gloo, Kubernetes and containers report."""
+"""Records of reports by Ray, Horovod, JAX, Gloo, Kubernetes and containers."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class RayWorkerDied(LogRecord, frozen=True, kw_only=True):
+class RayWorkerDied(LogRecord, kw_only=True):
     """A process of Ray is gone."""
 
     KIND: ClassVar[str] = "ray.worker-died"
     exit_type: str | None = None
-    """How it ended, in Ray's word."""
+    """Ray's word for the end."""
     detail: str | None = None
-    """More words."""
+    """Details in words."""
 
 
-class RayNodeLost(LogRecord, frozen=True, kw_only=True):
+class RayNodeLost(LogRecord, kw_only=True):
     """A node no longer answers Ray."""
 
     KIND: ClassVar[str] = "ray.node-lost"
     node: str
 
 
-class HorovodStall(LogRecord, frozen=True, kw_only=True):
+class HorovodStall(LogRecord, kw_only=True):
     """Some ranks did not submit a tensor."""
 
     KIND: ClassVar[str] = "horovod.stall"
     seconds: int | None = None
 
 
-class HorovodStalled(LogRecord, frozen=True, kw_only=True):
+class HorovodStalled(LogRecord, kw_only=True):
     """The ranks that submitted a tensor, or did not."""
 
     KIND: ClassVar[str] = "horovod.stalled"
@@ -39,23 +39,22 @@ class HorovodStalled(LogRecord, frozen=True, kw_only=True):
     state: str
     """`missing` or `ready`."""
     ranks: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
 
 
-class HorovodMismatch(LogRecord, frozen=True, kw_only=True):
+class HorovodMismatch(Complaint, kw_only=True):
     """Ranks submitted different tensors."""
 
     KIND: ClassVar[str] = "horovod.mismatch"
-    reason: str
 
 
-class HorovodShutDown(LogRecord, frozen=True, kw_only=True):
+class HorovodShutDown(LogRecord, kw_only=True):
     """Another rank ended first."""
 
     KIND: ClassVar[str] = "horovod.shut-down"
 
 
-class JaxBarrierTimeout(LogRecord, frozen=True, kw_only=True):
+class JaxBarrierTimeout(LogRecord, kw_only=True):
     """A barrier of JAX timed out."""
 
     KIND: ClassVar[str] = "jax.barrier-timeout"
@@ -63,16 +62,16 @@ class JaxBarrierTimeout(LogRecord, frozen=True, kw_only=True):
     """Numbers of the tasks."""
 
 
-class JaxRendezvousTimeout(LogRecord, frozen=True, kw_only=True):
+class JaxRendezvousTimeout(LogRecord, kw_only=True):
     """Not all threads met for a collective of XLA."""
 
     KIND: ClassVar[str] = "jax.rendezvous-timeout"
     expected: int
-    """What is expected."""
+    """Expected value."""
     joined: int | None = None
 
 
-class JaxTaskLost(LogRecord, frozen=True, kw_only=True):
+class JaxTaskLost(LogRecord, kw_only=True):
     """A task of JAX no longer answers."""
 
     KIND: ClassVar[str] = "jax.task-lost"
@@ -80,7 +79,7 @@ class JaxTaskLost(LogRecord, frozen=True, kw_only=True):
     """Numbers of the tasks."""
 
 
-class K8sNotRunning(LogRecord, frozen=True, kw_only=True):
+class K8sNotRunning(LogRecord, kw_only=True):
     """A pod could not be placed, pulled, started or kept."""
 
     KIND: ClassVar[str] = "k8s.not-running"
@@ -88,42 +87,39 @@ class K8sNotRunning(LogRecord, frozen=True, kw_only=True):
     image: str | None = None
 
 
-class K8sStarted(LogRecord, frozen=True, kw_only=True):
+class K8sStarted(LogRecord, kw_only=True):
     """A pod was placed or started."""
 
     KIND: ClassVar[str] = "k8s.started"
 
 
-class ContainerNoGpu(LogRecord, frozen=True, kw_only=True):
+class ContainerNoGpu(Complaint, kw_only=True):
     """A container is not given its GPUs."""
 
     KIND: ClassVar[str] = "container.no-gpu"
-    reason: str
 
 
-class ContainerFailed(LogRecord, frozen=True, kw_only=True):
+class ContainerFailed(Complaint, kw_only=True):
     """A container does not start."""
 
     KIND: ClassVar[str] = "container.failed"
-    reason: str
 
 
-class GlooLoopback(LogRecord, frozen=True, kw_only=True):
+class GlooLoopback(LogRecord, kw_only=True):
     """The host name leads to the loopback address, so that other nodes cannot connect."""
 
     KIND: ClassVar[str] = "gloo.loopback"
 
 
-class GlooConnectFailed(LogRecord, frozen=True, kw_only=True):
+class GlooConnectFailed(Complaint, kw_only=True):
     """A connection of Gloo failed."""
 
     KIND: ClassVar[str] = "gloo.connect-failed"
     host: str
     port: int
-    reason: str
 
 
-class GlooRemoteClosed(LogRecord, frozen=True, kw_only=True):
+class GlooRemoteClosed(LogRecord, kw_only=True):
     """The other side closed a connection of Gloo."""
 
     KIND: ClassVar[str] = "gloo.remote-closed"
@@ -132,7 +128,7 @@ class GlooRemoteClosed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class GlooTimeout(LogRecord, frozen=True, kw_only=True):
+class GlooTimeout(LogRecord, kw_only=True):
     """A Gloo collective timed out."""
 
     KIND: ClassVar[str] = "gloo.timeout"
@@ -142,21 +138,19 @@ class GlooTimeout(LogRecord, frozen=True, kw_only=True):
     """Milliseconds after which it gave up."""
 
 
-class GlooInterfaceMissing(LogRecord, frozen=True, kw_only=True):
+class GlooInterfaceMissing(Complaint, kw_only=True):
     """Gloo finds no interface."""
 
     KIND: ClassVar[str] = "gloo.interface-missing"
-    reason: str
 
 
-class GlooMeshFailed(LogRecord, frozen=True, kw_only=True):
+class GlooMeshFailed(Complaint, kw_only=True):
     """Not all ranks of Gloo met."""
 
     KIND: ClassVar[str] = "gloo.mesh-failed"
-    reason: str
 
 
-class GlooSizeMismatch(LogRecord, frozen=True, kw_only=True):
+class GlooSizeMismatch(LogRecord, kw_only=True):
     """Ranks of Gloo disagree on the size of a message."""
 
     KIND: ClassVar[str] = "gloo.size-mismatch"
@@ -166,10 +160,9 @@ class GlooSizeMismatch(LogRecord, frozen=True, kw_only=True):
     """Bytes that were expected."""
 
 
-class GlooError(LogRecord, frozen=True, kw_only=True):
+class GlooError(Complaint, kw_only=True):
     """Any other complaint of Gloo."""
 
     KIND: ClassVar[str] = "gloo.error"
     file: str
     """Place in the source code."""
-    reason: str

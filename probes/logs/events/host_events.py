@@ -1,4 +1,4 @@
-"""What diagnostics and tools report of a host and its GPUs."""
+"""Records of reports by diagnostics and tools about a host and its GPUs."""
 
 from __future__ import annotations
 
@@ -7,31 +7,46 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class DcgmFailure(LogRecord, frozen=True, kw_only=True):
+class HostRecord(LogRecord, kw_only=True):
+    """The base of what tools and health checks report of a host."""
+
+
+class DcgmRecord(LogRecord, kw_only=True):
+    """The base of what DCGM reports."""
+
+
+class NvlinkRecord(LogRecord, kw_only=True):
+    """The base of what `nvidia-smi nvlink` reports of one GPU."""
+
+    gpu: int
+    name: str | None = None
+    """Model of the GPU."""
+
+
+class _DcgmTest(DcgmRecord, kw_only=True):
+    """One test of DCGM that did not pass."""
+
+    test: str
+    gpu: int | None = None
+    """Number of the GPU; None where the host was tested."""
+    reason: str | None = None
+    error: int | None = None
+    """DCGM's number of the error."""
+
+
+class DcgmFailure(_DcgmTest, kw_only=True):
     """A test of DCGM failed."""
 
     KIND: ClassVar[str] = "dcgm.failure"
-    test: str
-    gpu: int | None = None
-    """Number; None where the host was tested."""
-    reason: str | None = None
-    error: int | None = None
-    """As DCGM numbers it."""
 
 
-class DcgmWarning(LogRecord, frozen=True, kw_only=True):
+class DcgmWarning(_DcgmTest, kw_only=True):
     """A test of DCGM warns."""
 
     KIND: ClassVar[str] = "dcgm.warning"
-    test: str
-    gpu: int | None = None
-    """Number; None where the host was tested."""
-    reason: str | None = None
-    error: int | None = None
-    """As DCGM numbers it."""
 
 
-class DcgmSummary(LogRecord, frozen=True, kw_only=True):
+class DcgmSummary(DcgmRecord, kw_only=True):
     """All tests of a report of DCGM."""
 
     KIND: ClassVar[str] = "dcgm.summary"
@@ -41,8 +56,8 @@ class DcgmSummary(LogRecord, frozen=True, kw_only=True):
     skipped: int
 
 
-class DcgmMachine(LogRecord, frozen=True, kw_only=True):
-    """What a report of DCGM says of the machine."""
+class DcgmMachine(DcgmRecord, kw_only=True):
+    """The machine of a report of DCGM."""
 
     KIND: ClassVar[str] = "dcgm.machine"
     version: str | None = None
@@ -51,19 +66,17 @@ class DcgmMachine(LogRecord, frozen=True, kw_only=True):
     gpus: int | None = None
 
 
-class DcgmUnreadable(LogRecord, frozen=True, kw_only=True):
+class DcgmUnreadable(DcgmRecord, kw_only=True):
     """A report of DCGM holds no result that can be read."""
 
     KIND: ClassVar[str] = "dcgm.unreadable"
     reason: str
 
 
-class NvlinkGpu(LogRecord, frozen=True, kw_only=True):
+class NvlinkGpu(NvlinkRecord, kw_only=True):
     """The NVLinks of a GPU."""
 
     KIND: ClassVar[str] = "nvlink.gpu"
-    gpu: int
-    name: str | None = None
     up: int
     down: int
     disabled: int
@@ -71,53 +84,43 @@ class NvlinkGpu(LogRecord, frozen=True, kw_only=True):
     """Sum of one direction in GB/s of 1e9 bytes."""
 
 
-class NvlinkLinkDown(LogRecord, frozen=True, kw_only=True):
+class NvlinkLinkDown(NvlinkRecord, kw_only=True):
     """A link is down beside others that are up."""
 
     KIND: ClassVar[str] = "nvlink.link-down"
-    gpu: int
-    name: str | None = None
     link: int | None = None
 
 
-class NvlinkAllDown(LogRecord, frozen=True, kw_only=True):
+class NvlinkAllDown(NvlinkRecord, kw_only=True):
     """No link of a GPU is up, which is a fault behind NVSwitches and normal for a card without a bridge."""
 
     KIND: ClassVar[str] = "nvlink.all-down"
-    gpu: int
-    name: str | None = None
 
 
-class NvlinkErrors(LogRecord, frozen=True, kw_only=True):
+class NvlinkErrors(NvlinkRecord, kw_only=True):
     """A counter of a link is above 0."""
 
     KIND: ClassVar[str] = "nvlink.errors"
-    gpu: int
-    name: str | None = None
     link: int | None = None
     counter: str
     """`crc`, `replay` or `recovery`."""
     count: int
 
 
-class NvlinkNoErrors(LogRecord, frozen=True, kw_only=True):
+class NvlinkNoErrors(NvlinkRecord, kw_only=True):
     """All counters that were printed are 0."""
 
     KIND: ClassVar[str] = "nvlink.no-errors"
-    gpu: int
-    name: str | None = None
 
 
-class NvlinkNone(LogRecord, frozen=True, kw_only=True):
+class NvlinkNone(NvlinkRecord, kw_only=True):
     """A GPU has no links, or does not report them."""
 
     KIND: ClassVar[str] = "nvlink.none"
-    gpu: int
-    name: str | None = None
     reason: str | None = None
 
 
-class HostPortRate(LogRecord, frozen=True, kw_only=True):
+class HostPortRate(HostRecord, kw_only=True):
     """The rate of an active network port."""
 
     KIND: ClassVar[str] = "host.port-rate"
@@ -127,7 +130,7 @@ class HostPortRate(LogRecord, frozen=True, kw_only=True):
     """Gbit/s of 1e9 bits."""
 
 
-class PciAcs(LogRecord, frozen=True, kw_only=True):
+class PciAcs(LogRecord, kw_only=True):
     """A PCIe port sends peer-to-peer traffic through the root complex."""
 
     KIND: ClassVar[str] = "pci.acs"
@@ -135,7 +138,7 @@ class PciAcs(LogRecord, frozen=True, kw_only=True):
     """Whether requests or completions are redirected."""
 
 
-class HostMemlock(LogRecord, frozen=True, kw_only=True):
+class HostMemlock(HostRecord, kw_only=True):
     """The limit of locked memory."""
 
     KIND: ClassVar[str] = "host.memlock"
@@ -145,7 +148,7 @@ class HostMemlock(LogRecord, frozen=True, kw_only=True):
     """KiB."""
 
 
-class HostShm(LogRecord, frozen=True, kw_only=True):
+class HostShm(HostRecord, kw_only=True):
     """The size of /dev/shm."""
 
     KIND: ClassVar[str] = "host.shm"
@@ -154,7 +157,7 @@ class HostShm(LogRecord, frozen=True, kw_only=True):
     """Share that is used, in percent."""
 
 
-class HostOomKill(LogRecord, frozen=True, kw_only=True):
+class HostOomKill(HostRecord, kw_only=True):
     """A process of a service or scope was killed for memory."""
 
     KIND: ClassVar[str] = "host.oom-kill"
@@ -162,7 +165,7 @@ class HostOomKill(LogRecord, frozen=True, kw_only=True):
     """The service or scope."""
 
 
-class HealthCheckFailed(LogRecord, frozen=True, kw_only=True):
+class HealthCheckFailed(HostRecord, kw_only=True):
     """A health check of the node failed."""
 
     KIND: ClassVar[str] = "health_check.failed"
@@ -172,21 +175,21 @@ class HealthCheckFailed(LogRecord, frozen=True, kw_only=True):
     """Fault code."""
 
 
-class HealthCheckPassed(LogRecord, frozen=True, kw_only=True):
+class HealthCheckPassed(HostRecord, kw_only=True):
     """A health check of the node passed."""
 
     KIND: ClassVar[str] = "health_check.passed"
     check: str
 
 
-class GpuBurnTested(LogRecord, frozen=True, kw_only=True):
+class GpuBurnTested(HostRecord, kw_only=True):
     """gpu-burn tested GPUs."""
 
     KIND: ClassVar[str] = "gpu_burn.tested"
     gpus: int
 
 
-class GpuBurnFaulty(LogRecord, frozen=True, kw_only=True):
+class GpuBurnFaulty(HostRecord, kw_only=True):
     """gpu-burn calls a GPU faulty."""
 
     KIND: ClassVar[str] = "gpu_burn.faulty"

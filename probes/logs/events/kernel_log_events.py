@@ -133,7 +133,7 @@ class KernelPcieLimited(KernelRecord, kw_only=True):
     capable_gbit_per_s: float | None = None
     limited_by: str | None = None
     link: str | None = None
-    """What limits it: `16.0 GT/s PCIe x16`."""
+    """Link that limits the card: `16.0 GT/s PCIe x16`."""
 
 
 class KernelSlotPower(KernelRecord, kw_only=True):

@@ -1,20 +1,20 @@
-"""What benchmarks measured, and how they failed."""
+"""Records of benchmarks: results and failures."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclTestsStart(LogRecord, frozen=True, kw_only=True):
+class NcclTestsStart(LogRecord, kw_only=True):
     """A test of nccl-tests or rccl-tests begins."""
 
     KIND: ClassVar[str] = "nccl_tests.start"
     collective: str
 
 
-class NcclTestsRank(LogRecord, frozen=True, kw_only=True):
+class NcclTestsRank(LogRecord, kw_only=True):
     """One line of the list of devices."""
 
     KIND: ClassVar[str] = "nccl_tests.rank"
@@ -26,7 +26,7 @@ class NcclTestsRank(LogRecord, frozen=True, kw_only=True):
     rank: int | None = None
 
 
-class NcclTestsRankTwice(LogRecord, frozen=True, kw_only=True):
+class NcclTestsRankTwice(LogRecord, kw_only=True):
     """Two processes call themselves the same rank of one measurement."""
 
     KIND: ClassVar[str] = "nccl_tests.rank-twice"
@@ -35,7 +35,7 @@ class NcclTestsRankTwice(LogRecord, frozen=True, kw_only=True):
     other_host: str
 
 
-class NcclTestsResult(LogRecord, frozen=True, kw_only=True):
+class NcclTestsResult(LogRecord, kw_only=True):
     """One row of a table, out of place or in place."""
 
     KIND: ClassVar[str] = "nccl_tests.result"
@@ -52,12 +52,12 @@ class NcclTestsResult(LogRecord, frozen=True, kw_only=True):
     ranks: int | None = None
     """Ranks of the communicator."""
     nodes: int | None = None
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     wrong: float | None = None
-    """How many values are wrong."""
+    """Number of wrong values."""
 
 
-class NcclTestsSummary(LogRecord, frozen=True, kw_only=True):
+class NcclTestsSummary(LogRecord, kw_only=True):
     """A whole table, at its end."""
 
     KIND: ClassVar[str] = "nccl_tests.summary"
@@ -65,9 +65,9 @@ class NcclTestsSummary(LogRecord, frozen=True, kw_only=True):
     ranks: int | None = None
     """Ranks of the communicator."""
     nodes: int | None = None
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     sizes: int | None = None
-    """How many sizes it has."""
+    """Number of sizes."""
     max_bytes: int | None = None
     """The largest size."""
     max_busbw_gbps: float | None = None
@@ -80,7 +80,7 @@ class NcclTestsSummary(LogRecord, frozen=True, kw_only=True):
     """Average bus bandwidth."""
 
 
-class NcclTestsWrong(LogRecord, frozen=True, kw_only=True):
+class NcclTestsWrong(LogRecord, kw_only=True):
     """Results differ from what they must be."""
 
     KIND: ClassVar[str] = "nccl_tests.wrong"
@@ -88,7 +88,7 @@ class NcclTestsWrong(LogRecord, frozen=True, kw_only=True):
     collective: str
 
 
-class NcclTestsBelowMinimum(LogRecord, frozen=True, kw_only=True):
+class NcclTestsBelowMinimum(LogRecord, kw_only=True):
     """The average is less than the test was asked to reach."""
 
     KIND: ClassVar[str] = "nccl_tests.below-minimum"
@@ -96,21 +96,20 @@ class NcclTestsBelowMinimum(LogRecord, frozen=True, kw_only=True):
     """None where it cannot be read."""
 
 
-class NcclTestsFailure(LogRecord, frozen=True, kw_only=True):
+class NcclTestsFailure(Complaint, kw_only=True):
     """The test stopped with an error."""
 
     KIND: ClassVar[str] = "nccl_tests.failure"
-    reason: str
 
 
-class NvbandwidthVersion(LogRecord, frozen=True, kw_only=True):
+class NvbandwidthVersion(LogRecord, kw_only=True):
     """The version of nvbandwidth."""
 
     KIND: ClassVar[str] = "nvbandwidth.version"
     version: str
 
 
-class NvbandwidthSum(LogRecord, frozen=True, kw_only=True):
+class NvbandwidthSum(LogRecord, kw_only=True):
     """The sum below a matrix of nvbandwidth."""
 
     KIND: ClassVar[str] = "nvbandwidth.sum"
@@ -119,7 +118,7 @@ class NvbandwidthSum(LogRecord, frozen=True, kw_only=True):
     """GB/s or ns."""
 
 
-class NvbandwidthResult(LogRecord, frozen=True, kw_only=True):
+class NvbandwidthResult(LogRecord, kw_only=True):
     """One test of nvbandwidth."""
 
     KIND: ClassVar[str] = "nvbandwidth.result"
@@ -133,26 +132,24 @@ class NvbandwidthResult(LogRecord, frozen=True, kw_only=True):
     fastest_gbps: float
     """GB/s of 1e9 bytes."""
     pairs: int
-    """How many pairs or GPUs."""
+    """Number of pairs or GPUs."""
 
 
-class NvbandwidthFailure(LogRecord, frozen=True, kw_only=True):
+class NvbandwidthFailure(Complaint, kw_only=True):
     """A test or nvbandwidth itself failed."""
 
     KIND: ClassVar[str] = "nvbandwidth.failure"
-    reason: str
     test: str | None = None
 
 
-class NvbandwidthWarning(LogRecord, frozen=True, kw_only=True):
+class NvbandwidthWarning(Complaint, kw_only=True):
     """nvbandwidth complains."""
 
     KIND: ClassVar[str] = "nvbandwidth.warning"
-    reason: str
     test: str
 
 
-class PerftestResult(LogRecord, frozen=True, kw_only=True):
+class PerftestResult(LogRecord, kw_only=True):
     """One test of perftest: the largest size of a bandwidth, the smallest of a latency."""
 
     KIND: ClassVar[str] = "perftest.result"
@@ -164,32 +161,30 @@ class PerftestResult(LogRecord, frozen=True, kw_only=True):
     usec: float | None = None
 
 
-class PerftestCompletionError(LogRecord, frozen=True, kw_only=True):
+class PerftestCompletionError(LogRecord, kw_only=True):
     """A work completion failed in perftest."""
 
     KIND: ClassVar[str] = "perftest.completion-error"
     status: int | None = None
-    """As `ibv_wc_status` numbers it."""
+    """Number of `ibv_wc_status`."""
     vendor: int | None = None
-    """As the vendor numbers it."""
+    """The vendor's own number of the error."""
     text: str | None = None
 
 
-class PerftestQpFailed(LogRecord, frozen=True, kw_only=True):
+class PerftestQpFailed(Complaint, kw_only=True):
     """Queue pairs of perftest were not connected."""
 
     KIND: ClassVar[str] = "perftest.qp-failed"
-    reason: str
 
 
-class PerftestRegistration(LogRecord, frozen=True, kw_only=True):
+class PerftestRegistration(Complaint, kw_only=True):
     """perftest could not register memory."""
 
     KIND: ClassVar[str] = "perftest.registration"
-    reason: str
 
 
-class PerftestConnectFailed(LogRecord, frozen=True, kw_only=True):
+class PerftestConnectFailed(LogRecord, kw_only=True):
     """perftest cannot reach its server."""
 
     KIND: ClassVar[str] = "perftest.connect-failed"
@@ -198,28 +193,25 @@ class PerftestConnectFailed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class PerftestPeerClosed(LogRecord, frozen=True, kw_only=True):
+class PerftestPeerClosed(Complaint, kw_only=True):
     """The other side of perftest ended."""
 
     KIND: ClassVar[str] = "perftest.peer-closed"
-    reason: str
 
 
-class PerftestNoDevice(LogRecord, frozen=True, kw_only=True):
+class PerftestNoDevice(Complaint, kw_only=True):
     """perftest finds no adapter."""
 
     KIND: ClassVar[str] = "perftest.no-device"
-    reason: str
 
 
-class PerftestFailure(LogRecord, frozen=True, kw_only=True):
+class PerftestFailure(Complaint, kw_only=True):
     """Any other complaint of perftest."""
 
     KIND: ClassVar[str] = "perftest.failure"
-    reason: str
 
 
-class BenchResult(LogRecord, frozen=True, kw_only=True):
+class BenchResult(LogRecord, kw_only=True):
     """One test of another benchmark, at its largest size."""
 
     KIND: ClassVar[str] = "bench.result"
@@ -238,7 +230,7 @@ class BenchResult(LogRecord, frozen=True, kw_only=True):
     """A faster rate at another size."""
 
 
-class BenchLatency(LogRecord, frozen=True, kw_only=True):
+class BenchLatency(LogRecord, kw_only=True):
     """The lowest latency of a test."""
 
     KIND: ClassVar[str] = "bench.latency"
@@ -247,10 +239,9 @@ class BenchLatency(LogRecord, frozen=True, kw_only=True):
     usec: float
 
 
-class BenchFailure(LogRecord, frozen=True, kw_only=True):
+class BenchFailure(Complaint, kw_only=True):
     """Another benchmark failed."""
 
     KIND: ClassVar[str] = "bench.failure"
     tool: str
     test: str
-    reason: str

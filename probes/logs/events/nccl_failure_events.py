@@ -1,20 +1,20 @@
-"""What NCCL and RCCL warn of and fail with."""
+"""Records of warnings and failures of NCCL and RCCL."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclIbCompletionError(LogRecord, frozen=True, kw_only=True):
+class NcclIbCompletionError(LogRecord, kw_only=True):
     """A work completion of InfiniBand or RoCE failed."""
 
     KIND: ClassVar[str] = "nccl.ib.completion-error"
     status: int
-    """As `ibv_wc_status` numbers it."""
+    """Number of `ibv_wc_status`."""
     vendor: int
-    """As the vendor numbers it."""
+    """The vendor's own number of the error."""
     opcode: int | str | None = None
     """Kind of request."""
     peer: str | None = None
@@ -27,11 +27,10 @@ class NcclIbCompletionError(LogRecord, frozen=True, kw_only=True):
     hca: str | None = None
 
 
-class NcclIbModifyQp(LogRecord, frozen=True, kw_only=True):
+class NcclIbModifyQp(Complaint, kw_only=True):
     """The state of a queue pair could not be changed."""
 
     KIND: ClassVar[str] = "nccl.ib.modify-qp"
-    reason: str
     errno: int | None = None
     hca: str | None = None
     state: str | None = None
@@ -41,7 +40,7 @@ class NcclIbModifyQp(LogRecord, frozen=True, kw_only=True):
     """The peer's GID."""
 
 
-class NcclIbRegistration(LogRecord, frozen=True, kw_only=True):
+class NcclIbRegistration(LogRecord, kw_only=True):
     """Memory could not be registered with an adapter."""
 
     KIND: ClassVar[str] = "nccl.ib.registration"
@@ -50,7 +49,7 @@ class NcclIbRegistration(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclIbCallFailed(LogRecord, frozen=True, kw_only=True):
+class NcclIbCallFailed(LogRecord, kw_only=True):
     """A call of libibverbs failed."""
 
     KIND: ClassVar[str] = "nccl.ib.call-failed"
@@ -59,7 +58,7 @@ class NcclIbCallFailed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclIbAsync(LogRecord, frozen=True, kw_only=True):
+class NcclIbAsync(LogRecord, kw_only=True):
     """An adapter reports an event by itself."""
 
     KIND: ClassVar[str] = "nccl.ib.async"
@@ -70,27 +69,27 @@ class NcclIbAsync(LogRecord, frozen=True, kw_only=True):
     port: int | None = None
 
 
-class NcclIbCommunicatorFailed(LogRecord, frozen=True, kw_only=True):
+class NcclIbCommunicatorFailed(LogRecord, kw_only=True):
     """A communicator met a fatal error of its network."""
 
     KIND: ClassVar[str] = "nccl.ib.communicator-failed"
     function: str
 
 
-class NcclIbMixedLinks(LogRecord, frozen=True, kw_only=True):
+class NcclIbMixedLinks(LogRecord, kw_only=True):
     """Adapters of different link layers cannot be used together."""
 
     KIND: ClassVar[str] = "nccl.ib.mixed-links"
 
 
-class NcclIbDeviceUnusable(LogRecord, frozen=True, kw_only=True):
+class NcclIbDeviceUnusable(LogRecord, kw_only=True):
     """An adapter cannot be used."""
 
     KIND: ClassVar[str] = "nccl.ib.device-unusable"
     hca: str | None = None
 
 
-class NcclConnectFailed(LogRecord, frozen=True, kw_only=True):
+class NcclConnectFailed(LogRecord, kw_only=True):
     """A connection to a peer failed."""
 
     KIND: ClassVar[str] = "nccl.connect-failed"
@@ -99,66 +98,60 @@ class NcclConnectFailed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
     errno: int | None = None
     tries: int | None = None
-    """How often it was tried."""
+    """Number of attempts."""
 
 
-class NcclConnectRetry(LogRecord, frozen=True, kw_only=True):
+class NcclConnectRetry(Complaint, kw_only=True):
     """A connection to a peer failed and is tried again, which is usual at the start."""
 
     KIND: ClassVar[str] = "nccl.connect-retry"
     peer: str
     """Address of the other side."""
-    reason: str
     tries: int
-    """How often it was tried."""
+    """Number of attempts."""
 
 
-class NcclInterfaceMissing(LogRecord, frozen=True, kw_only=True):
+class NcclInterfaceMissing(Complaint, kw_only=True):
     """There is no network interface of the name or kind that is asked for."""
 
     KIND: ClassVar[str] = "nccl.interface-missing"
-    reason: str
 
 
-class NcclAddressFamily(LogRecord, frozen=True, kw_only=True):
+class NcclAddressFamily(Complaint, kw_only=True):
     """An address is of no known family."""
 
     KIND: ClassVar[str] = "nccl.address-family"
-    reason: str
 
 
-class NcclNameUnresolved(LogRecord, frozen=True, kw_only=True):
+class NcclNameUnresolved(Complaint, kw_only=True):
     """A host name has no address."""
 
     KIND: ClassVar[str] = "nccl.name-unresolved"
-    reason: str
 
 
-class NcclAddressInUse(LogRecord, frozen=True, kw_only=True):
+class NcclAddressInUse(LogRecord, kw_only=True):
     """A port is taken."""
 
     KIND: ClassVar[str] = "nccl.address-in-use"
 
 
-class NcclSocketWrongType(LogRecord, frozen=True, kw_only=True):
+class NcclSocketWrongType(Complaint, kw_only=True):
     """A connection came from something else than what was expected."""
 
     KIND: ClassVar[str] = "nccl.socket-wrong-type"
-    reason: str
     found: int
-    """What was met instead."""
+    """Value that was received instead."""
     expected: int
-    """What is expected."""
+    """Expected value."""
 
 
-class NcclSocketWrongMagic(LogRecord, frozen=True, kw_only=True):
+class NcclSocketWrongMagic(Complaint, kw_only=True):
     """A connection came from something that is no rank of this run."""
 
     KIND: ClassVar[str] = "nccl.socket-wrong-magic"
-    reason: str
 
 
-class NcclRemoteClosed(LogRecord, frozen=True, kw_only=True):
+class NcclRemoteClosed(LogRecord, kw_only=True):
     """The other side closed the connection."""
 
     KIND: ClassVar[str] = "nccl.remote-closed"
@@ -167,24 +160,23 @@ class NcclRemoteClosed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclNranksMismatch(LogRecord, frozen=True, kw_only=True):
+class NcclNranksMismatch(LogRecord, kw_only=True):
     """Ranks disagree on how many they are."""
 
     KIND: ClassVar[str] = "nccl.nranks-mismatch"
     expected: int
-    """What is expected."""
+    """Expected value."""
     found: int
-    """What was met instead."""
+    """Value that was received instead."""
 
 
-class NcclRootMismatch(LogRecord, frozen=True, kw_only=True):
+class NcclRootMismatch(Complaint, kw_only=True):
     """Ranks disagree on something else than their number."""
 
     KIND: ClassVar[str] = "nccl.root-mismatch"
-    reason: str
 
 
-class NcclRankTwice(LogRecord, frozen=True, kw_only=True):
+class NcclRankTwice(LogRecord, kw_only=True):
     """Two processes call themselves the same rank."""
 
     KIND: ClassVar[str] = "nccl.rank-twice"
@@ -193,13 +185,13 @@ class NcclRankTwice(LogRecord, frozen=True, kw_only=True):
     """Ranks of the communicator."""
 
 
-class NcclRasPortInUse(LogRecord, frozen=True, kw_only=True):
+class NcclRasPortInUse(LogRecord, kw_only=True):
     """The port of NCCL's own health service is taken, which does no harm."""
 
     KIND: ClassVar[str] = "nccl.ras-port-in-use"
 
 
-class NcclDuplicateGpu(LogRecord, frozen=True, kw_only=True):
+class NcclDuplicateGpu(LogRecord, kw_only=True):
     """Two ranks use the same GPU."""
 
     KIND: ClassVar[str] = "nccl.duplicate-gpu"
@@ -208,7 +200,7 @@ class NcclDuplicateGpu(LogRecord, frozen=True, kw_only=True):
     bus: str | None = None
 
 
-class NcclVersionMismatch(LogRecord, frozen=True, kw_only=True):
+class NcclVersionMismatch(LogRecord, kw_only=True):
     """Ranks use different versions of NCCL."""
 
     KIND: ClassVar[str] = "nccl.version-mismatch"
@@ -220,7 +212,7 @@ class NcclVersionMismatch(LogRecord, frozen=True, kw_only=True):
     """Version of the second rank."""
 
 
-class NcclMessageTruncated(LogRecord, frozen=True, kw_only=True):
+class NcclMessageTruncated(LogRecord, kw_only=True):
     """Ranks disagree on the size of a message."""
 
     KIND: ClassVar[str] = "nccl.message-truncated"
@@ -228,23 +220,22 @@ class NcclMessageTruncated(LogRecord, frozen=True, kw_only=True):
     expected: int | None = None
 
 
-class NcclCollectiveMismatch(LogRecord, frozen=True, kw_only=True):
+class NcclCollectiveMismatch(LogRecord, kw_only=True):
     """Ranks call different collectives."""
 
     KIND: ClassVar[str] = "nccl.collective-mismatch"
     rank: int
 
 
-class NcclIpcFailed(LogRecord, frozen=True, kw_only=True):
+class NcclIpcFailed(Complaint, kw_only=True):
     """Memory of a GPU cannot be shared between processes."""
 
     KIND: ClassVar[str] = "nccl.ipc-failed"
     call: str
     """Function that failed."""
-    reason: str
 
 
-class NcclAlgoUnavailable(LogRecord, frozen=True, kw_only=True):
+class NcclAlgoUnavailable(LogRecord, kw_only=True):
     """No algorithm or protocol is left that could do a collective."""
 
     KIND: ClassVar[str] = "nccl.algo-unavailable"
@@ -253,14 +244,14 @@ class NcclAlgoUnavailable(LogRecord, frozen=True, kw_only=True):
     protocol: str | None = None
 
 
-class NcclNetworkNotFound(LogRecord, frozen=True, kw_only=True):
+class NcclNetworkNotFound(LogRecord, kw_only=True):
     """The network that NCCL_NET names is not there."""
 
     KIND: ClassVar[str] = "nccl.network-not-found"
     name: str
 
 
-class NcclShm(LogRecord, frozen=True, kw_only=True):
+class NcclShm(LogRecord, kw_only=True):
     """A segment of shared memory could not be made or used."""
 
     KIND: ClassVar[str] = "nccl.shm"
@@ -270,14 +261,14 @@ class NcclShm(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclAllocationFailed(LogRecord, frozen=True, kw_only=True):
+class NcclAllocationFailed(LogRecord, kw_only=True):
     """Memory could not be allocated."""
 
     KIND: ClassVar[str] = "nccl.allocation-failed"
     bytes: int | None = None
 
 
-class NcclCudaError(LogRecord, frozen=True, kw_only=True):
+class NcclCudaError(LogRecord, kw_only=True):
     """A call of CUDA failed within NCCL."""
 
     KIND: ClassVar[str] = "nccl.cuda-error"
@@ -289,23 +280,23 @@ class NcclCudaError(LogRecord, frozen=True, kw_only=True):
     error: int | None = None
     bytes: int | None = None
     found: int | None = None
-    """What was met instead."""
+    """Value that was received instead."""
     needed: int | None = None
-    """What is needed."""
+    """Required value."""
 
 
-class NcclDriverOld(LogRecord, frozen=True, kw_only=True):
+class NcclDriverOld(LogRecord, kw_only=True):
     """The CUDA driver is too old for NCCL."""
 
     KIND: ClassVar[str] = "nccl.driver-old"
     found: int | None = None
-    """What was met instead."""
+    """Value that was received instead."""
     needed: int | None = None
-    """What is needed."""
+    """Required value."""
     text: str | None = None
 
 
-class NcclNvlsBind(LogRecord, frozen=True, kw_only=True):
+class NcclNvlsBind(LogRecord, kw_only=True):
     """Memory could not be bound for NVLink SHARP."""
 
     KIND: ClassVar[str] = "nccl.nvls-bind"
@@ -318,41 +309,38 @@ class NcclNvlsBind(LogRecord, frozen=True, kw_only=True):
     """Place in the source code."""
 
 
-class NcclImex(LogRecord, frozen=True, kw_only=True):
+class NcclImex(LogRecord, kw_only=True):
     """The service for NVLink between nodes is there and does not work."""
 
     KIND: ClassVar[str] = "nccl.imex"
     clique_size: int
-    """How many GPUs the clique has."""
+    """Number of GPUs in the clique."""
 
 
-class NcclSharpFailed(LogRecord, frozen=True, kw_only=True):
+class NcclSharpFailed(Complaint, kw_only=True):
     """SHARP does not start."""
 
     KIND: ClassVar[str] = "nccl.sharp-failed"
-    reason: str
 
 
-class NcclProxyFailed(LogRecord, frozen=True, kw_only=True):
+class NcclProxyFailed(LogRecord, kw_only=True):
     """An operation of NCCL's proxy thread failed."""
 
     KIND: ClassVar[str] = "nccl.proxy-failed"
     operation: str
-    """Operation."""
     from_rank: int | None = None
     """The rank from which it comes."""
     code: int | None = None
     """Number of the error."""
 
 
-class NcclTopologyInvalid(LogRecord, frozen=True, kw_only=True):
+class NcclTopologyInvalid(Complaint, kw_only=True):
     """A topology file cannot be read."""
 
     KIND: ClassVar[str] = "nccl.topology-invalid"
-    reason: str
 
 
-class NcclError(LogRecord, frozen=True, kw_only=True):
+class NcclError(LogRecord, kw_only=True):
     """A function of NCCL returned an error."""
 
     KIND: ClassVar[str] = "nccl.error"
@@ -363,7 +351,7 @@ class NcclError(LogRecord, frozen=True, kw_only=True):
     """Place in the source code."""
 
 
-class NcclWarning(LogRecord, frozen=True, kw_only=True):
+class NcclWarning(LogRecord, kw_only=True):
     """A warning that no other record covers, after which runs end."""
 
     KIND: ClassVar[str] = "nccl.warning"
@@ -372,7 +360,7 @@ class NcclWarning(LogRecord, frozen=True, kw_only=True):
     """Place in the source code."""
 
 
-class NcclNotice(LogRecord, frozen=True, kw_only=True):
+class NcclNotice(LogRecord, kw_only=True):
     """A warning that no other record covers, after which runs go on."""
 
     KIND: ClassVar[str] = "nccl.notice"
@@ -381,7 +369,7 @@ class NcclNotice(LogRecord, frozen=True, kw_only=True):
     """Place in the source code."""
 
 
-class RcclHipError(LogRecord, frozen=True, kw_only=True):
+class RcclHipError(LogRecord, kw_only=True):
     """A call of HIP failed within RCCL."""
 
     KIND: ClassVar[str] = "rccl.hip-error"

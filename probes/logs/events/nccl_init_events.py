@@ -1,4 +1,4 @@
-"""What NCCL and RCCL report of how their ranks come together: versions, variables, communicators."""
+"""Records of how ranks of NCCL and RCCL meet: versions, variables, communicators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class NcclVersion(LogRecord, frozen=True, kw_only=True):
+class NcclVersion(LogRecord, kw_only=True):
     """The version of NCCL or RCCL that a process loaded."""
 
     KIND: ClassVar[str] = "nccl.version"
@@ -20,15 +20,15 @@ class NcclVersion(LogRecord, frozen=True, kw_only=True):
     """`RCCL` where it is not NCCL."""
 
 
-class NcclDriver(LogRecord, frozen=True, kw_only=True):
+class NcclDriver(LogRecord, kw_only=True):
     """The driver's version of CUDA."""
 
     KIND: ClassVar[str] = "nccl.driver"
     api: int
-    """As the API counts it: 12080 for 12.8."""
+    """Number of the CUDA API: 12080 for 12.8."""
 
 
-class NcclEnvironment(LogRecord, frozen=True, kw_only=True):
+class NcclEnvironment(LogRecord, kw_only=True):
     """A variable that is in force."""
 
     KIND: ClassVar[str] = "nccl.environment"
@@ -38,7 +38,7 @@ class NcclEnvironment(LogRecord, frozen=True, kw_only=True):
     """`environment`, or `plugin` where a plugin set it."""
 
 
-class NcclEnvironmentInvalid(LogRecord, frozen=True, kw_only=True):
+class NcclEnvironmentInvalid(LogRecord, kw_only=True):
     """A variable whose value NCCL cannot read."""
 
     KIND: ClassVar[str] = "nccl.environment-invalid"
@@ -48,13 +48,13 @@ class NcclEnvironmentInvalid(LogRecord, frozen=True, kw_only=True):
     """The default that NCCL takes instead."""
 
 
-class NcclMatrixForced(LogRecord, frozen=True, kw_only=True):
+class NcclMatrixForced(LogRecord, kw_only=True):
     """NCCL_ALGO or NCCL_PROTO leave out combinations."""
 
     KIND: ClassVar[str] = "nccl.matrix-forced"
 
 
-class NcclBootstrap(LogRecord, frozen=True, kw_only=True):
+class NcclBootstrap(LogRecord, kw_only=True):
     """The interface over which ranks meet."""
 
     KIND: ClassVar[str] = "nccl.bootstrap"
@@ -62,8 +62,8 @@ class NcclBootstrap(LogRecord, frozen=True, kw_only=True):
     address: str
 
 
-class NcclBootstrapTimings(LogRecord, frozen=True, kw_only=True):
-    """How long the meeting of the ranks took."""
+class NcclBootstrapTimings(LogRecord, kw_only=True):
+    """The time that the ranks needed to meet."""
 
     KIND: ClassVar[str] = "nccl.bootstrap-timings"
     total_s: float | None = None
@@ -72,7 +72,7 @@ class NcclBootstrapTimings(LogRecord, frozen=True, kw_only=True):
     """Seconds in which the rank waited to receive."""
 
 
-class NcclRankOfCommunicator(LogRecord, frozen=True, kw_only=True):
+class NcclRankOfCommunicator(LogRecord, kw_only=True):
     """One rank of one communicator."""
 
     rank: int
@@ -87,47 +87,47 @@ class NcclRankOfCommunicator(LogRecord, frozen=True, kw_only=True):
     """The communicator that it was split from."""
 
 
-class NcclInitStart(NcclRankOfCommunicator, frozen=True, kw_only=True):
+class NcclInitStart(NcclRankOfCommunicator, kw_only=True):
     """A rank begins to initialise a communicator."""
 
     KIND: ClassVar[str] = "nccl.init-start"
 
 
-class NcclInitComplete(NcclRankOfCommunicator, frozen=True, kw_only=True):
+class NcclInitComplete(NcclRankOfCommunicator, kw_only=True):
     """A rank is done with initialising a communicator."""
 
     KIND: ClassVar[str] = "nccl.init-complete"
 
 
-class NcclDestroyed(NcclRankOfCommunicator, frozen=True, kw_only=True):
+class NcclDestroyed(NcclRankOfCommunicator, kw_only=True):
     """A communicator was taken down in order."""
 
     KIND: ClassVar[str] = "nccl.destroyed"
 
 
-class NcclAborted(NcclRankOfCommunicator, frozen=True, kw_only=True):
+class NcclAborted(NcclRankOfCommunicator, kw_only=True):
     """A communicator was aborted."""
 
     KIND: ClassVar[str] = "nccl.aborted"
 
 
-class NcclCommShape(LogRecord, frozen=True, kw_only=True):
-    """How many ranks and nodes a communicator has."""
+class NcclCommShape(LogRecord, kw_only=True):
+    """The ranks and nodes of a communicator."""
 
     KIND: ClassVar[str] = "nccl.comm-shape"
     rank: int
     ranks: int
     """Ranks of the communicator."""
     nodes: int
-    """How many nodes take part."""
+    """Number of nodes that take part."""
     local_ranks: int | None = None
     """Ranks on the node of this rank."""
     mnnvl: bool | None = None
     """Whether NVLink spans several nodes."""
 
 
-class NcclInitTimings(LogRecord, frozen=True, kw_only=True):
-    """How long the steps of an initialisation took."""
+class NcclInitTimings(LogRecord, kw_only=True):
+    """The durations of the steps of an initialisation."""
 
     KIND: ClassVar[str] = "nccl.init-timings"
     rank: int
@@ -153,14 +153,14 @@ class NcclInitTimings(LogRecord, frozen=True, kw_only=True):
     """Seconds for all else."""
 
 
-class NcclRas(LogRecord, frozen=True, kw_only=True):
+class NcclRas(LogRecord, kw_only=True):
     """The socket on which NCCL answers questions about its health."""
 
     KIND: ClassVar[str] = "nccl.ras"
     address: str
 
 
-class NcclSharedMemoryExceeded(LogRecord, frozen=True, kw_only=True):
+class NcclSharedMemoryExceeded(LogRecord, kw_only=True):
     """The library does not know this GPU, so that kernels will not start."""
 
     KIND: ClassVar[str] = "nccl.shared-memory-exceeded"
@@ -170,13 +170,13 @@ class NcclSharedMemoryExceeded(LogRecord, frozen=True, kw_only=True):
     """Bytes that the GPU offers."""
 
 
-class NcclCumemHost(LogRecord, frozen=True, kw_only=True):
+class NcclCumemHost(LogRecord, kw_only=True):
     """Host memory cannot be allocated by cuMem, as in containers without NUMA support."""
 
     KIND: ClassVar[str] = "nccl.cumem-host"
 
 
-class RcclVersion(LogRecord, frozen=True, kw_only=True):
+class RcclVersion(LogRecord, kw_only=True):
     """The versions of what RCCL stands on, spread over several lines."""
 
     KIND: ClassVar[str] = "rccl.version"
@@ -188,7 +188,7 @@ class RcclVersion(LogRecord, frozen=True, kw_only=True):
     """Path of librccl."""
 
 
-class RcclKernelSetting(LogRecord, frozen=True, kw_only=True):
+class RcclKernelSetting(LogRecord, kw_only=True):
     """A setting of the kernel or environment that RCCL misses."""
 
     KIND: ClassVar[str] = "rccl.kernel-setting"
@@ -197,7 +197,7 @@ class RcclKernelSetting(LogRecord, frozen=True, kw_only=True):
     text: str
 
 
-class RcclMsccl(LogRecord, frozen=True, kw_only=True):
+class RcclMsccl(LogRecord, kw_only=True):
     """Whether the scheduler of MSCCL is on."""
 
     KIND: ClassVar[str] = "rccl.msccl"

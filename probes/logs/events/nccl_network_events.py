@@ -1,13 +1,13 @@
-"""What NCCL reports of the network that carries data between nodes."""
+"""Records of NCCL's lines about the network that carries data between nodes."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclNetwork(LogRecord, frozen=True, kw_only=True):
+class NcclNetwork(LogRecord, kw_only=True):
     """The network that carries data between nodes, for one process."""
 
     KIND: ClassVar[str] = "nccl.network"
@@ -15,7 +15,7 @@ class NcclNetwork(LogRecord, frozen=True, kw_only=True):
     """`IB`, `Socket`, `AWS Libfabric`, `gIB`, `FasTrak` or `IBext_v8`."""
 
 
-class NcclHcas(LogRecord, frozen=True, kw_only=True):
+class NcclHcas(LogRecord, kw_only=True):
     """The list of adapters that NCCL uses."""
 
     KIND: ClassVar[str] = "nccl.hcas"
@@ -30,7 +30,7 @@ class NcclHcas(LogRecord, frozen=True, kw_only=True):
     """Interface for out-of-band messages; None where the line was cut."""
 
 
-class NcclHca(LogRecord, frozen=True, kw_only=True):
+class NcclHca(LogRecord, kw_only=True):
     """One port of an adapter."""
 
     KIND: ClassVar[str] = "nccl.hca"
@@ -45,7 +45,7 @@ class NcclHca(LogRecord, frozen=True, kw_only=True):
     pci: str | None = None
 
 
-class NcclHcaMerged(LogRecord, frozen=True, kw_only=True):
+class NcclHcaMerged(LogRecord, kw_only=True):
     """Ports that NCCL drives as one adapter."""
 
     KIND: ClassVar[str] = "nccl.hca-merged"
@@ -55,7 +55,7 @@ class NcclHcaMerged(LogRecord, frozen=True, kw_only=True):
     """Speed in Mbit/s."""
 
 
-class NcclQueuePair(LogRecord, frozen=True, kw_only=True):
+class NcclQueuePair(LogRecord, kw_only=True):
     """A queue pair of a connection."""
 
     KIND: ClassVar[str] = "nccl.queue-pair"
@@ -63,12 +63,12 @@ class NcclQueuePair(LogRecord, frozen=True, kw_only=True):
     """Number or name of the adapter."""
     port: int
     mtu: int
-    """As ibverbs number it: 5 is 4096 bytes."""
+    """Number of ibverbs: 5 is 4096 bytes."""
     lid: int | None = None
     gid_index: int | None = None
 
 
-class NcclNoIb(LogRecord, frozen=True, kw_only=True):
+class NcclNoIb(LogRecord, kw_only=True):
     """There is no InfiniBand or RoCE that NCCL can use."""
 
     KIND: ClassVar[str] = "nccl.no-ib"
@@ -76,26 +76,26 @@ class NcclNoIb(LogRecord, frozen=True, kw_only=True):
     """`no device`, `no libibverbs` or `not initialized`."""
 
 
-class NcclSocketInterfaces(LogRecord, frozen=True, kw_only=True):
+class NcclSocketInterfaces(LogRecord, kw_only=True):
     """The interfaces for data over sockets."""
 
     KIND: ClassVar[str] = "nccl.socket-interfaces"
     names: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
     addresses: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
     count: int
 
 
-class NcclSocketThreads(LogRecord, frozen=True, kw_only=True):
-    """How many threads and sockets serve one connection."""
+class NcclSocketThreads(LogRecord, kw_only=True):
+    """The threads and sockets that serve one connection."""
 
     KIND: ClassVar[str] = "nccl.socket-threads"
     threads: int
     sockets: int
 
 
-class NcclGdr(LogRecord, frozen=True, kw_only=True):
+class NcclGdr(LogRecord, kw_only=True):
     """Whether an RDMA adapter may access the memory of a GPU."""
 
     KIND: ClassVar[str] = "nccl.gdr"
@@ -113,22 +113,22 @@ class NcclGdr(LogRecord, frozen=True, kw_only=True):
     """`distance` or `no module`, where it is refused."""
 
 
-class NcclDmaBuf(LogRecord, frozen=True, kw_only=True):
+class NcclDmaBuf(LogRecord, kw_only=True):
     """The kernel can lend the memory of a GPU to adapters."""
 
     KIND: ClassVar[str] = "nccl.dma-buf"
     gpu: int
 
 
-class NcclSharp(LogRecord, frozen=True, kw_only=True):
+class NcclSharp(LogRecord, kw_only=True):
     """SHARP, by which switches compute, is at work."""
 
     KIND: ClassVar[str] = "nccl.sharp"
     what: str
-    """What it is about."""
+    """Subject of the measurement."""
 
 
-class NcclNetCountMismatch(LogRecord, frozen=True, kw_only=True):
+class NcclNetCountMismatch(LogRecord, kw_only=True):
     """Ranks see different numbers of adapters."""
 
     KIND: ClassVar[str] = "nccl.net-count-mismatch"
@@ -136,7 +136,7 @@ class NcclNetCountMismatch(LogRecord, frozen=True, kw_only=True):
     most: int
 
 
-class NcclPluginLoaded(LogRecord, frozen=True, kw_only=True):
+class NcclPluginLoaded(LogRecord, kw_only=True):
     """A plugin was loaded."""
 
     KIND: ClassVar[str] = "nccl.plugin-loaded"
@@ -147,7 +147,7 @@ class NcclPluginLoaded(LogRecord, frozen=True, kw_only=True):
     path: str | None = None
 
 
-class NcclPluginMissing(LogRecord, frozen=True, kw_only=True):
+class NcclPluginMissing(LogRecord, kw_only=True):
     """A plugin was looked for and is not there, which is no fault by itself."""
 
     KIND: ClassVar[str] = "nccl.plugin-missing"
@@ -157,7 +157,7 @@ class NcclPluginMissing(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclPluginFailed(LogRecord, frozen=True, kw_only=True):
+class NcclPluginFailed(LogRecord, kw_only=True):
     """A plugin is there and does not load or start."""
 
     KIND: ClassVar[str] = "nccl.plugin-failed"
@@ -167,7 +167,7 @@ class NcclPluginFailed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class NcclPluginError(LogRecord, frozen=True, kw_only=True):
+class NcclPluginError(LogRecord, kw_only=True):
     """A warning of a plugin that reports no failure."""
 
     KIND: ClassVar[str] = "nccl.plugin-error"
@@ -177,7 +177,7 @@ class NcclPluginError(LogRecord, frozen=True, kw_only=True):
     message: str
 
 
-class NcclNetworkPlugin(LogRecord, frozen=True, kw_only=True):
+class NcclNetworkPlugin(LogRecord, kw_only=True):
     """A plugin for a network introduces itself."""
 
     KIND: ClassVar[str] = "nccl.network-plugin"
@@ -186,21 +186,21 @@ class NcclNetworkPlugin(LogRecord, frozen=True, kw_only=True):
     version: str | None = None
 
 
-class OfiVersion(LogRecord, frozen=True, kw_only=True):
+class OfiVersion(LogRecord, kw_only=True):
     """The version of aws-ofi-nccl, the plugin for libfabric."""
 
     KIND: ClassVar[str] = "ofi.version"
     version: str
 
 
-class OfiLibfabric(LogRecord, frozen=True, kw_only=True):
+class OfiLibfabric(LogRecord, kw_only=True):
     """The version of libfabric."""
 
     KIND: ClassVar[str] = "ofi.libfabric"
     version: str
 
 
-class OfiProvider(LogRecord, frozen=True, kw_only=True):
+class OfiProvider(LogRecord, kw_only=True):
     """The provider of libfabric that was selected."""
 
     KIND: ClassVar[str] = "ofi.provider"
@@ -208,17 +208,17 @@ class OfiProvider(LogRecord, frozen=True, kw_only=True):
     fabric: str | None = None
     """Name of the fabric."""
     nics: int | None = None
-    """How many adapters it found."""
+    """Number of adapters."""
 
 
-class OfiProtocol(LogRecord, frozen=True, kw_only=True):
+class OfiProtocol(LogRecord, kw_only=True):
     """The transport protocol of the plugin."""
 
     KIND: ClassVar[str] = "ofi.protocol"
     name: str
 
 
-class OfiPlatform(LogRecord, frozen=True, kw_only=True):
+class OfiPlatform(LogRecord, kw_only=True):
     """The platform that the plugin recognised."""
 
     KIND: ClassVar[str] = "ofi.platform"
@@ -227,13 +227,13 @@ class OfiPlatform(LogRecord, frozen=True, kw_only=True):
     """Path of the topology file that it set."""
 
 
-class OfiNoProvider(LogRecord, frozen=True, kw_only=True):
+class OfiNoProvider(LogRecord, kw_only=True):
     """libfabric offers nothing that the plugin can use."""
 
     KIND: ClassVar[str] = "ofi.no-provider"
 
 
-class OfiFailure(LogRecord, frozen=True, kw_only=True):
+class OfiFailure(LogRecord, kw_only=True):
     """The plugin does not start."""
 
     KIND: ClassVar[str] = "ofi.failure"
@@ -242,7 +242,7 @@ class OfiFailure(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class OfiCompletionError(LogRecord, frozen=True, kw_only=True):
+class OfiCompletionError(LogRecord, kw_only=True):
     """A request over libfabric failed."""
 
     KIND: ClassVar[str] = "ofi.completion-error"
@@ -255,7 +255,7 @@ class OfiCompletionError(LogRecord, frozen=True, kw_only=True):
     provider: str | None = None
 
 
-class OfiRegistration(LogRecord, frozen=True, kw_only=True):
+class OfiRegistration(LogRecord, kw_only=True):
     """Memory could not be registered with libfabric."""
 
     KIND: ClassVar[str] = "ofi.registration"
@@ -264,21 +264,20 @@ class OfiRegistration(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class OfiNoGdr(LogRecord, frozen=True, kw_only=True):
+class OfiNoGdr(Complaint, kw_only=True):
     """The plugin goes without GPUDirect RDMA."""
 
     KIND: ClassVar[str] = "ofi.no-gdr"
-    reason: str
 
 
-class OfiWarning(LogRecord, frozen=True, kw_only=True):
+class OfiWarning(LogRecord, kw_only=True):
     """A warning of the plugin that no other record covers."""
 
     KIND: ClassVar[str] = "ofi.warning"
     message: str
 
 
-class VerbsDriverMissing(LogRecord, frozen=True, kw_only=True):
+class VerbsDriverMissing(LogRecord, kw_only=True):
     """libibverbs finds no driver for a device, or none for this kernel; usual in images with providers of
     other cards.
     """
@@ -288,25 +287,25 @@ class VerbsDriverMissing(LogRecord, frozen=True, kw_only=True):
     """Version or name of the driver."""
 
 
-class VerbsMemlock(LogRecord, frozen=True, kw_only=True):
+class VerbsMemlock(LogRecord, kw_only=True):
     """libibverbs warns that the limit of locked memory is small."""
 
     KIND: ClassVar[str] = "verbs.memlock"
     bytes: int
 
 
-class UcxCompletionError(LogRecord, frozen=True, kw_only=True):
+class UcxCompletionError(LogRecord, kw_only=True):
     """A work completion of UCX failed."""
 
     KIND: ClassVar[str] = "ucx.completion-error"
     status: int
-    """As `ibv_wc_status` numbers it."""
+    """Number of `ibv_wc_status`."""
     vendor: int
-    """As the vendor numbers it."""
+    """The vendor's own number of the error."""
     hca: str
 
 
-class UcxError(LogRecord, frozen=True, kw_only=True):
+class UcxError(LogRecord, kw_only=True):
     """An error of UCX, or of UCC above it."""
 
     KIND: ClassVar[str] = "ucx.error"

@@ -1,4 +1,4 @@
-"""What NCCL reports of the ways between ranks: channels, rings, trees, links and distances."""
+"""Records of NCCL's lines about the ways between ranks: channels, rings, trees, links and distances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class NcclChannel(LogRecord, frozen=True, kw_only=True):
+class NcclChannel(LogRecord, kw_only=True):
     """One way on which ranks reach each other; by far the most lines of a log."""
 
     KIND: ClassVar[str] = "nccl.channel"
@@ -31,37 +31,37 @@ class NcclChannel(LogRecord, frozen=True, kw_only=True):
     """The first pairs of ranks that go this way, as `0>1,1>2`; on the last event of a way."""
 
 
-class NcclChannels(LogRecord, frozen=True, kw_only=True):
-    """How many channels a rank has."""
+class NcclChannels(LogRecord, kw_only=True):
+    """The channels of a rank."""
 
     KIND: ClassVar[str] = "nccl.channels"
     coll: int
-    """For collectives."""
+    """Channels for collectives."""
     collnet: int | None = None
-    """For CollNet."""
+    """Channels for CollNet."""
     nvls: int | None = None
-    """For NVLink SHARP."""
+    """Channels for NVLink SHARP."""
     p2p: int
-    """For sends and receives."""
+    """Channels for sends and receives."""
     p2p_per_peer: int | None = None
-    """For sends and receives, by peer."""
+    """Channels for sends and receives with each peer."""
 
 
-class NcclRings(LogRecord, frozen=True, kw_only=True):
-    """How many rings the ranks of a host are in."""
+class NcclRings(LogRecord, kw_only=True):
+    """The rings of a host's ranks."""
 
     KIND: ClassVar[str] = "nccl.rings"
     channels: int
 
 
-class NcclTrees(LogRecord, frozen=True, kw_only=True):
-    """How many trees a rank is in."""
+class NcclTrees(LogRecord, kw_only=True):
+    """The trees of a rank."""
 
     KIND: ClassVar[str] = "nccl.trees"
     channels: int
 
 
-class NcclConnected(LogRecord, frozen=True, kw_only=True):
+class NcclConnected(LogRecord, kw_only=True):
     """A rank is connected to its peers."""
 
     KIND: ClassVar[str] = "nccl.connected"
@@ -73,7 +73,7 @@ class NcclConnected(LogRecord, frozen=True, kw_only=True):
     """Whether GPUDirect RDMA is used."""
 
 
-class NcclNvls(LogRecord, frozen=True, kw_only=True):
+class NcclNvls(LogRecord, kw_only=True):
     """Whether NVLink SHARP is available."""
 
     KIND: ClassVar[str] = "nccl.nvls"
@@ -81,15 +81,15 @@ class NcclNvls(LogRecord, frozen=True, kw_only=True):
     gpu: int
 
 
-class NcclNvlsBuffers(LogRecord, frozen=True, kw_only=True):
+class NcclNvlsBuffers(LogRecord, kw_only=True):
     """Buffers for NVLink SHARP were set up."""
 
     KIND: ClassVar[str] = "nccl.nvls-buffers"
     heads: int
-    """How many heads."""
+    """Number of heads."""
 
 
-class NcclMnnvl(LogRecord, frozen=True, kw_only=True):
+class NcclMnnvl(LogRecord, kw_only=True):
     """NVLink between the GPUs of several nodes."""
 
     KIND: ClassVar[str] = "nccl.mnnvl"
@@ -97,7 +97,7 @@ class NcclMnnvl(LogRecord, frozen=True, kw_only=True):
     clique: str | None = None
     """Number of the clique in hexadecimal."""
     clique_size: int | None = None
-    """How many GPUs the clique has."""
+    """Number of GPUs in the clique."""
     uuid: str | None = None
     """Name of the fabric."""
     state: int | None = None
@@ -106,7 +106,7 @@ class NcclMnnvl(LogRecord, frozen=True, kw_only=True):
     """NVML's mask of the fabric's health, in hexadecimal."""
 
 
-class NcclSystem(LogRecord, frozen=True, kw_only=True):
+class NcclSystem(LogRecord, kw_only=True):
     """The bandwidths of the whole machine, in NCCL's model."""
 
     KIND: ClassVar[str] = "nccl.system"
@@ -116,7 +116,7 @@ class NcclSystem(LogRecord, frozen=True, kw_only=True):
     """Gigabytes per second."""
 
 
-class NcclTopology(LogRecord, frozen=True, kw_only=True):
+class NcclTopology(LogRecord, kw_only=True):
     """One link of the topology, in NCCL's model."""
 
     KIND: ClassVar[str] = "nccl.topology"
@@ -128,7 +128,7 @@ class NcclTopology(LogRecord, frozen=True, kw_only=True):
     """`GPU`, `NVS` or `NET`."""
 
 
-class NcclGraph(LogRecord, frozen=True, kw_only=True):
+class NcclGraph(LogRecord, kw_only=True):
     """A pattern of channels that NCCL computed."""
 
     KIND: ClassVar[str] = "nccl.graph"
@@ -143,8 +143,8 @@ class NcclGraph(LogRecord, frozen=True, kw_only=True):
     """The farthest way to an adapter."""
 
 
-class NcclPath(LogRecord, frozen=True, kw_only=True):
-    """How far a GPU is from adapters and from other GPUs."""
+class NcclPath(LogRecord, kw_only=True):
+    """The distances of a GPU from adapters and from other GPUs."""
 
     KIND: ClassVar[str] = "nccl.path"
     gpu: str
@@ -154,28 +154,28 @@ class NcclPath(LogRecord, frozen=True, kw_only=True):
     """The kind of way to the farthest GPU."""
 
 
-class NcclTopologyLoaded(LogRecord, frozen=True, kw_only=True):
+class NcclTopologyLoaded(LogRecord, kw_only=True):
     """NCCL reads its topology from a file."""
 
     KIND: ClassVar[str] = "nccl.topology-loaded"
     path: str
 
 
-class NcclLinkSpeedUnknown(LogRecord, frozen=True, kw_only=True):
+class NcclLinkSpeedUnknown(LogRecord, kw_only=True):
     """The speed of a link could not be read."""
 
     KIND: ClassVar[str] = "nccl.link-speed-unknown"
     path: str
 
 
-class NcclVirtualNic(LogRecord, frozen=True, kw_only=True):
+class NcclVirtualNic(LogRecord, kw_only=True):
     """A network interface is no PCI device."""
 
     KIND: ClassVar[str] = "nccl.virtual-nic"
     path: str
 
 
-class NcclTuned(LogRecord, frozen=True, kw_only=True):
+class NcclTuned(LogRecord, kw_only=True):
     """The algorithm and protocol that the tuner chose."""
 
     KIND: ClassVar[str] = "nccl.tuned"
@@ -184,7 +184,7 @@ class NcclTuned(LogRecord, frozen=True, kw_only=True):
     protocol: str
 
 
-class NcclP2pUnavailable(LogRecord, frozen=True, kw_only=True):
+class NcclP2pUnavailable(LogRecord, kw_only=True):
     """Two GPUs do not reach each other directly."""
 
     KIND: ClassVar[str] = "nccl.p2p-unavailable"
@@ -198,7 +198,7 @@ class NcclP2pUnavailable(LogRecord, frozen=True, kw_only=True):
     """Bus id of the second GPU."""
 
 
-class NcclP2pDisabled(LogRecord, frozen=True, kw_only=True):
+class NcclP2pDisabled(LogRecord, kw_only=True):
     """Peer-to-peer between two GPUs is switched off."""
 
     KIND: ClassVar[str] = "nccl.p2p-disabled"

@@ -1,4 +1,4 @@
-"""What processes, their libraries and their shells report of how they went on and ended."""
+"""Records of how processes, their libraries and their shells went on and ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class ProcessFrame(LogRecord, frozen=True, kw_only=True):
+class ProcessRecord(LogRecord, kw_only=True):
+    """The base of records of one process."""
+
+    place: str | None = None
+    """The innermost line of the program's own code: `train.py:98 in step`."""
+
+
+class ProcessFrame(LogRecord, kw_only=True):
     """The innermost line of the program's own code in a traceback."""
 
     KIND: ClassVar[str] = "process.frame"
@@ -17,27 +24,23 @@ class ProcessFrame(LogRecord, frozen=True, kw_only=True):
     """Number of the traceback's last line."""
 
 
-class ProcessTerminated(LogRecord, frozen=True, kw_only=True):
+class ProcessTerminated(ProcessRecord, kw_only=True):
     """C++ ended the process."""
 
     KIND: ClassVar[str] = "process.terminated"
     name: str | None = None
     """Class of the exception."""
     text: str | None = None
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessWhat(LogRecord, frozen=True, kw_only=True):
+class ProcessWhat(ProcessRecord, kw_only=True):
     """The message of a C++ exception."""
 
     KIND: ClassVar[str] = "process.what"
     text: str
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessSignal(LogRecord, frozen=True, kw_only=True):
+class ProcessSignal(ProcessRecord, kw_only=True):
     """A process ended by a signal."""
 
     KIND: ClassVar[str] = "process.signal"
@@ -45,46 +48,36 @@ class ProcessSignal(LogRecord, frozen=True, kw_only=True):
     """Number or name of the signal."""
     name: str | None = None
     process: int | None = None
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessOutOfMemory(LogRecord, frozen=True, kw_only=True):
+class ProcessOutOfMemory(ProcessRecord, kw_only=True):
     """The memory of the host or of a container is used up."""
 
     KIND: ClassVar[str] = "process.out-of-memory"
     scope: str | None = None
     """`container`, where its limit was met."""
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessNoSpace(LogRecord, frozen=True, kw_only=True):
+class ProcessNoSpace(ProcessRecord, kw_only=True):
     """No space is left on a disk."""
 
     KIND: ClassVar[str] = "process.no-space"
     path: str | None = None
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessTooManyFiles(LogRecord, frozen=True, kw_only=True):
+class ProcessTooManyFiles(ProcessRecord, kw_only=True):
     """The limit of open files is reached."""
 
     KIND: ClassVar[str] = "process.too-many-files"
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessAddressInUse(LogRecord, frozen=True, kw_only=True):
+class ProcessAddressInUse(ProcessRecord, kw_only=True):
     """A port is taken."""
 
     KIND: ClassVar[str] = "process.address-in-use"
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessLoaderError(LogRecord, frozen=True, kw_only=True):
+class ProcessLoaderError(ProcessRecord, kw_only=True):
     """A shared library, a symbol or a version of glibc is missing."""
 
     KIND: ClassVar[str] = "process.loader-error"
@@ -92,36 +85,28 @@ class ProcessLoaderError(LogRecord, frozen=True, kw_only=True):
     """Path or version of the library."""
     symbol: str | None = None
     version: str | None = None
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessInterrupted(LogRecord, frozen=True, kw_only=True):
+class ProcessInterrupted(ProcessRecord, kw_only=True):
     """A person ended the program with Ctrl-C."""
 
     KIND: ClassVar[str] = "process.interrupted"
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessDiverged(LogRecord, frozen=True, kw_only=True):
+class ProcessDiverged(ProcessRecord, kw_only=True):
     """A program ends because its loss is no number."""
 
     KIND: ClassVar[str] = "process.diverged"
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class ProcessUsage(LogRecord, frozen=True, kw_only=True):
+class ProcessUsage(ProcessRecord, kw_only=True):
     """A program does not know its own arguments."""
 
     KIND: ClassVar[str] = "process.usage"
     reason: str
-    place: str | None = None
-    """The innermost line of the program's own code."""
 
 
-class TorchBusError(LogRecord, frozen=True, kw_only=True):
+class TorchBusError(LogRecord, kw_only=True):
     """A data loader of torch ran out of /dev/shm."""
 
     KIND: ClassVar[str] = "torch.bus-error"
@@ -129,7 +114,7 @@ class TorchBusError(LogRecord, frozen=True, kw_only=True):
     """Whether shared memory was too small."""
 
 
-class TorchWorkerKilled(LogRecord, frozen=True, kw_only=True):
+class TorchWorkerKilled(LogRecord, kw_only=True):
     """A worker of a data loader was killed."""
 
     KIND: ClassVar[str] = "torch.worker-killed"
@@ -138,7 +123,7 @@ class TorchWorkerKilled(LogRecord, frozen=True, kw_only=True):
     """Number or name of the signal."""
 
 
-class MpiAbort(LogRecord, frozen=True, kw_only=True):
+class MpiAbort(LogRecord, kw_only=True):
     """A rank called MPI_Abort."""
 
     KIND: ClassVar[str] = "mpi.abort"
@@ -147,7 +132,7 @@ class MpiAbort(LogRecord, frozen=True, kw_only=True):
     """Number of the error."""
 
 
-class MpiProcessExit(LogRecord, frozen=True, kw_only=True):
+class MpiProcessExit(LogRecord, kw_only=True):
     """A process that MPI started ended with an error."""
 
     KIND: ClassVar[str] = "mpi.process-exit"
@@ -157,32 +142,32 @@ class MpiProcessExit(LogRecord, frozen=True, kw_only=True):
     """Number or name of the signal."""
 
 
-class MpiLaunchFailed(LogRecord, frozen=True, kw_only=True):
+class MpiLaunchFailed(LogRecord, kw_only=True):
     """MPI cannot start its processes."""
 
     KIND: ClassVar[str] = "mpi.launch-failed"
     reason: str | None = None
 
 
-class MpiNoTransport(LogRecord, frozen=True, kw_only=True):
+class MpiNoTransport(LogRecord, kw_only=True):
     """MPI finds no way to send between its processes."""
 
     KIND: ClassVar[str] = "mpi.no-transport"
 
 
-class ProgramProgress(LogRecord, frozen=True, kw_only=True):
+class ProgramProgress(LogRecord, kw_only=True):
     """Lines that count steps follow a failure, so that its program goes on."""
 
     KIND: ClassVar[str] = "program.progress"
     after: int
     """Line of the failure."""
     who: str
-    """`process` (the same rank), `log` (no line names a rank), `many` (a hundred lines) or `told` (it says
-    that it tries again).
+    """`process` (the same rank), `log` (no line names a rank), `many` (a hundred lines) or `reported` (the
+    program reports that it tries again).
     """
 
 
-class ProgramFinished(LogRecord, frozen=True, kw_only=True):
+class ProgramFinished(LogRecord, kw_only=True):
     """A program says that it ended well."""
 
     KIND: ClassVar[str] = "program.finished"
@@ -190,7 +175,7 @@ class ProgramFinished(LogRecord, frozen=True, kw_only=True):
     """Line of the last failure before it, or 0."""
 
 
-class TrainingNoNumber(LogRecord, frozen=True, kw_only=True):
+class TrainingNoNumber(LogRecord, kw_only=True):
     """The loss is no number."""
 
     KIND: ClassVar[str] = "training.no-number"

@@ -1,13 +1,13 @@
-"""What torch.distributed and torchrun report: watchdog, exceptions, stores, rendezvous, failed workers."""
+"""Records of torch.distributed and torchrun: watchdog, exceptions, stores, rendezvous, failed workers."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class TorchWatchdogTimeout(LogRecord, frozen=True, kw_only=True):
+class TorchWatchdogTimeout(LogRecord, kw_only=True):
     """The watchdog saw a collective time out."""
 
     KIND: ClassVar[str] = "torch.watchdog-timeout"
@@ -20,11 +20,11 @@ class TorchWatchdogTimeout(LogRecord, frozen=True, kw_only=True):
     """Elements that come out."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
-    """How long it ran."""
+    """Run time."""
 
 
-class TorchWorkStatus(LogRecord, frozen=True, kw_only=True):
-    """How far the process group of a rank is."""
+class TorchWorkStatus(LogRecord, kw_only=True):
+    """The progress of the process group of a rank."""
 
     KIND: ClassVar[str] = "torch.work-status"
     seq: int
@@ -35,7 +35,7 @@ class TorchWorkStatus(LogRecord, frozen=True, kw_only=True):
     """Number of the last collective that was completed."""
 
 
-class TorchDumpSignal(LogRecord, frozen=True, kw_only=True):
+class TorchDumpSignal(LogRecord, kw_only=True):
     """A rank asks for a dump of the flight recorder."""
 
     KIND: ClassVar[str] = "torch.dump-signal"
@@ -47,33 +47,33 @@ class TorchDumpSignal(LogRecord, frozen=True, kw_only=True):
     """Number of the last collective that was completed."""
 
 
-class TorchWatchdogStuck(LogRecord, frozen=True, kw_only=True):
+class TorchWatchdogStuck(LogRecord, kw_only=True):
     """The watchdog itself hangs in CUDA or behind the interpreter's lock."""
 
     KIND: ClassVar[str] = "torch.watchdog-stuck"
     seconds: int | None = None
 
 
-class TorchHeartbeatTimeout(LogRecord, frozen=True, kw_only=True):
+class TorchHeartbeatTimeout(LogRecord, kw_only=True):
     """The monitor of the watchdog's heartbeat timed out."""
 
     KIND: ClassVar[str] = "torch.heartbeat-timeout"
 
 
-class TorchProcessDown(LogRecord, frozen=True, kw_only=True):
+class TorchProcessDown(LogRecord, kw_only=True):
     """The process takes itself down after a failure."""
 
     KIND: ClassVar[str] = "torch.process-down"
 
 
-class TorchWatchdogException(LogRecord, frozen=True, kw_only=True):
+class TorchWatchdogException(LogRecord, kw_only=True):
     """The watchdog ends with an exception."""
 
     KIND: ClassVar[str] = "torch.watchdog-exception"
     error: str
 
 
-class TorchPeerAborted(LogRecord, frozen=True, kw_only=True):
+class TorchPeerAborted(LogRecord, kw_only=True):
     """Another rank aborted its communicators first."""
 
     KIND: ClassVar[str] = "torch.peer-aborted"
@@ -81,19 +81,19 @@ class TorchPeerAborted(LogRecord, frozen=True, kw_only=True):
     """The rank from which it comes."""
 
 
-class TorchDesyncRank(LogRecord, frozen=True, kw_only=True):
+class TorchDesyncRank(LogRecord, kw_only=True):
     """Ranks that parted from the others, by the report of TORCH_NCCL_DESYNC_DEBUG."""
 
     KIND: ClassVar[str] = "torch.desync-rank"
     ranks: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
     state: str
     """`lag` (never joined the next collective), `missing` (never joined any) or `joined` (did not finish)."""
     seq: int | None = None
     """Number in the sequence of collectives."""
 
 
-class TorchDesyncPlace(LogRecord, frozen=True, kw_only=True):
+class TorchDesyncPlace(LogRecord, kw_only=True):
     """A place in that report's list of what each rank did last."""
 
     KIND: ClassVar[str] = "torch.desync-place"
@@ -103,33 +103,32 @@ class TorchDesyncPlace(LogRecord, frozen=True, kw_only=True):
     """`started` or `finished`."""
 
 
-class TorchDesyncCall(LogRecord, frozen=True, kw_only=True):
+class TorchDesyncCall(LogRecord, kw_only=True):
     """The collective that some ranks called at such a place."""
 
     KIND: ClassVar[str] = "torch.desync-call"
     ranks: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
     state: str
     op: str
 
 
-class TorchTraceMissing(LogRecord, frozen=True, kw_only=True):
+class TorchTraceMissing(LogRecord, kw_only=True):
     """Ranks whose dumps the analysis of flight recorders lacks."""
 
     KIND: ClassVar[str] = "torch.trace-missing"
     ranks: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
 
 
-class TorchTraceCulprit(LogRecord, frozen=True, kw_only=True):
+class TorchTraceCulprit(Complaint, kw_only=True):
     """The rank that the analysis of flight recorders blames."""
 
     KIND: ClassVar[str] = "torch.trace-culprit"
     culprit: int
-    reason: str
 
 
-class TorchNcclError(LogRecord, frozen=True, kw_only=True):
+class TorchNcclError(LogRecord, kw_only=True):
     """An exception names the result of NCCL."""
 
     KIND: ClassVar[str] = "torch.nccl-error"
@@ -139,10 +138,9 @@ class TorchNcclError(LogRecord, frozen=True, kw_only=True):
     nccl: str | None = None
     """Version of NCCL."""
     operation: str | None = None
-    """Operation."""
 
 
-class TorchNcclResult(LogRecord, frozen=True, kw_only=True):
+class TorchNcclResult(LogRecord, kw_only=True):
     """The line that explains a result of NCCL."""
 
     KIND: ClassVar[str] = "torch.nccl-result"
@@ -150,27 +148,27 @@ class TorchNcclResult(LogRecord, frozen=True, kw_only=True):
     """`ncclSystemError` and the like."""
 
 
-class TorchLastError(LogRecord, frozen=True, kw_only=True):
+class TorchLastError(LogRecord, kw_only=True):
     """The last warning of NCCL, as an exception carries it."""
 
     KIND: ClassVar[str] = "torch.last-error"
     text: str
 
 
-class TorchException(LogRecord, frozen=True, kw_only=True):
+class TorchException(LogRecord, kw_only=True):
     """The last line of a Python traceback."""
 
     KIND: ClassVar[str] = "torch.exception"
     name: str
-    """Class, with its module where it is said."""
+    """Class, with its module where the line names it."""
     message: str | None = None
     errno: int | None = None
-    """Of Linux."""
+    """Error number of Linux."""
     place: str | None = None
     """The innermost line of the program's own code: `train.py:98 in step`."""
 
 
-class TorchIdExchangeFailed(LogRecord, frozen=True, kw_only=True):
+class TorchIdExchangeFailed(Complaint, kw_only=True):
     """A rank did not find the NCCL id in the store."""
 
     KIND: ClassVar[str] = "torch.id-exchange-failed"
@@ -179,31 +177,30 @@ class TorchIdExchangeFailed(LogRecord, frozen=True, kw_only=True):
     """The rank from which it comes."""
     key: str
     """Key in the store."""
-    reason: str
 
 
-class TorchStoreTimeout(LogRecord, frozen=True, kw_only=True):
+class TorchStoreTimeout(LogRecord, kw_only=True):
     """The store could not be reached in time."""
 
     KIND: ClassVar[str] = "torch.store-timeout"
     host: str | None = None
     port: int | None = None
     after: str | None = None
-    """How long it was tried, with its unit."""
+    """Duration of the attempts, with its unit."""
 
 
-class TorchStoreRanksMissing(LogRecord, frozen=True, kw_only=True):
+class TorchStoreRanksMissing(LogRecord, kw_only=True):
     """Not all ranks joined the store."""
 
     KIND: ClassVar[str] = "torch.store-ranks-missing"
     joined: int
     expected: int
-    """What is expected."""
+    """Expected value."""
     after: int | None = None
     rank: int | None = None
 
 
-class TorchStoreWait(LogRecord, frozen=True, kw_only=True):
+class TorchStoreWait(LogRecord, kw_only=True):
     """A key was never set in the store."""
 
     KIND: ClassVar[str] = "torch.store-wait"
@@ -212,28 +209,26 @@ class TorchStoreWait(LogRecord, frozen=True, kw_only=True):
     timeout_ms: int | None = None
 
 
-class TorchStoreClosed(LogRecord, frozen=True, kw_only=True):
+class TorchStoreClosed(Complaint, kw_only=True):
     """The process with the store is gone."""
 
     KIND: ClassVar[str] = "torch.store-closed"
-    reason: str
 
 
-class TorchStoreWarning(LogRecord, frozen=True, kw_only=True):
+class TorchStoreWarning(Complaint, kw_only=True):
     """The process with the store is gone, as it is at the end of healthy runs too."""
 
     KIND: ClassVar[str] = "torch.store-warning"
-    reason: str
 
 
-class TorchAddressInUse(LogRecord, frozen=True, kw_only=True):
+class TorchAddressInUse(LogRecord, kw_only=True):
     """The port of the store is taken."""
 
     KIND: ClassVar[str] = "torch.address-in-use"
     port: int | None = None
 
 
-class TorchNameUnresolved(LogRecord, frozen=True, kw_only=True):
+class TorchNameUnresolved(LogRecord, kw_only=True):
     """A host name has no address."""
 
     KIND: ClassVar[str] = "torch.name-unresolved"
@@ -244,7 +239,7 @@ class TorchNameUnresolved(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class TorchConnectFailed(LogRecord, frozen=True, kw_only=True):
+class TorchConnectFailed(LogRecord, kw_only=True):
     """A connection to the store failed."""
 
     KIND: ClassVar[str] = "torch.connect-failed"
@@ -253,7 +248,7 @@ class TorchConnectFailed(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class TorchSocketWarning(LogRecord, frozen=True, kw_only=True):
+class TorchSocketWarning(LogRecord, kw_only=True):
     """An attempt to connect or listen that fails in healthy jobs too."""
 
     KIND: ClassVar[str] = "torch.socket-warning"
@@ -264,42 +259,42 @@ class TorchSocketWarning(LogRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class TorchrunRendezvousConnection(LogRecord, frozen=True, kw_only=True):
+class TorchrunRendezvousConnection(LogRecord, kw_only=True):
     """An elastic agent cannot reach the rendezvous."""
 
     KIND: ClassVar[str] = "torchrun.rendezvous-connection"
     message: str | None = None
 
 
-class TorchrunRendezvousTimeout(LogRecord, frozen=True, kw_only=True):
+class TorchrunRendezvousTimeout(LogRecord, kw_only=True):
     """The elastic agents did not meet in time."""
 
     KIND: ClassVar[str] = "torchrun.rendezvous-timeout"
     message: str | None = None
 
 
-class TorchrunRendezvousClosed(LogRecord, frozen=True, kw_only=True):
+class TorchrunRendezvousClosed(LogRecord, kw_only=True):
     """The rendezvous was closed."""
 
     KIND: ClassVar[str] = "torchrun.rendezvous-closed"
     message: str | None = None
 
 
-class TorchrunRendezvousState(LogRecord, frozen=True, kw_only=True):
+class TorchrunRendezvousState(LogRecord, kw_only=True):
     """The state of the rendezvous is damaged."""
 
     KIND: ClassVar[str] = "torchrun.rendezvous-state"
     message: str | None = None
 
 
-class TorchHeartbeatLost(LogRecord, frozen=True, kw_only=True):
+class TorchHeartbeatLost(LogRecord, kw_only=True):
     """A node no longer answers the rendezvous."""
 
     KIND: ClassVar[str] = "torch.heartbeat-lost"
     node: str
 
 
-class TorchCollectiveMismatch(LogRecord, frozen=True, kw_only=True):
+class TorchCollectiveMismatch(LogRecord, kw_only=True):
     """Ranks call different collectives, by TORCH_DISTRIBUTED_DEBUG=DETAIL."""
 
     KIND: ClassVar[str] = "torch.collective-mismatch"
@@ -307,16 +302,16 @@ class TorchCollectiveMismatch(LogRecord, frozen=True, kw_only=True):
     rank_b: int | None = None
 
 
-class TorchMonitoredBarrier(LogRecord, frozen=True, kw_only=True):
+class TorchMonitoredBarrier(LogRecord, kw_only=True):
     """Ranks that did not reach a monitored barrier."""
 
     KIND: ClassVar[str] = "torch.monitored-barrier"
     ranks: str
-    """Separated by commas."""
+    """Ranks, separated by commas."""
     timeout_ms: int | None = None
 
 
-class TorchDeviceGuess(LogRecord, frozen=True, kw_only=True):
+class TorchDeviceGuess(LogRecord, kw_only=True):
     """torch guesses the GPU of a rank."""
 
     KIND: ClassVar[str] = "torch.device-guess"
@@ -324,25 +319,25 @@ class TorchDeviceGuess(LogRecord, frozen=True, kw_only=True):
     rank: int | None = None
 
 
-class TorchNoGpu(LogRecord, frozen=True, kw_only=True):
+class TorchNoGpu(LogRecord, kw_only=True):
     """There is no GPU for ProcessGroupNCCL."""
 
     KIND: ClassVar[str] = "torch.no-gpu"
 
 
-class TorchReductionUnfinished(LogRecord, frozen=True, kw_only=True):
+class TorchReductionUnfinished(LogRecord, kw_only=True):
     """A gradient was not reduced in the step before."""
 
     KIND: ClassVar[str] = "torch.reduction-unfinished"
 
 
-class TorchNotDestroyed(LogRecord, frozen=True, kw_only=True):
+class TorchNotDestroyed(LogRecord, kw_only=True):
     """The process group was not destroyed at the end."""
 
     KIND: ClassVar[str] = "torch.not-destroyed"
 
 
-class TorchChildFailed(LogRecord, frozen=True, kw_only=True):
+class TorchChildFailed(LogRecord, kw_only=True):
     """A worker that failed, by torchrun's report at the end."""
 
     KIND: ClassVar[str] = "torch.child-failed"
@@ -361,7 +356,7 @@ class TorchChildFailed(LogRecord, frozen=True, kw_only=True):
     at: str | None = None
 
 
-class TorchWorkerFailed(LogRecord, frozen=True, kw_only=True):
+class TorchWorkerFailed(LogRecord, kw_only=True):
     """A worker failed, by the launcher's own line."""
 
     KIND: ClassVar[str] = "torch.worker-failed"
@@ -375,7 +370,7 @@ class TorchWorkerFailed(LogRecord, frozen=True, kw_only=True):
     """Name of the signal."""
 
 
-class TorchAgentSignal(LogRecord, frozen=True, kw_only=True):
+class TorchAgentSignal(LogRecord, kw_only=True):
     """The agent was asked to stop, by a scheduler or a person."""
 
     KIND: ClassVar[str] = "torch.agent-signal"
@@ -384,7 +379,7 @@ class TorchAgentSignal(LogRecord, frozen=True, kw_only=True):
     process: int | None = None
 
 
-class TorchAgentStopping(LogRecord, frozen=True, kw_only=True):
+class TorchAgentStopping(LogRecord, kw_only=True):
     """The agent stops the workers that are left."""
 
     KIND: ClassVar[str] = "torch.agent-stopping"
@@ -393,21 +388,21 @@ class TorchAgentStopping(LogRecord, frozen=True, kw_only=True):
     """Number or name of the signal."""
 
 
-class TorchAgentRestart(LogRecord, frozen=True, kw_only=True):
+class TorchAgentRestart(LogRecord, kw_only=True):
     """The agent starts the workers again."""
 
     KIND: ClassVar[str] = "torch.agent-restart"
     left: int | None = None
-    """How many more attempts it has."""
+    """Number of attempts that are left."""
 
 
-class TorchNoRecord(LogRecord, frozen=True, kw_only=True):
+class TorchNoRecord(LogRecord, kw_only=True):
     """No worker wrote an error file."""
 
     KIND: ClassVar[str] = "torch.no-record"
 
 
-class TorchWorkerFinished(LogRecord, frozen=True, kw_only=True):
+class TorchWorkerFinished(LogRecord, kw_only=True):
     """A worker ended well, by DeepSpeed's launcher."""
 
     KIND: ClassVar[str] = "torch.worker-finished"

@@ -46,12 +46,12 @@ _MOST = 256
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """A call of libfabric that failed in fabtests, which end at once then."""
+    """Return a failed call of libfabric in fabtests, which then end at once."""
     return read_rows(_ROWS, line)
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """What each test of a file reached."""
+    """Return the result of each test of a file."""
     document = Document(name, data)
     for tool, parser in _PARSERS:
         if parser.recognise(document.text):

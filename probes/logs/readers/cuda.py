@@ -31,9 +31,19 @@ from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORDS = "|".join(sorted((re.escape(sentence) for sentence in CODES_OF_TEXTS), key=len, reverse=True))
 
-_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1 << 10, "MB": 1 << 20,
-          "GB": 1 << 30, "TB": 1 << 40}  # fmt: skip
-"""torch means powers of two by all of them."""
+_UNITS = {
+    "bytes": 1,
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+    "TB": 1 << 40,
+}
+"""Bytes by unit; torch means powers of two by all of them."""
 
 
 def _bytes(words: str) -> int | None:
@@ -76,7 +86,8 @@ _ROWS = (
     row(
         NvmlMismatch,
         "kernel version ",
-        r"NVML library version: (?P<library>[\d.]{3,20})|kernel version (?P<kernel>[\d.]{3,20}) does not match",
+        r"NVML library version: (?P<library>[\d.]{3,20})|kernel version (?P<kernel>[\d.]{3,20}) does not "
+        r"match",
     ),
     row(
         NvmlFailed,
@@ -153,7 +164,7 @@ _OWN = "this process has "
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(_completed(event, line.text) for event in read_rows(_ROWS, line))
 
 
@@ -180,10 +191,11 @@ def _size(match: re.Match[str] | None) -> int | None:
 
 
 def _other_processes(text: str) -> str:
-    """Who else holds memory of the GPU; torch tells its own process from them unless a container has given it
-    another number.
+    """Return the other processes that hold memory of the GPU.
+
+    torch distinguishes its own process from them unless a container has given it another number.
     """
-    told = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
+    holders = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:
-        return ", ".join(told)
-    return f"{', '.join(told)}, one of which is this rank" if len(told) > 1 else ""
+        return ", ".join(holders)
+    return f"{', '.join(holders)}, one of which is this rank" if len(holders) > 1 else ""

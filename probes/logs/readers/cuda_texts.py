@@ -1,4 +1,4 @@
-"""CUDA's errors by the words that its runtime has for them, which older NCCL prints without their numbers."""
+"""Numbers of CUDA's errors by the runtime's words, which older NCCL prints without the numbers."""
 
 from __future__ import annotations
 

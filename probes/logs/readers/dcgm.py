@@ -45,7 +45,7 @@ _LONGEST = 300
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """What failed, and how many tests did not."""
+    """Return the tests that failed, and the number of the others."""
     document = Document(name, data)
     text = document.text
     diagnoses: tuple[Diagnosis, ...] = ()

@@ -44,16 +44,17 @@ SIGNS: tuple[bytes, ...] = (
 _STATUS = pattern(r"^\S{0,3} ?nvidia-fabricmanager\.service - ")
 _ACTIVE = pattern(r"^\s{1,12}Active: (failed|active) \([^)]{1,40}\)")
 _FEW_LINES = 12
-"""From the name of a service to its state in what `systemctl status` prints."""
+"""Most lines from the name of a service to its state in the output of `systemctl status`."""
 _MISMATCH = pattern(
     r"version.{0,80}(?:don't match|does(?:n't| not) match|mismatch)|(?:mismatch|match).{0,60}version",
     re.IGNORECASE,
 )
 _INTERFACE = pattern(
-    r"driver interface version (\d[\d.]{2,16}\d) (?:don't|doesn't|does not) match(?: with driver version (\d[\d.]{2,16}\d))?"
+    r"driver interface version (\d[\d.]{2,16}\d) (?:don't|doesn't|does not) match(?: with driver version "
+    r"(\d[\d.]{2,16}\d))?"
 )
 _MULTICAST = pattern(r"multicast|Request ID: \d{1,24} {1,4}Request Memory", re.IGNORECASE)
-"""In words, or the list of a team that was refused, on a line of its own."""
+"""Refusal of a team: in words, or as a list of the team on a line of its own."""
 _PORT = pattern(r"\bport (\d{1,3})\b")
 _GOOD_NEWS = (
     ("Successfully configured all the available ", FabricConfigured()),
@@ -97,7 +98,7 @@ def _trouble(sighting: Sighting) -> FabricManagerRecord:
 
 
 class Reader:
-    """The lines of one source; what `systemctl status` prints of the service stands on several."""
+    """Reads the lines of one source; the output of `systemctl status` covers several lines."""
 
     def __init__(self) -> None:
         self._named_at = 0

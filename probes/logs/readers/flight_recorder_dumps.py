@@ -36,18 +36,18 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
 )
 _OURS = (b"profiling_name", b"pg_config", b"entries")
 _PICKLE = b"\x80"
-"""How pickles begin that torch and Python write."""
+"""Beginnings of pickles of torch and Python."""
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
-"""Collectives before and behind the first that hangs: where ranks part, they part there."""
+"""Collectives before and after the first that hangs; ranks part in this range."""
 _MOST_GROUPS = 512
 _LONGEST = 160
 _DONE = "completed"
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The events of one dump; none where the file is none."""
+    """Return the events of a dump; none where the file is no dump."""
     if data.lstrip()[:1] not in {_PICKLE, b"{"} or not any(word in data for word in _OURS):
         return ()
     line = LogLine(source=name, number=1, text=name.rpartition("/")[2], raw="")
@@ -64,7 +64,7 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _load(data: bytes) -> object:
-    """The value of a dump. Raises NotPlainError."""
+    """Return the value of a dump. Raises NotPlainError."""
     if data.lstrip()[:1] != b"{":
         return loads(data)
     try:
@@ -117,7 +117,7 @@ def _hangs(entry: dict[str, object]) -> bool:
 
 
 def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorderEntry) -> LogLine:
-    """Return the line that stands for an entry, which a dump has none of."""
+    """Return a line that represents an entry, since dumps have no lines."""
     place = entry.place if isinstance(entry, TorchFlightRecorderStuck) else None
     parts = (entry.op, entry.seq, entry.state, entry.sizes, place)
     words = " ".join(str(part) for part in parts if part is not None)
@@ -125,7 +125,7 @@ def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorder
 
 
 def _group(entry: dict[str, object]) -> str:
-    """The group's name, which the ranks share; its number in old dumps."""
+    """Return the group's name, which its ranks share; its number in old dumps."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and group:
         return str(_short(group[0]))
@@ -167,7 +167,7 @@ def _entry(group: str, entry: dict[str, object]) -> dict[str, Any]:
 
 
 def _place(entry: dict[str, object]) -> str:
-    """The first frame of the program's own, not of torch's."""
+    """Return the first frame of the program's own code, not of torch's."""
     frames = entry.get("frames")
     for frame in frames[:64] if isinstance(frames, list | tuple) else ():
         if not isinstance(frame, dict):
@@ -197,7 +197,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object, depth: int = 3) -> int | str:
-    """A value in few words: lists of lists of numbers as they are written, of bounded length and depth."""
+    """Return a value in few words: nested lists of numbers as written, bounded in length and depth."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

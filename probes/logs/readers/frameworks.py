@@ -28,7 +28,10 @@ from probes.logs.events.framework_events import (
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
-_EXIT = r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200}?Worker exit detail: (?P<detail>[^.]{1,160}))?"
+_EXIT = (
+    r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200}?Worker exit detail: "
+    r"(?P<detail>[^.]{1,160}))?"
+)
 _RANKS = r"(?P<ranks>[\d, ]{1,400})"
 _ROWS = (
     row(
@@ -118,7 +121,7 @@ SIGNS: tuple[bytes, ...] = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(event for event in read_rows(_ROWS, line) if not _is_intended(event))
 
 

@@ -65,5 +65,5 @@ SIGNS: tuple[bytes, ...] = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return read_rows(_ROWS, line)

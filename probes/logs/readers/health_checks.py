@@ -28,7 +28,7 @@ _LONGEST = 200
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     if (check := _CHECK.search(line.text)) is not None:
         if check["state"] == "passed":
             return (event_of(HealthCheckPassed(check=check["check"]), line),)

@@ -1,5 +1,4 @@
-"""What people print of the host into the same log: `lspci -vvv`, `ulimit -a`, `df /dev/shm`; what systemd
-says of memory.
+"""Reader of host tools in logs: `lspci -vvv`, `ulimit -a`, `df /dev/shm`, and systemd's kills for memory.
 
 Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 """
@@ -21,20 +20,22 @@ SIGNS: tuple[bytes, ...] = (
 _REDIRECT = pattern(r"ACSCtl:.{0,120}?(?:ReqRedir|CmpltRedir)\+")
 _MEMLOCK = pattern(r"max locked memory\s{1,20}\((kbytes|bytes), -l\) (\d{1,18}|unlimited)")
 _SHM = pattern(
-    r"^(?:shm|tmpfs|none)\s{1,30}(\d{1,15}(?:\.\d)?)([KMGT]?)\s{1,20}\S{1,15}\s{1,20}\S{1,15}\s{1,20}(\d{1,3})% /dev/shm\s{0,4}$"
+    r"^(?:shm|tmpfs|none)\s{1,30}(\d{1,15}(?:\.\d)?)([KMGT]?)\s{1,20}\S{1,15}\s{1,20}\S{1,15}\s{1,20}"
+    r"(\d{1,3})% /dev/shm\s{0,4}$"
 )
 _UNITS = {"": 1024, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """`df` counts KiB where it names no unit."""
 
 
 _OOM = pattern(
-    r"^systemd(?:\[\d{1,9}\])?: (?P<unit>\S{1,120}): A process of this unit has been killed by the OOM killer|"
+    r"^systemd(?:\[\d{1,9}\])?: (?P<unit>\S{1,120}): A process of this unit has been killed by the OOM "
+    r"killer|"
     r"^systemd-oomd(?:\[\d{1,9}\])?: Killed (?P<scope>\S{1,200}) due to memory "
 )
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     text = line.text
     if _REDIRECT.search(text):
         return (event_of(PciAcs(redirect=True), line),)

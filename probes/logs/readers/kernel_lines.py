@@ -1,7 +1,7 @@
-"""The kernel log, alone or between other lines: GPUs, NVSwitches, PCIe, network cards, memory, crashes.
+"""The kernel log, alone or mixed with other lines: GPUs, NVSwitches, PCIe, network cards, memory, crashes.
 
-Which lines say something stands in `probes/parsers/kernel/kernel_grammar.py`, once for this reader and for
-`check`; the records that they become here, in `probes/logs/events/kernel_log_events.py`.
+`probes/parsers/kernel/kernel_grammar.py` lists the lines that report something, for this reader and for
+`check`. The records are in `probes/logs/events/kernel_log_events.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line,
 SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, CARRIER_WORD))
 
 _ONLY_KERNEL = pattern(
-    r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|bnxt_en \d|oom-kill:|"
+    r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|"
+    r"bnxt_en \d|oom-kill:|"
     r"DMAR: |AMD-Vi: |EDAC MC|(?:Memory cgroup o|O)ut of memory: Kill|"
-    r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |EXT4-fs|INFO: task )"
+    r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |"
+    r"EXT4-fs|INFO: task )"
 )
 """Beginnings of messages that nothing but a kernel writes, for lines that have lost their time stamp."""
 _EXCERPT = 240
@@ -60,7 +62,7 @@ def _carrier(line: LogLine) -> said.KernelEvent | None:
 
 
 def kernel_message(line: LogLine) -> str | None:
-    """Return the message without what stands before it; None for a line that may as well be a program's."""
+    """Return the message without its prefix; None for a line that may as well come from a program."""
     if line.is_kernel:
         return line.text.strip()
     for text in (line.raw, line.text):

@@ -1,7 +1,7 @@
-"""What a run of NCCL or RCCL tells of itself with NCCL_DEBUG=INFO, versions 2.2 to 2.30: never of a fault.
+"""Reader of a normal run of NCCL or RCCL with NCCL_DEBUG=INFO, versions 2.2 to 2.30; reports no faults.
 
-Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc of
-tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/init.cc, bootstrap.cc, transport/net_ib*, net_socket.cc, graph/*.cc, misc/param.cc
+of tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ from probes.logs.readers.whole_text import Once
 _HEX = r"(?:0x)?[0-9a-fA-F]{1,18}"
 _COMM = (
     rf"comm (?P<comm_address>{_HEX})(?: \w+ {_HEX})? rank (?P<rank>\d{{1,7}}) nranks (?P<ranks>\d{{1,7}})"
-    r"(?: cudaDev (?P<gpu>-?\d{1,4}))?(?: nvmlDev -?\d{1,4})?(?: busId (?P<bus>[0-9a-fA-F:.]{1,16}))?(?: localSize \d{1,18})?"
+    r"(?: cudaDev (?P<gpu>-?\d{1,4}))?(?: nvmlDev -?\d{1,4})?(?: busId (?P<bus>[0-9a-fA-F:.]{1,16}))?"
+    r"(?: localSize \d{1,18})?"
     rf"(?: used \d{{1,18}} bytes.{{0,40}}?)?(?: commId (?P<comm_id>{_HEX}))?"
     rf"(?: parent (?P<parent>{_HEX}) (?:splitCount|childCount) (?P<split>-?\d{{1,9}}) color "
     rf"(?P<color>-?\d{{1,11}})(?: key -?\d{{1,11}})?)?"
@@ -140,7 +141,8 @@ _ROWS = (
     row(
         NcclInitTimings,
         "Init timings",
-        r"rank (?P<rank>\d{1,7}) nranks (?P<ranks>\d{1,7}) total (?P<total_s>[\d.]{1,12})(?: \((?P<steps>[\w ,.]{1,300}))?",
+        r"rank (?P<rank>\d{1,7}) nranks (?P<ranks>\d{1,7}) total (?P<total_s>[\d.]{1,12})"
+        r"(?: \((?P<steps>[\w ,.]{1,300}))?",
         finish=_init_timings,
     ),
     row(
@@ -195,14 +197,16 @@ _ROWS = (
     row(
         NcclHca,
         " provider=",
-        r"NET/IB ?: \[(?P<index>\d{1,4})\] ?(?P<name>[\w-]{1,64}):[\w-]{1,64}:(?P<port>\d{1,3})/(?P<link>\w{1,12})"
+        r"NET/IB ?: \[(?P<index>\d{1,4})\] ?(?P<name>[\w-]{1,64}):[\w-]{1,64}:(?P<port>\d{1,3})/"
+        r"(?P<link>\w{1,12})"
         r" provider=(?P<provider>\w{1,32}) speed=(?P<speed_mbps>\d{1,9})"
         r"(?:.{0,40}? pciPath=(?:\S{0,300}/)?(?P<pci>[0-9a-f:.]{7,16}))?",
     ),
     row(
         NcclHcaMerged,
         "Made virtual device",
-        r"virtual device \[\d{1,4}\] name=(?P<name>\S{1,200}) speed=(?P<speed_mbps>\d{1,9}) ndevs=(?P<ports>\d{1,3})",
+        r"virtual device \[\d{1,4}\] name=(?P<name>\S{1,200}) speed=(?P<speed_mbps>\d{1,9}) ndevs="
+        r"(?P<ports>\d{1,3})",
     ),
     row(
         NcclQueuePair,
@@ -227,7 +231,8 @@ _ROWS = (
     row(
         NcclChannels,
         "coll channels, ",
-        r"(?P<coll>\d{1,4}) coll channels,(?: (?P<collnet>\d{1,4}) collnet channels,)?(?: (?P<nvls>\d{1,4}) nvls channels,)?"
+        r"(?P<coll>\d{1,4}) coll channels,(?: (?P<collnet>\d{1,4}) collnet channels,)?(?: "
+        r"(?P<nvls>\d{1,4}) nvls channels,)?"
         r" (?P<p2p>\d{1,4}) p2p channels(?:, (?P<p2p_per_peer>\d{1,4}) p2p channels per peer)?",
     ),
     row(
@@ -267,7 +272,8 @@ _ROWS = (
         "GPU Direct RDMA ",
         r"NET/(?!Socket|FastSocket)\w[\w .-]{0,40}? ?: GPU Direct RDMA (?:\((?P<module>[\w -]{1,30})\) )?"
         r"(?P<enabled>[EeDd]\w{6,8}) for (?:GPU (?P<gpu>\S{1,40}) / )?"
-        r"HCA (?P<hca>\d{1,4}(?: '[^']{1,64}'?)?|\S{1,40})(?: \(distance (?P<distance>\d{1,3}) \S{1,2} (?P<limit>\d{1,3})\))?",
+        r"HCA (?P<hca>\d{1,4}(?: '[^']{1,64}'?)?|\S{1,40})(?: \(distance (?P<distance>\d{1,3}) \S{1,2} "
+        r"(?P<limit>\d{1,3})\))?",
         finish=_gdr,
     ),
     row(
@@ -316,7 +322,8 @@ _ROWS = (
     row(
         NcclP2pUnavailable,
         "Could not enable P2P between dev",
-        r"dev (?P<a>\d{1,4})\(=(?P<bus_a>[0-9a-f]{1,12})\) and dev (?P<b>\d{1,4})\(=(?P<bus_b>[0-9a-f]{1,12})\)",
+        r"dev (?P<a>\d{1,4})\(=(?P<bus_a>[0-9a-f]{1,12})\) and dev (?P<b>\d{1,4})\(="
+        r"(?P<bus_b>[0-9a-f]{1,12})\)",
     ),
     row(
         NcclP2pDisabled,
@@ -361,13 +368,13 @@ SIGNS = (
 _MOST_NAMES = 256
 _FOLDED_END = "across cluster]"
 _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
-"""How Ray shows one line for many that are alike."""
+"""Mark by which Ray shows one line for many equal ones."""
 _EACH = (NcclConnected, NcclRankOfCommunicator, NcclInitTimings)
-"""Of these, what every rank says counts."""
+"""Records of which the line of every rank counts."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What the line tells; nothing where it is none of NCCL's."""
+    """Return the events of a line; none where it is not NCCL's."""
     if line.text.endswith(_FOLDED_END) and (folded := _FOLDED.search(line.text)) is not None:
         events = read(line._replace(text=line.text[: folded.start()]))
         return tuple(msgspec.structs.replace(event, count=1 + int(folded[1])) for event in events)
@@ -378,10 +385,10 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 class Reader:
-    """Leaves out what a host has said before: 10 000 ranks tell the same of the same environment.
+    """Omits repetitions within a host: 10,000 ranks report the same environment.
 
-    NCCL says of a variable that a plugin set that the environment did; the plugin's own word comes first and
-    counts.
+    NCCL reports a variable that a plugin set as set by the environment; the plugin's own line comes first
+    and counts.
     """
 
     def __init__(self) -> None:
@@ -419,7 +426,7 @@ def _without_rank(record: LogRecord) -> LogRecord:
 
 
 def _lists(line: LogLine) -> tuple[Event, ...]:
-    """Lines that list things."""
+    """Return the events of lines that contain lists."""
     text = line.text
     if "Using" in text:
         if (match := _BOOTSTRAP.search(text)) is not None:
@@ -434,29 +441,29 @@ def _lists(line: LogLine) -> tuple[Event, ...]:
 
 
 def _sockets(words: str, line: LogLine) -> tuple[Event, ...]:
-    found = _SOCKET.findall(words)
-    if not found:
+    interfaces = _SOCKET.findall(words)
+    if not interfaces:
         return ()
-    names = ",".join(name for name, _ in found)
-    addresses = ",".join(address for _, address in found)
-    return (event_of(NcclSocketInterfaces(names=names, addresses=addresses, count=len(found)), line),)
+    names = ",".join(name for name, _ in interfaces)
+    addresses = ",".join(address for _, address in interfaces)
+    return (event_of(NcclSocketInterfaces(names=names, addresses=addresses, count=len(interfaces)), line),)
 
 
 def _adapters(match: re.Match[str], line: LogLine) -> tuple[Event, ...]:
-    found = _ADAPTER.findall(match["list"])
-    if not found:
+    adapters = _ADAPTER.findall(match["list"])
+    if not adapters:
         return ()
-    links = ",".join(sorted({link for _, link, _ in found}))
-    names = ",".join(name for name, _, _ in found)
+    links = ",".join(sorted({link for _, link, _ in adapters}))
+    names = ",".join(name for name, _, _ in adapters)
     out_of_band = _OUT_OF_BAND.search(match["rest"] or "")
-    adapters = NcclHcas(
+    record = NcclHcas(
         names=names,
         links=links,
-        count=len(found),
+        count=len(adapters),
         relaxed_ordering="[RO]" in match["list"],
         interface=None if out_of_band is None else out_of_band[1],
     )
-    events: list[Event] = [event_of(adapters, line)]
-    if any("SHARP" in features for _, _, features in found):
+    events: list[Event] = [event_of(record, line)]
+    if any("SHARP" in features for _, _, features in adapters):
         events.append(event_of(NcclSharp(what="adapters"), line))
     return tuple(events)

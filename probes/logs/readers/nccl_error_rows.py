@@ -1,8 +1,7 @@
-"""Messages of NCCL and RCCL that tell of a failure, as rows for `nccl_errors`, which says what their kinds
-are.
+"""Rows of messages in which NCCL and RCCL report failures, for the reader `nccl_errors`.
 
-Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
-tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc
+of tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -53,14 +52,18 @@ from probes.logs.readers.row_readers import row
 
 _REASON = r"(?P<reason>[^\n,]{2,160}?)"
 _PEER = r"(?P<peer>[0-9A-Fa-f.:%\w-]{1,100}<\d{1,5}>|[\w.:%-]{2,100})"
-_GIDS = r"(?:.{0,80}?localGid ?(?P<local_gid>[0-9a-fA-F:.]{2,48}))?(?:.{0,20}?remoteGids? ?(?P<remote_gid>[0-9a-fA-F:.]{2,48}))?"
+_GIDS = (
+    r"(?:.{0,80}?localGid ?(?P<local_gid>[0-9a-fA-F:.]{2,48}))?(?:.{0,20}?remoteGids? ?"
+    r"(?P<remote_gid>[0-9a-fA-F:.]{2,48}))?"
+)
 _IPC = r"(?P<call>(?:cuda|hip)Ipc\w{3,30}) failed ?: (?P<reason>.{2,80}?)\s*$"
 
 FAILURES = (
     row(
         NcclIbCompletionError,
         "Got completion ",
-        rf"Got completion (?:from peer {_PEER} )?with (?:status=|error )(?:\w{{1,40}}\()?(?P<status>\d{{1,3}})\)?,?"
+        rf"Got completion (?:from peer {_PEER} )?with (?:status=|error )(?:\w{{1,40}}\()?"
+        rf"(?P<status>\d{{1,3}})\)?,?"
         r"(?: opcode[ =](?P<opcode>\w{1,40}))?.{0,60}?vendor[_ ]err[ =](?P<vendor>\d{1,10})"
         r"(?: (?:\(|req_type=)(?P<side>\w{1,12})\)?)?"
         rf"{_GIDS}(?:.{{0,20}}? hca (?P<hca>\S{{1,40}}))?",
@@ -68,10 +71,12 @@ FAILURES = (
     row(
         NcclIbModifyQp,
         "ibv_modify_qp ",
-        r"ibv_modify_qp (?:failed|timed out)(?: with)?(?: error)?:?(?: (?P<errno>\d{1,4}))? (?P<reason>[A-Z][\w ./-]{2,80}?)"
+        r"ibv_modify_qp (?:failed|timed out)(?: with)?(?: error)?:?(?: (?P<errno>\d{1,4}))? "
+        r"(?P<reason>[A-Z][\w ./-]{2,80}?)"
         r"(?=,|\s*$)(?:, on dev (?P<hca>\S{1,40}?),)?(?:.{0,20}?curr state (?P<state>\w{1,8}))?"
         r"(?:.{0,60}?GID index (?P<gid_index>-?\d{1,4}))?"
-        r"(?:.{0,20}?local GID ?(?P<local_gid>[0-9a-fA-F:.]{2,48}))?(?:.{0,20}?remote GID ?(?P<remote_gid>[0-9a-fA-F:.]{2,48}))?",
+        r"(?:.{0,20}?local GID ?(?P<local_gid>[0-9a-fA-F:.]{2,48}))?(?:.{0,20}?remote GID ?"
+        r"(?P<remote_gid>[0-9a-fA-F:.]{2,48}))?",
     ),
     row(
         NcclIbRegistration,
@@ -82,7 +87,8 @@ FAILURES = (
     row(
         NcclIbCallFailed,
         "Call to ibv_",
-        rf"Call to (?P<call>ibv_(?!query_port_speed|query_ece|set_ece)\w{{1,40}}) failed(?: with)?(?: error)?:? ?"
+        rf"Call to (?P<call>ibv_(?!query_port_speed|query_ece|set_ece)\w{{1,40}}) failed(?: with)?"
+        rf"(?: error)?:? ?"
         rf"(?:\d{{1,4}} )?{_REASON}?(?: errno \d{{1,4}})?(?:,|\s*$)",
     ),
     row(
@@ -136,7 +142,8 @@ FAILURES = (
     row(
         NcclInterfaceMissing,
         "interface",
-        r"(?P<reason>No usable listening interface found|NET/Socket ?: [Nn]o interfaces? found|No IP interface found)",
+        r"(?P<reason>No usable listening interface found|NET/Socket ?: [Nn]o interfaces? found|"
+        r"No IP interface found)",
     ),
     row(NcclInterfaceMissing, "interface", r"(?P<reason>[Nn]o interface found in the same subnet.{0,100})"),
     row(
@@ -194,7 +201,8 @@ FAILURES = (
     row(
         NcclVersionMismatch,
         "Mismatched NCCL version",
-        r"rank (?P<rank_a>\d{1,7}) version (?P<version_a>\d{3,7}) rank (?P<rank_b>\d{1,7}) version (?P<version_b>\d{3,7})",
+        r"rank (?P<rank_a>\d{1,7}) version (?P<version_a>\d{3,7}) rank (?P<rank_b>\d{1,7}) version "
+        r"(?P<version_b>\d{3,7})",
     ),
     row(
         NcclMessageTruncated,
@@ -227,12 +235,14 @@ FAILURES = (
     row(
         NcclShm,
         "failed to extend ",
-        r"failed to (?P<step>extend) (?P<path>\S{1,120}) to (?P<bytes>\d{1,18}) bytes(?:, error: (?P<reason>.{2,80}?)\s*$)?",
+        r"failed to (?P<step>extend) (?P<path>\S{1,120}) to (?P<bytes>\d{1,18}) bytes(?:, error: "
+        r"(?P<reason>.{2,80}?)\s*$)?",
     ),
     row(
         NcclShm,
         "shared memory segment",
-        r"while (?P<step>creating|attaching)(?: to)? shared memory segment (?P<path>\S{1,120}) \(size (?P<bytes>\d{1,18})\)"
+        r"while (?P<step>creating|attaching)(?: to)? shared memory segment (?P<path>\S{1,120}) \(size "
+        r"(?P<bytes>\d{1,18})\)"
         r"(?:, error: (?P<reason>.{2,80}?)\s*$)?",
     ),
     row(NcclShm, "posix_fallocate", r"Call to (?P<step>posix_fallocate) failed ?: (?P<reason>.{2,80}?)\s*$"),
@@ -246,7 +256,8 @@ FAILURES = (
     row(
         NcclNvlsBind,
         "Failed to bind NVLink SHARP",
-        r"Multicast memory(?: of size (?P<bytes>\d{1,18}))?(?: ?:? CUDA error (?P<error>\d{1,5}) '(?P<text>[^'\n]{1,160}))?",
+        r"Multicast memory(?: of size (?P<bytes>\d{1,18}))?(?: ?:? CUDA error (?P<error>\d{1,5}) '"
+        r"(?P<text>[^'\n]{1,160}))?",
     ),
     row(
         NcclNvlsBind,
@@ -280,7 +291,8 @@ FAILURES = (
     row(
         NcclCudaError,
         "uda failure",
-        r"(?P<file>[^\s:]{1,120}\.(?:cc|cu|h):\d{1,6}) .{0,60}?Cuda failure(?: (?P<code>\d{1,5}))? '(?P<text>[^'\n]{1,200})",
+        r"(?P<file>[^\s:]{1,120}\.(?:cc|cu|h):\d{1,6}) .{0,60}?Cuda failure(?: (?P<code>\d{1,5}))? '"
+        r"(?P<text>[^'\n]{1,200})",
     ),
     row(
         NcclCudaError,
@@ -295,7 +307,8 @@ FAILURES = (
     row(
         NcclCudaError,
         "Call to cu",
-        r"Call to (?P<file>cu\w{1,60}) failed ?:? ?(?:with (?:error )?)?(?P<code>\d{1,5})? ?'?(?P<text>[^'\n]{0,160})",
+        r"Call to (?P<file>cu\w{1,60}) failed ?:? ?(?:with (?:error )?)?(?P<code>\d{1,5})? ?'?"
+        r"(?P<text>[^'\n]{0,160})",
     ),
     row(
         NcclProxyFailed,
@@ -307,15 +320,14 @@ FAILURES = (
     row(NcclTopologyInvalid, " of node ", r"(?P<reason>Attribute \w{1,30} of node \w{1,30} not found)"),
     row(NcclTopologyInvalid, "Could not open XML", r"(?P<reason>Could not open XML.{2,200})"),
 )
-"""Failures where the line is not of level INFO, at which NCCL tells of attempts that it repeats or does
-without.
-"""
+"""Failures in lines above level INFO; at INFO, NCCL reports attempts that it repeats or can do without."""
 
 ALSO_INFORMATIVE = (
     row(
         NcclConnectFailed,
         " returned ",
-        rf"[Cc]onnect (?:to {_PEER} )?returned (?P<reason>\w[\w ]{{2,40}}), retrying \((?P<tries>\d{{1,6}})/(?P=tries)\)",
+        rf"[Cc]onnect (?:to {_PEER} )?returned (?P<reason>\w[\w ]{{2,40}}), retrying "
+        rf"\((?P<tries>\d{{1,6}})/(?P=tries)\)",
     ),
     row(
         NcclConnectRetry,
@@ -340,7 +352,7 @@ ALSO_INFORMATIVE = (
         r"RAS failed to establish a client listening socket",
     ),
 )
-"""Told at level INFO too."""
+"""Failures that NCCL reports at level INFO too."""
 _CODES = {
     "ncclUnhandledCudaError": 1,
     "unhandled cuda error": 1,
@@ -365,7 +377,8 @@ RESULTS = (
     row(
         NcclError,
         "nccl",
-        r"\b(?P<name>nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|InvalidArgument|RemoteError))\b",
+        r"\b(?P<name>nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|InvalidArgument|"
+        r"RemoteError))\b",
         finish=_result,
     ),
     row(
@@ -375,12 +388,13 @@ RESULTS = (
         finish=_result,
     ),
 )
-"""Where a program names what NCCL returned."""
+"""Places where a program names the result of NCCL."""
 DUPLICATE_GPU = (
     row(
         NcclDuplicateGpu,
         "Duplicate GPU detected",
-        r"rank (?P<rank_a>\d{1,7}) and rank (?P<rank_b>\d{1,7}) both on CUDA device (?P<bus>[0-9a-fA-F:.]{1,16})",
+        r"rank (?P<rank_a>\d{1,7}) and rank (?P<rank_b>\d{1,7}) both on CUDA device "
+        r"(?P<bus>[0-9a-fA-F:.]{1,16})",
     ),
     row(
         NcclDuplicateGpu,

@@ -1,7 +1,7 @@
-"""What NCCL and RCCL warn of and fail with, versions 2.2 to 2.30.
+"""Reader of warnings and failures of NCCL and RCCL, versions 2.2 to 2.30.
 
-Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc of
-tags 2.4 to 2.30.
+Source: NVIDIA/nccl, src/misc/{socket,ibvwrap,shmutils,cudawrap}.cc, transport/*.cc, bootstrap.cc, init.cc
+of tags 2.4 to 2.30.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SIGNS = (
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What went wrong by the line; nothing where it tells of none."""
+    """Return the failure that a line reports; nothing where it reports none."""
     text = line.text
     if (found := read_located(DUPLICATE_GPU, line)) or (found := read_located(ALSO_INFORMATIVE, line)):
         return found
@@ -89,13 +89,13 @@ _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
 
 
 class Reader:
-    """Leaves out how an error went up through the calls of a process: where it began is what counts."""
+    """Omits the way of an error up through the calls of a process: its origin counts."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What went wrong by the line, each result of a process once."""
+        """Return the failure that a line reports, each result of a process once."""
         return tuple(event for event in read(line) if self._is_new(event))
 
     def end(self) -> tuple[Event, ...]:

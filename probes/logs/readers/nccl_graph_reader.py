@@ -1,5 +1,4 @@
-"""How far GPUs are from adapters and from each other, by the table that NCCL prints of its topology
-(NCCL_DEBUG_SUBSYS=GRAPH).
+"""Reader of NCCL's table of distances from GPUs to adapters and to each other (NCCL_DEBUG_SUBSYS=GRAPH).
 
 `GPU/8F000 :GPU/16000 (2/264.000000/NVL) CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on with
 the number of the host before each address (`GPU/0-8f000`). Source: NVIDIA/nccl, src/graph/paths.cc,
@@ -22,7 +21,7 @@ _NEAREST_FIRST = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB",
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The ways of one GPU."""
+    """Return the ways of one GPU."""
     head = _HEAD.search(line.text)
     if head is None:
         return ()

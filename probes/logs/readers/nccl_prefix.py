@@ -1,4 +1,4 @@
-"""What NCCL puts before each of its lines.
+"""The prefix of NCCL's lines.
 
 `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3 without the word `NCCL`.
 """
@@ -11,42 +11,45 @@ from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import Row, read_rows
 
 _PLACE = pattern(
-    r"(?:^|\s|>:?)(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} (?:\[-?\d{1,4}\] |(?=NCCL CALL))"
+    r"(?:^|\s|>:?)(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} (?:\[-?\d{1,4}\] |"
+    r"(?=NCCL CALL))"
     r"(?P<where>[^\s:]{1,200}:\d{1,6} (?:\(\w{1,80}\) )?|\S.{0,120}?:\d{1,6} (?=NCCL WARN))?"
 )
 _INFORMATIVE = ("NCCL INFO ", "] INFO ", "NCCL TRACE ", "NCCL CALL ")
 _WARNING = pattern(
-    r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN (?P<message>\S.{0,2000})"
+    r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN "
+    r"(?P<message>\S.{0,2000})"
 )
 
 
 def located(line: LogLine) -> LogLine:
-    """The line with the host and process of NCCL's own prefix.
+    """Return the line with the host and process of NCCL's own prefix.
 
-    A launcher, a pod or a journal that passes on what several hosts say puts its own name before all of them.
+    A launcher, a pod or a journal that passes on the lines of several hosts puts its own name before all of
+    them.
     """
     match = _PLACE.search(line.text)
     return line if match is None else line._replace(host=match["host"], pid=int(match["pid"]))
 
 
 def is_informative(text: str) -> bool:
-    """Is it a line of level INFO or below, at which words of failure tell of a mere attempt?"""
+    """Return whether a line has level INFO or below, at which words of failure describe a mere attempt."""
     return any(word in text for word in _INFORMATIVE)
 
 
 def warning(text: str) -> str | None:
-    """What NCCL warns of, without its prefix; None where the line is no warning."""
+    """Return the text of a warning without its prefix; None where the line is no warning."""
     match = _WARNING.search(text)
     return match["message"].strip() if match else None
 
 
 def place(text: str) -> str:
-    """Where in its code NCCL wrote the line: `transport/nvls.cc:254`; empty where it does not say."""
+    """Return the place in NCCL's code that wrote the line: `transport/nvls.cc:254`; else empty."""
     match = _PLACE.search(text)
     return (match["where"] or "").strip()[:120] if match else ""
 
 
 def read_located(rows: tuple[Row, ...], line: LogLine) -> tuple[Event, ...]:
-    """The event of the first row that fits, with the host that NCCL names."""
-    found = read_rows(rows, line)
-    return read_rows(rows, located(line)) if found else found
+    """Return the event of the first row that fits, with the host that NCCL names."""
+    events = read_rows(rows, line)
+    return read_rows(rows, located(line)) if events else events

@@ -71,9 +71,9 @@ _MOST_RANKS = 65536
 _ROUNDED = 0.03
 """Share by which a time of two digits may be off."""
 _SMALLEST_GBPS = 0.01
-"""Bandwidths have two digits behind the point."""
+"""Smallest bandwidth that the two decimal places show."""
 _MOST_BUS = 2.02
-"""Of the algorithm's bandwidth: 2 (n - 1) / n for all_reduce, less for the others."""
+"""Factor from algorithm bandwidth to bus bandwidth: 2 (n - 1) / n for all_reduce, less for the others."""
 
 
 class _Size(NamedTuple):
@@ -99,7 +99,7 @@ class Reader:
         self._average: float | None = None
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Rows are told at the end of their table, where it is known which collective they are."""
+        """Read a line; rows are returned at the end of their table, which reveals their collective."""
         text = line.text
         if (row := row_of(text)) is not None:
             if len(self._rows) < _MOST_ROWS and all(_agrees(row[0], rates) for rates in row[2]):
@@ -121,7 +121,7 @@ class Reader:
         return self._verdict(line)
 
     def _rank(self, line: LogLine, rank: tuple[str, int, str, str]) -> Iterator[Event]:
-        """A line of the list of devices, and whether another process said the same of itself."""
+        """Return a line of the list of devices, and whether another process claims the same rank."""
         device = NcclTestsRank(host=rank[0], gpu=rank[1], bus=rank[2], name=rank[3])
         numbered = _NUMBERED.search(line.text)
         if numbered is None:
@@ -150,13 +150,11 @@ class Reader:
         return ()
 
     def end(self) -> tuple[Event, ...]:
-        """The last table."""
+        """Return the events of the last table."""
         return self._finish()
 
     def _finish(self, line: LogLine | None = None) -> tuple[Event, ...]:
-        """What the table says; of one that was left out of the log its average alone, which stands on
-        `line`.
-        """
+        """Return the events of a table; of a table that the log lacks, only its average in `line`."""
         rows, hosts, listed, average, name = (
             self._rows,
             len(self._hosts),
@@ -196,9 +194,7 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Whether size, time and both bandwidths of a row fit each other, as those of a line that was broken do
-    not.
-    """
+    """Return whether size, time and both bandwidths of a row fit each other; broken lines do not."""
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True

@@ -1,14 +1,14 @@
-"""How NCCL and RCCL say that ranks reach each other: one line per channel and peer, by far the most of a log.
+"""Reader of the ways between ranks: one line per channel and peer, by far the most lines of a log.
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
--> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. Kind:
-nccl.channel{transport, how, network, gdr, side, pxn, from_rank, to_rank, pairs}. `transport` is P2P, SHM, NET
-or COLLNET; `how` the way within it (`CUMEM`, `direct`, `IB`), `network` that of NET and COLLNET, whose `gdr`
-is 1 where the NIC reads or writes the GPU's memory. The first line of a way on a host is told at once; where
-there were more, the last of them comes at the end, with the `count` of all but the first and the first
-`pairs` of ranks that go this way: `0>1,1>2`. nccl.rings{channels}: of a host's lines that list the ranks of a
-ring; up to 2.5 they number the rings without their count. Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2
-to 2.30.
+-> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The
+records are `NcclChannel` and `NcclRings`.
+
+The first line of a way on a host gives its event at once. If more follow, the last of them comes at the end,
+with the `count` of all but the first and the first `pairs` of ranks that use the way: `0>1,1>2`. Lists of the
+ranks of a ring give the number of rings; up to 2.5 they number the rings without their count.
+
+Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2 to 2.30.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from probes.logs.readers.nccl_prefix import located
 from probes.logs.readers.whole_text import Once
 
 _VIA = pattern(
-    r"(P2P|SHM|NET|COLLNET)/([A-Za-z][\w .-]{0,39}?)((?:/[\w().-][\w ().-]{0,39}){0,5})(?: comm \S{1,20} nRanks \d{1,7})?\s*$"
+    r"(P2P|SHM|NET|COLLNET)/([A-Za-z][\w .-]{0,39}?)((?:/[\w().-][\w ().-]{0,39}){0,5})"
+    r"(?: comm \S{1,20} nRanks \d{1,7})?\s*$"
 )
 _PAIR = pattern(
     r"(?:Channel|Ring|CollNet) \d{1,4}(?:/-?\d{1,4})? : (\d{1,7})(?:\[[0-9a-fA-F]{1,16}\])?"
@@ -58,14 +59,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._ways: dict[str, NcclChannel | None] = {}
-        """By the words behind `via`."""
+        """Transports by the words behind `via`."""
         self._more: dict[_Key, tuple[int, LogLine]] = {}
-        """By host and way: how many lines followed the first one, and the last of them."""
+        """Number of lines after the first, and the last of them, by host and way."""
         self._pairs: dict[_Key, dict[str, None]] = {}
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """The way, where this host did not tell of it before."""
+        """Return the way if this host did not report it before."""
         text = line.text
         place = text.rfind(" via ")
         if place < 0:
@@ -96,7 +97,7 @@ class Reader:
         return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
-        """The last line of each way that more than one told of, with the count of all but the first."""
+        """Return the last line of each repeated way, with the count of all lines but the first."""
         return tuple(
             msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
             for key, (count, line) in self._more.items()

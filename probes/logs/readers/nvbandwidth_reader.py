@@ -49,16 +49,16 @@ DOCUMENT_SIGNS: tuple[bytes, ...] = (
 )
 _MOST = 256
 _COMPLAINT = re.compile(r"fail|error|invalid|warning|not |[a-z] [a-z]", re.IGNORECASE)
-"""What a test says that did not pass. Half of a word is no complaint."""
+"""Words of a test that failed. Half of a word is no complaint."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line; matrices belong together and are read from whole files."""
+    """Return the event of one line; `read_document` reads matrices, which need the whole file."""
     return read_rows(_ROWS, line)
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The spread of every test's bandwidths, and what failed."""
+    """Return the spread of every test's bandwidths, and the failures."""
     document = Document(name, data)
     return tuple(_results(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
 

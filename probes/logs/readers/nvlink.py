@@ -50,7 +50,7 @@ _COUNTERS = (("crc", "crc_errors"), ("replay", "replay_errors"), ("recovery", "r
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The links of every GPU of the file."""
+    """Return the links of every GPU of the file."""
     document = Document(name, data)
     events: list[Event] = []
     if _is_mixed(document.text):
@@ -63,9 +63,7 @@ def read_document(name: str, data: bytes) -> tuple[Event, ...]:
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether a GPU has several names: the outputs of several machines in one, whose lines cannot be told
-    apart.
-    """
+    """Return whether a GPU has several names: a file of several machines, whose lines cannot be separated."""
     names: dict[str, str] = {}
     return any(names.setdefault(number, name) != name for number, name in _NAMED.findall(text))
 

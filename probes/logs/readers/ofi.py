@@ -55,7 +55,8 @@ _FAILURES = (
     row(
         OfiNoProvider,
         "NET/OFI",
-        r"NET/OFI (?:No eligible providers|Unable to find (?:a )?(?:suitable|eligible) provider|Could not find any)",
+        r"NET/OFI (?:No eligible providers|Unable to find (?:a )?(?:suitable|eligible) provider|"
+        r"Could not find any)",
     ),
     row(OfiNoProvider, "No eligible providers"),
     row(OfiNoProvider, "fi_getinfo() call failed", r"fi_getinfo\(\) call failed: No data available"),
@@ -80,7 +81,8 @@ _FAILURES = (
         r"(?!GDRCopy)|create|allocate|select).{0,120}|Only EFA provider is supported|"
         r"Unable to (?:insert|create|open|bind|enable|connect).{0,120}|"
         r"aws-ofi-nccl initialization failed|"
-        r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|Could not create).{0,100}fail.{0,60})",
+        r"(?:EFA )?[Pp]rovider requires at least libfabric.{0,60}|(?:Creating|"
+        r"Could not create).{0,100}fail.{0,60})",
     ),
     row(
         OfiFailure,
@@ -104,7 +106,8 @@ _LIBFABRIC = (
     row(
         OfiRegistration,
         "Unable to register MR",
-        r"libfabric:\d{1,10}:.{0,160}?Unable to register MR(?: of \d{1,18} bytes)?: (?P<reason>[A-Z][\w ]{2,80})",
+        r"libfabric:\d{1,10}:.{0,160}?Unable to register MR(?: of \d{1,18} bytes)?: "
+        r"(?P<reason>[A-Z][\w ]{2,80})",
     ),
     row(
         OfiCompletionError,
@@ -124,13 +127,13 @@ SIGNS = (*signs((*_FAILURES, *_LIBFABRIC)), b"NET/OFI")
 
 
 class Reader:
-    """Tells what all ranks of a host say alike once."""
+    """Reports the equal lines of all ranks of a host once."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What the plugin or libfabric says by the line that is new."""
+        """Return the new events of a line of the plugin or of libfabric."""
         return tuple(event for event in read(line) if event.kind not in _ALIKE or self._is_new(event))
 
     def end(self) -> tuple[Event, ...]:
@@ -141,7 +144,7 @@ class Reader:
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What the plugin or libfabric says by the line."""
+    """Return the events of a line of the plugin or of libfabric."""
     if found := read_located(_FACTS, line):
         return found
     if is_informative(line.text) or line.text.startswith("INFO: "):

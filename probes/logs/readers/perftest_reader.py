@@ -87,12 +87,12 @@ _MOST = 256
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line; tables belong together and are read from whole files."""
+    """Return the event of one line; `read_document` reads tables, which need the whole file."""
     return read_rows(_ROWS, line)
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The figure that each test of a file is run for."""
+    """Return the main figure of each test of a file."""
     document = Document(name, data)
     return tuple(_results(document, parse_results(document.text)))[:_MOST] if recognise(document.text) else ()
 
@@ -120,6 +120,6 @@ def _results(document: Document, results: tuple[ToolResult, ...]) -> Iterator[Ev
 
 
 def _is_better(one: ToolResult, other: ToolResult) -> bool:
-    """The largest size tells a bandwidth, the smallest a latency."""
+    """Return whether a row is better: the largest size counts for bandwidth, the smallest for latency."""
     first, second = one.size_bytes or 0, other.size_bytes or 0
     return first < second if one.metric == "latency" else first > second

@@ -1,7 +1,6 @@
-"""Plugins of NCCL: which were looked for, loaded and given up, and what the networks' own plugins say.
+"""Reader of NCCL's plugins: which were searched, loaded and given up, and the lines of network plugins.
 
 Lines that probe for symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report nothing.
-
 Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;
 google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
@@ -25,7 +24,7 @@ from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import Finish, row, signs
 
 
-class _PluginLoad(NcclPluginFailed, frozen=True, kw_only=True):
+class _PluginLoad(NcclPluginFailed, kw_only=True):
     """The loader's answer for a plugin, which may not be there or not work."""
 
     KIND: ClassVar[str] = "nccl.plugin-load"
@@ -100,13 +99,15 @@ _ROWS = (
     row(
         _PluginLoad,
         "Plugin load ",
-        rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : (?P<reason>.{{2,250}})",
+        rf"{_KIND}/Plugin ?: Plugin load (?:\((?P<name>[^)\s]{{1,100}})\) )?returned \d{{1,3}} : "
+        rf"(?P<reason>.{{2,250}})",
         finish=_plugin(_PluginLoad),
     ),
     row(
         _PluginLoad,
         "dlerror=",
-        rf"{_KIND}/Plugin ?: dlerror=(?P<reason>.{{2,160}}?) ?(?:No plugin found \((?P<name>[^)\s]{{1,100}})\).{{0,60}})?\s*$",
+        rf"{_KIND}/Plugin ?: dlerror=(?P<reason>.{{2,160}}?) ?"
+        rf"(?:No plugin found \((?P<name>[^)\s]{{1,100}})\).{{0,60}})?\s*$",
         finish=_plugin(_PluginLoad),
     ),
     row(
@@ -163,7 +164,8 @@ _ERRORS = (
     row(
         NcclPluginError,
         "NET/",
-        r"WARN.{0,40}? NET/(?P<name>FasTrak|GPUDirectTCPX\w{0,8}|gIB|UCX|IBext\w{0,8}|FastSocket) ?:? (?P<message>\S.{0,300})",
+        r"WARN.{0,40}? NET/(?P<name>FasTrak|GPUDirectTCPX\w{0,8}|gIB|UCX|IBext\w{0,8}|FastSocket) ?:? "
+        r"(?P<message>\S.{0,300})",
         finish=_plugin(NcclPluginError),
     ),
     row(
@@ -181,9 +183,7 @@ _ERRORS = (
 )
 _FAILURE = pattern(r"(?i)\bfail|unable to|could not|cannot|timed out|refused|not found")
 _OF_PLUGINS = "ccl-"
-"""In the names of plugins of NCCL and RCCL (`libnccl-net.so`, `librccl-net.so`), and not in those of what
-they need.
-"""
+"""Part of the names of plugins of NCCL and RCCL (`libnccl-net.so`), not of libraries that they need."""
 _ABSENT = "cannot open shared object file"
 _OTHER_LIBRARY = pattern(r"\b(lib[\w+-]{1,60}\.so[\w.]{0,16}): cannot open shared object file")
 
@@ -191,7 +191,7 @@ SIGNS = tuple(sign for sign in signs((*_ROWS, *_ERRORS)) if sign not in (b"NET/"
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What a plugin says, or NCCL of it."""
+    """Return the events of a line by a plugin, or by NCCL about a plugin."""
     if found := read_located(_ROWS, line):
         return (_judged(found[0], line.text),)
     if is_informative(line.text):
@@ -229,7 +229,7 @@ def _judged(event: Event, text: str) -> Event:
 
 
 def _is_cut(reason: str) -> bool:
-    """Whether the line ends within the words that say that there is no plugin."""
+    """Return whether the line ends within the words that report a missing plugin."""
     library, _, words = reason.partition(": ")
     return (
         (_OF_PLUGINS in library or "libnccl-".startswith(library))

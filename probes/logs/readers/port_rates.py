@@ -15,7 +15,8 @@ from probes.logs.readers.whole_files import Document
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (b"CA type: ", b"Infiniband device '")
 _CARD = pattern(
-    r"^\s{0,8}(?:CA '(?P<card>[\w.-]{1,40})'|Infiniband device '(?P<device>[\w.-]{1,40})' port (?P<port>\d{1,3}) status:)"
+    r"^\s{0,8}(?:CA '(?P<card>[\w.-]{1,40})'|Infiniband device '(?P<device>[\w.-]{1,40})' port "
+    r"(?P<port>\d{1,3}) status:)"
 )
 _PORT = pattern(r"^\s{0,16}Port (\d{1,3}):\s{0,4}$")
 _STATE = pattern(r"^\s{0,24}(?:State: |state:\s{1,8}(?:\d: )?)([A-Za-z]{2,16})\s{0,4}$")
@@ -26,7 +27,7 @@ _MOST = 1024
 
 
 def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-    """The rate of each port whose card and state stand before it."""
+    """Return the rate of each port whose card and state precede the rate."""
     return tuple(itertools.islice(_rates(Document(name, data)), _MOST))
 
 

@@ -1,4 +1,4 @@
-"""How a process ended, in its own words or its shell's: Python and C++ tracebacks, signals, MPI aborts.
+"""Reader of ends of processes, in their own or their shell's words: Python and C++ tracebacks, signals, MPI aborts.
 
 Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, glibc, pytorch torch/utils/data
 (read 2026-11).
@@ -36,12 +36,13 @@ from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOGGED = (
-    r"(?:(?:stderr|(?:python|torchrun|bash)[\d.]{0,6}|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]{1,60}|\w{1,30}\[\d{1,9}\]): |"
+    r"(?:(?:stderr|(?:python|torchrun|bash)[\d.]{0,6}|(?=[\w.-]{0,60}\d)[A-Za-z][\w.-]{1,60}|"
+    r"\w{1,30}\[\d{1,9}\]): |"
     r"[\w.-]{1,60} {1,4}\| )?(?:(?:ERROR|CRITICAL) [\d:. -]{8,26} ?\[?[\w./]{1,80}\.py:\d{1,6}\]:? )?"
 )
-"""What launchers (a host, a container, a stream) and vLLM's logger put before each line of a traceback."""
+"""Prefixes of launchers (a host, a container, a stream) and of vLLM's logger on each line of a traceback."""
 _BARE = ("AssertionError", "NotImplementedError", "EOFError", "TimeoutError", "StopIteration")
-"""Exceptions that often say nothing but their name."""
+"""Exceptions that often consist of nothing but their name."""
 _ROWS = (
     row(
         TorchBusError,
@@ -51,7 +52,8 @@ _ROWS = (
     row(
         TorchWorkerKilled,
         "is killed by signal",
-        r"DataLoader worker \(pid\(?s?\)? ?(?P<child>\d{1,10})[^)]{0,80}\) (?:is killed by signal|exited unexpectedly)"
+        r"DataLoader worker \(pid\(?s?\)? ?(?P<child>\d{1,10})[^)]{0,80}\) (?:is killed by signal|"
+        r"exited unexpectedly)"
         r"(?:: (?P<signal>[A-Z][\w ]{2,30}))?",
     ),
     row(
@@ -79,12 +81,14 @@ _ROWS = (
     row(
         ProcessSignal,
         "(core dumped)",
-        r"(?P<name>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)\s{1,40}\(core dumped\)",
+        r"(?P<name>Segmentation fault|Bus error|Aborted|Illegal instruction|"
+        r"Floating point exception)\s{1,40}\(core dumped\)",
     ),
     row(
         ProcessSignal,
         "Bus error",
-        r"^(?:.{0,120}: line \d{1,6}:\s{1,8}(?P<process>\d{1,10})\s{1,4})?(?P<name>Bus error)\s{0,40}(?:[\w./$\"-].{0,200})?$",
+        r"^(?:.{0,120}: line \d{1,6}:\s{1,8}(?P<process>\d{1,10})\s{1,4})?(?P<name>Bus error)\s{0,40}"
+        r"(?:[\w./$\"-].{0,200})?$",
     ),
     row(
         ProcessSignal,
@@ -109,7 +113,8 @@ _ROWS = (
     row(
         MpiProcessExit,
         " exited on signal ",
-        r"process rank (?P<rank>\d{1,7}) with PID \d{1,10} on node (?P<node>\S{1,120}) exited on signal (?P<signal>\d{1,2})",
+        r"process rank (?P<rank>\d{1,7}) with PID \d{1,10} on node (?P<node>\S{1,120}) exited on signal "
+        r"(?P<signal>\d{1,2})",
     ),
     row(
         MpiProcessExit,
@@ -162,7 +167,8 @@ _ROWS = (
     row(
         ProcessNoSpace,
         "No space left on device",
-        r"(?:OSError|IOError|RuntimeError|\[Errno 28\]).{0,120}?No space left on device(?:[^\n']{0,4}'(?P<path>[^']{1,160})')?",
+        r"(?:OSError|IOError|RuntimeError|\[Errno 28\]).{0,120}?No space left on device(?:[^\n']{0,4}'"
+        r"(?P<path>[^']{1,160})')?",
     ),
     row(ProcessTooManyFiles, "Too many open files"),
     row(ProcessAddressInUse, "Errno 98", r"\[Errno 98\]"),
@@ -175,7 +181,8 @@ _ROWS = (
     row(
         ProcessLoaderError,
         "undefined symbol: ",
-        r"(?:ImportError|OSError).{0,40}?(?P<library>[\w./+-]{1,160}\.so[\w.]{0,20}): undefined symbol: (?P<symbol>\w{1,160})",
+        r"(?:ImportError|OSError).{0,40}?(?P<library>[\w./+-]{1,160}\.so[\w.]{0,20}): undefined symbol: "
+        r"(?P<symbol>\w{1,160})",
     ),
     row(ProcessLoaderError, "symbol lookup error", r"symbol lookup error: (?P<library>[^:\s]{1,160})"),
     row(
@@ -192,7 +199,8 @@ _ROWS = (
     row(
         ProcessUsage,
         ": error: ",
-        r"^(?P<reason>[\w./-]{1,80}: error: (?:unrecognized arguments|the following arguments are required|argument).{0,200})",
+        r"^(?P<reason>[\w./-]{1,80}: error: (?:unrecognized arguments|the following arguments are required|"
+        r"argument).{0,200})",
     ),
     row(
         TorchException,
@@ -203,7 +211,8 @@ _ROWS = (
     row(
         TorchException,
         "Exception: ",
-        rf"^{_LOGGED}(?P<name>(?:[A-Za-z_][\w]{{0,60}}\.){{0,8}}[A-Z]?\w{{0,60}}Exception): (?P<message>.{{1,300}})",
+        rf"^{_LOGGED}(?P<name>(?:[A-Za-z_][\w]{{0,60}}\.){{0,8}}[A-Z]?\w{{0,60}}Exception): "
+        rf"(?P<message>.{{1,300}})",
     ),
     *(row(TorchException, name, rf"^(?P<name>{name})\s{{0,4}}$") for name in _BARE),
     row(ProcessWhat, "what():", r"^\s{0,8}what\(\):\s{1,4}(?P<text>.{1,300})"),
@@ -225,9 +234,9 @@ _SIGNALS = {
     "Floating-point exception": 8,
     "SIGFPE": 8,
 }
-"""Numbers of Linux on x86 and Arm."""
+"""Numbers of signals of Linux on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
-"""Python says so of what is raised by threads and while objects are torn down, which ends no program."""
+"""Words of Python for exceptions in threads and at teardown, which end no program."""
 _LINES_OF_TRACEBACK = 60
 _MOST_PROCESSES = 10_000
 
@@ -237,7 +246,7 @@ SIGNS: tuple[bytes, ...] = (*signs(_ROWS), *FRAME_SIGNS, *(words.encode() for wo
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return tuple(_completed(event, line.text) for event in read_rows(_ROWS, line))
 
 
@@ -260,7 +269,7 @@ class Reader:
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """The event of one line."""
+        """Return the event of one line."""
         place = (line.host, line.rank if line.rank is not None else line.local_rank)
         if any(words in line.text for words in _IGNORED):
             if len(self._ignored) < _MOST_PROCESSES:
@@ -276,5 +285,5 @@ class Reader:
         return events
 
     def end(self) -> tuple[Event, ...]:
-        """Nothing is held back."""
+        """Return nothing, as nothing is held back."""
         return ()

@@ -1,6 +1,6 @@
-"""What programs say of their own course: that they go on, and that they came to their end.
+"""Reader of programs' own course: that they go on, and that they finished.
 
-A counter that stands still is no progress: progress bars are drawn once more when a program dies.
+A counter that does not advance is no progress: progress bars are drawn once more when a program dies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from probes.logs.events.process_events import ProgramFinished, ProgramProgress
 from probes.logs.line import LogLine
 
 _COUNTED = (
-    r"(?:global[ _]?step|steps?|iter(?:ation)?s?|epochs?|updates?|batch(?:es)?|it|(?:train|val|eval|lm)?[ _]?loss|train|"
+    r"(?:global[ _]?step|steps?|iter(?:ation)?s?|epochs?|updates?|batch(?:es)?|it|(?:train|val|eval|"
+    r"lm)?[ _]?loss|train|"
     r"consumed[ _]samples|trials?|acc(?:uracy)?|rewards?|perplexity|ppl)"
 )
 _PROGRESS = pattern(
@@ -23,42 +24,59 @@ _PROGRESS = pattern(
 )
 _COUNTERS = pattern(r"(\d{1,12}) ?/ ?(\d{1,12})")
 _FINISHED = pattern(
-    r"(?i)\b(?:train\w{0,8}|run|job|experiment|fine-?tun\w{1,6}|evaluation|benchmark|worker group|script|program|all)\b"
-    r".{0,40}?\b(?:completed?|finished|done)\b|^\W{0,4}(?:all )?done\b|^\W{0,4}(?:finished|completed)\W{0,4}$|"
-    r"\b(?:finished|completed|done)(?: with)?(?: the)? (?:training|fine-?tuning|evaluation|run|job|benchmark)\W{0,4}$|"
+    r"(?i)\b(?:train\w{0,8}|run|job|experiment|fine-?tun\w{1,6}|evaluation|benchmark|worker group|script|"
+    r"program|all)\b"
+    r".{0,40}?\b(?:completed?|finished|done)\b|^\W{0,4}(?:all )?done\b|^\W{0,4}(?:finished|"
+    r"completed)\W{0,4}$|"
+    r"\b(?:finished|completed|done)(?: with)?(?: the)? (?:training|fine-?tuning|evaluation|run|job|"
+    r"benchmark)\W{0,4}$|"
     r"\b(?:completed|finished|done|ended) (?:successfully|ok)\b|"
-    r"\bsuccessfully (?:completed|finished)\b|\bexit(?:ed)?(?: with)?(?: exit)?[ _](?:code|status)[ :=]{1,3}0\b|"
+    r"\bsuccessfully (?:completed|finished)\b|\bexit(?:ed)?(?: with)?(?: exit)?[ _](?:code|"
+    r"status)[ :=]{1,3}0\b|"
     r"\bCOMPLETED\s{1,20}0:0\b|'train_runtime': ?\d"
 )
 _DENIED = pattern(
-    r"(?i)\b(?:errors?|fail\w{0,4}|exception|abort\w{0,3}|kill\w{0,3}|crash\w{0,3}|interrupt\w{0,2}|not|never|un\w{2,12}ed|before|"
+    r"(?i)\b(?:errors?|fail\w{0,4}|exception|abort\w{0,3}|kill\w{0,3}|crash\w{0,3}|interrupt\w{0,2}|not|"
+    r"never|un\w{2,12}ed|before|"
     r"until|wandb|nccl|will|when|if|stuck|hang\w{0,3}|timed? ?out)\b"
 )
-"""Words of lines that tell of something else, as of where a run failed."""
+"""Words of lines with another subject, such as the place of a failure."""
 _OVERCOMES = pattern(
-    r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|resum(?:ed|ing))\b"
+    r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|"
+    r"resum(?:ed|ing))\b"
 )
 _ITSELF = pattern(r"(?i)\b(?:retrying|halving|skipp(?:ed|ing)|trial \d{1,9} failed)\b")
-"""Of the line that tells the failure: messages of exceptions hold words of all sorts."""
+"""Words by which the line of a failure itself reports that the program goes on: a short list, since messages
+of exceptions contain words of all sorts.
+"""
 _GIVES_UP = pattern(
     r"(?i)\b(?:giv\w{1,3} up|gave up|exceeded|failed to|cannot|can't|unable|abort\w{0,3}|exit\w{0,3}|"
     r"(?:no|not|without|after)(?: \w{1,12})? (?:retr|fall|resum|skip)\w{0,6})\b"
 )
 _NEAR_LINES = 12
-"""Between a failure and what its program says of how it goes on."""
-_FAILURES = (b"will restart worker group", b"Traceback (most recent call last)", b"Error: ", b"out of memory", b"No space left",
-            b"OutOfMemoryError", b"failed (exitcode: ", b"ddress already in use", b"CANCELLED AT ")  # fmt: skip
-"""After which going on means something."""
+"""Most lines between a failure and the program's line about how it goes on."""
+_FAILURES = (
+    b"will restart worker group",
+    b"Traceback (most recent call last)",
+    b"Error: ",
+    b"out of memory",
+    b"No space left",
+    b"OutOfMemoryError",
+    b"failed (exitcode: ",
+    b"ddress already in use",
+    b"CANCELLED AT ",
+)
+"""Failures after which it matters that a program goes on."""
 _MANY = 100
-"""More than other processes still write when one has died."""
+"""More lines than other processes still write when one has died."""
 _FEW = 3
-"""More than the output of several ranks without names brings late."""
+"""More lines than the mixed output of several ranks delivers late."""
 _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""NCCL tells of failed calls where a communicator is taken down; what the program says then is of interest
-too.
+"""Failures, and the end of a communicator, at which NCCL reports failed calls and the program's next words
+count.
 """
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
@@ -73,13 +91,13 @@ class Reader:
 
     def __init__(self) -> None:
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
-        """By the line of a failure."""
+        """State by the line of a failure."""
         self._counters: dict[Place, tuple[str, str]] = {}
         self._last = (0, "")
         """Number and text of the last line that was read: the end of a log is read again."""
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """What one line says of the course of its program."""
+        """Return the progress that one line of a program reports."""
         text, place = line.text, _place(line)
         if line.number < self._last[0] or (line.number, text) == self._last:
             return ()
@@ -103,7 +121,7 @@ class Reader:
         return tuple(self._goes_on(place, line))
 
     def end(self) -> tuple[Event, ...]:
-        """Nothing is held back."""
+        """Return nothing, as nothing is held back."""
         return ()
 
     def _advances(self, place: Place, text: str) -> bool:
@@ -117,7 +135,7 @@ class Reader:
         return is_new
 
     def _is_overcome(self, place: Place, number: int) -> bool:
-        """Marks the failures shortly before `number`; whether there are some."""
+        """Mark the failures shortly before `number` and return whether there are any."""
         near = [
             pending
             for at, pending in self._pending.items()
@@ -138,7 +156,7 @@ class Reader:
                 events.append(event_of(ProgramProgress(after=number, who=who), line))
             if pending.is_overcome and not pending.is_reported and pending.place in (place, _NOBODY):
                 pending.is_reported = True
-                events.append(event_of(ProgramProgress(after=number, who="told"), line))
+                events.append(event_of(ProgramProgress(after=number, who="reported"), line))
             if pending.lines == _MANY:
                 events.append(event_of(ProgramProgress(after=number, who="many"), line))
         return events
@@ -152,9 +170,9 @@ class _Pending:
     def __init__(self, place: Place, *, is_overcome: bool) -> None:
         self.place = place
         self.is_overcome = is_overcome
-        """Whether the program says how it goes on."""
+        """Whether the program reports that it goes on."""
         self.is_reported = False
-        """Whether it was seen to go on after that."""
+        """Whether the program went on after that report."""
         self.lines = 0
         self.own = 0
         """Those of its own process, as far as lines name it."""

@@ -16,7 +16,8 @@ _ROWS = (
     row(
         NcclVersion,
         "RCCL version",
-        r"RCCL version ?:? ?(?P<version>\d{1,2}\.\d{1,3}\.\d{1,3})(?:\+hip(?P<hip>\d{1,2}\.\d{1,2}))?[\w.:+-]{0,60}",
+        r"RCCL version ?:? ?(?P<version>\d{1,2}\.\d{1,3}\.\d{1,3})(?:\+hip"
+        r"(?P<hip>\d{1,2}\.\d{1,2}))?[\w.:+-]{0,60}",
         flavour="RCCL",
     ),
     row(RcclVersion, "HIP version", r"HIP version {0,4}: (?P<hip>\d{1,2}\.[\w.-]{1,40})"),
@@ -53,16 +54,16 @@ SIGNS = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What RCCL says by the line."""
+    """Return the events of a line of RCCL."""
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
-    found = read_located(_ROWS, line)
+    events = read_located(_ROWS, line)
     # The codes of HIP are not those of CUDA, its words are.
     return (
-        *found,
+        *events,
         *(
             reporting(event, NcclCudaError(text=event.what.text))
-            for event in found
+            for event in events
             if carries(event, RcclHipError)
         ),
     )

@@ -1,6 +1,4 @@
-"""Readers that are tables: a word that the line must have, the shape of its message, and the record that it
-becomes.
-"""
+"""Readers in tables: a sign that the line contains, the pattern of its message, and its record."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import msgspec
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, event_of
-from probes.logs.events.log_record import LogRecord, Value, field_of, untyped
+from probes.logs.events.log_record import LogRecord, Value, field_of
 from probes.logs.line import LogLine
 
 _RANK = pattern(r"\[(?:PG [^\]\n]{0,80}? )?[Rr]ank ?(\d{1,7})\]")
@@ -21,21 +19,19 @@ _GROUP_NAME = pattern(r"\(\?P<(\w+)>")
 _LONGEST = 300
 
 Finish = Callable[[dict[str, Any]], LogRecord]
-"""Makes the record of the fields of a message, where they need more than a conversion to the record's
-types.
-"""
+"""Makes the record from the fields of a message if that needs more than a conversion of types."""
 
 
 class Row(NamedTuple):
-    """One message."""
+    """A message of a log."""
 
     kind: str
     word: str
-    """Every such message has it; the signs of a reader are these words."""
+    """Word in every such message; the signs of a reader are these words."""
     shape: re.Pattern[str]
-    """Its named groups become fields of the record."""
+    """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
-    """Fields with one value in every such message."""
+    """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
     """The named groups, each with the conversion to the type of its field; what needs a `finish` gets flags
     as words.
@@ -53,21 +49,14 @@ class Row(NamedTuple):
 
 
 def row(
-    record: type[LogRecord] | str, word: str, shape: str = "", *, finish: Finish | None = None, **fields: Any
+    record: type[LogRecord], word: str, shape: str = "", *, finish: Finish | None = None, **fields: Any
 ) -> Row:
-    """Return a row; the word alone is looked for where there is no `shape`. Families without records give
-    their kind.
-    """
-    if isinstance(record, str):
-        types: dict[str, Any] = {}
-        made: Finish = _untyped_of(record)
-    else:
-        types = {field.name: field.type for field in msgspec.structs.fields(record)}
-        made = _record_of(record)
-    conversions = ((name, _conversion(types.get(name))) for name in _GROUP_NAME.findall(shape))
+    """Return a row of a reader. Without a `shape` the word itself is the whole pattern."""
+    types = {field.name: field.type for field in msgspec.structs.fields(record)}
+    conversions = ((name, _conversion(types.get(name, str))) for name in _GROUP_NAME.findall(shape))
     groups = tuple((name, words_of if finish and each is flag_of else each) for name, each in conversions)
-    kind = record if isinstance(record, str) else record.KIND
-    return Row(kind, word, pattern(shape or re.escape(word)), fields, groups, finish or made)
+    pattern_of_row = pattern(shape or re.escape(word))
+    return Row(record.KIND, word, pattern_of_row, fields, groups, finish or _record_of(record))
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
@@ -134,14 +123,8 @@ def _record_of(record: type[LogRecord]) -> Finish:
     return lambda fields: record(**fields)
 
 
-def _untyped_of(kind: str) -> Finish:
-    return lambda fields: untyped(kind, fields)
-
-
 def _conversion(annotation: Any) -> Callable[[str], Value | None]:
-    """Return how the words of a group become a value of its field's type; of any type where the record has no
-    such field.
-    """
+    """Return how the words of a group become a value of its field's type."""
     types = set(getattr(annotation, "__args__", (annotation,))) - {type(None)}
     if types == {str}:
         return words_of

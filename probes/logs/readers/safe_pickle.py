@@ -30,18 +30,18 @@ class NotPlainError(ValueError):
 
 
 class RefusedError(NotPlainError):
-    """It asks for more than plain data: to name, import or call something, or for objects."""
+    """The pickle requests more than plain data: a name, an import, a call or objects."""
 
 
 class _Mark:
-    """Where the items of a container begin on the stack."""
+    """Mark of the first item of a container on the stack."""
 
 
 _MARK = _Mark()
 
 
 def loads(data: bytes) -> Plain:
-    """The value of a pickle. Raises NotPlainError, of which RefusedError is one."""
+    """Return the value of a pickle. Raises NotPlainError, of which RefusedError is a kind."""
     try:
         return _Machine(data).run()
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, MemoryError, ValueError) as error:
@@ -51,7 +51,7 @@ def loads(data: bytes) -> Plain:
 
 
 class _Machine:
-    """Reads opcodes and keeps a stack and a memo, as the format asks for."""
+    """Reads opcodes with a stack and a memo, as the format requires."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -179,9 +179,9 @@ class _Machine:
 
     def dict_since_mark(self) -> None:
         items = self._since_mark()
-        found: dict[str | int, Plain] = {}
-        self.push(found)
-        self._fill(found, items)
+        pairs: dict[str | int, Plain] = {}
+        self.push(pairs)
+        self._fill(pairs, items)
 
     def append(self) -> None:
         (value,) = self._last(1)

@@ -1,5 +1,4 @@
-"""Slurm: why it ended a job, a step or a task, as srun and slurmstepd tell it in the job's own output. Also
-PBS and LSF.
+"""Reader of Slurm's reasons to end a job, step or task, in the job's own output; also of PBS and LSF.
 
 Source: SchedMD/slurm, src/slurmd/slurmstepd, src/srun/libsrun/launch.c, task_state.c, src/plugins/cgroup;
 openpbs/openpbs, src/resmom; IBM documentation, LSF termination reasons (read 2026-11).
@@ -29,7 +28,10 @@ from probes.logs.events.slurm_events import (
 from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
-_STEP = r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|interactive))?(?:\+\d{1,5})?)"
+_STEP = (
+    r"(?:StepId=|step ?= ?|step |job )?(?P<step>\d{1,12}(?:_\d{1,9})?(?:\.(?:\d{1,9}|batch|extern|"
+    r"interactive))?(?:\+\d{1,5})?)"
+)
 _TASKS = r"srun: error: (?P<node>[\w.\[\],-]{1,200}): tasks? (?P<tasks>[\d,-]{1,200}): "
 _SIGNALS = {
     "Killed": 9,
@@ -40,7 +42,7 @@ _SIGNALS = {
     "Illegal instruction": 4,
     "Floating point exception": 8,
 }
-"""As `strsignal` of Linux names them."""
+"""Signals by the words of Linux's `strsignal`."""
 
 _REASONS = {
     "TIME LIMIT": "time limit",
@@ -71,14 +73,16 @@ _ROWS = (
     row(
         SlurmKilled,
         "CANCELLED AT ",
-        r"\*\*\* (?P<scope>JOB|STEP) (?:StepId=)?(?P<step>[\d_.+]{1,40}(?:batch|extern|interactive)?)(?: STEPD TERMINATED)? ON "
+        r"\*\*\* (?P<scope>JOB|STEP) (?:StepId=)?(?P<step>[\d_.+]{1,40}(?:batch|extern|interactive)?)"
+        r"(?: STEPD TERMINATED)? ON "
         r"(?P<node>\S{1,120}) CANCELLED AT (?P<at>[\dT:.+-]{1,40})(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
         finish=_killed,
     ),
     row(
         SlurmKilled,
         "STEPD TERMINATED ON ",
-        r"\*\*\* (?P<scope>JOB|STEP) (?P<step>[\d_.+]{1,40}\w{0,12}) STEPD TERMINATED ON (?P<node>\S{1,120}) AT (?P<at>\S{1,40})"
+        r"\*\*\* (?P<scope>JOB|STEP) (?P<step>[\d_.+]{1,40}\w{0,12}) STEPD TERMINATED ON "
+        r"(?P<node>\S{1,120}) AT (?P<at>\S{1,40})"
         r"(?: DUE TO (?P<words>[A-Z][A-Z ]{2,60}))?",
         finish=_killed,
     ),
@@ -91,7 +95,8 @@ _ROWS = (
     row(
         SlurmOom,
         "memory limit",
-        rf"slurmstepd: error: (?:Exceeded (?:job|step) memory limit(?! at some point)|(?:Step|Job|StepId=) ?{_STEP} exceeded)",
+        rf"slurmstepd: error: (?:Exceeded (?:job|step) memory limit(?! at some point)|(?:Step|Job|"
+        rf"StepId=) ?{_STEP} exceeded)",
     ),
     row(SlurmOom, "Out Of Memory", rf"{_TASKS}Out Of Memory"),
     row(SlurmNodeFailure, "srun: error: Node failure on ", r"Node failure on (?P<node>\S{1,200})"),
@@ -136,7 +141,8 @@ _ROWS = (
     row(
         SlurmSubmitRefused,
         ": error: ",
-        r"(?:sbatch|salloc|srun): error: (?:Batch job submission failed|Job submit/allocate failed|Unable to allocate resources|"
+        r"(?:sbatch|salloc|srun): error: (?:Batch job submission failed|Job submit/allocate failed|"
+        r"Unable to allocate resources|"
         r"Failed to allocate resources): (?P<reason>.{1,160})",
     ),
     row(
@@ -183,5 +189,5 @@ SIGNS: tuple[bytes, ...] = (
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return read_rows(_ROWS, line)

@@ -54,16 +54,18 @@ from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORK = (
     r"Work[A-Z]{2,6}\((?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,60})"
-    r"(?:, TensorShape=\[[^\]]{0,200}\])?(?:, NumelIn=(?P<numel_in>\d{1,18}), NumelOut=(?P<numel_out>\d{1,18}))?"
+    r"(?:, TensorShape=\[[^\]]{0,200}\])?(?:, NumelIn=(?P<numel_in>\d{1,18}), NumelOut="
+    r"(?P<numel_out>\d{1,18}))?"
     r"(?:, TensorShape=\[[^\]]{0,200}\])?, Timeout\(ms\)=(?P<timeout_ms>\d{1,12})\)"
     r"(?: ran for (?P<ran_ms>\d{1,12}) milliseconds)?"
 )
 _PLACE = r"(?P<host>[^\s,()\[\]]{1,200}|\[[0-9a-fA-F:.%]{2,60}\]), (?P<port>\d{1,5})\)"
 
 _ERROR = pattern(r"\[E\d{0,4}[ :]|^E\d{4} |\w(?:Error|Exception): ")
-"""How glog marks an error, and how an exception begins; torch warns in the same words."""
+"""Marks of an error of glog and of an exception; torch warns in the same words."""
 _EARLY = pattern(
-    r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|[Nn]etwork is unreachable"
+    r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|"
+    r"[Nn]etwork is unreachable"
 )
 _ROWS = (
     row(TorchWatchdogTimeout, "ollective operation timeout", rf"[Cc]ollective operation timeout: {_WORK}"),
@@ -83,13 +85,15 @@ _ROWS = (
     row(
         TorchWorkStatus,
         "last enqueued",
-        r"(?:watchdog at work(?: sequence id)?:|NCCL work:) (?P<seq>-?\d{1,12}),? (?:PG status: )?last enqueued (?:NCCL )?work:"
+        r"(?:watchdog at work(?: sequence id)?:|NCCL work:) (?P<seq>-?\d{1,12}),? "
+        r"(?:PG status: )?last enqueued (?:NCCL )?work:"
         r" (?P<enqueued>-?\d{1,12}), last completed (?:NCCL )?work: (?P<completed>-?\d{1,12})",
     ),
     row(
         TorchDumpSignal,
         "eceived a dump signal",
-        r"eceived a dump signal (?:due to a collective timeout )?from\s{1,4}(?:this local rank|rank (?P<from_rank>\d{1,7}))"
+        r"eceived a dump signal (?:due to a collective timeout )?from\s{1,4}(?:this local rank|rank "
+        r"(?P<from_rank>\d{1,7}))"
         r"(?:.{0,80}?ast enqueued \w{1,12} work: (?P<enqueued>-?\d{1,12}), "
         r"last completed \w{1,12} work: (?P<completed>-?\d{1,12}))?",
     ),
@@ -117,13 +121,15 @@ _ROWS = (
     row(
         TorchIdExchangeFailed,
         "ncclUniqueId from [",
-        r"\[(?P<rank>\d{1,7})\] is setting up NCCL communicator.{0,40}?ncclUniqueId from \[(?P<from_rank>\d{1,7})\].{0,60}?"
+        r"\[(?P<rank>\d{1,7})\] is setting up NCCL communicator.{0,40}?ncclUniqueId from \["
+        r"(?P<from_rank>\d{1,7})\].{0,60}?"
         r"by key '(?P<key>[^']{1,80})'.{0,60}?(?:error:|but) ?(?P<reason>.{0,160})",
     ),
     row(
         TorchNcclError,
         "NCCL error in: ",
-        r"NCCL error in: (?P<file>[^\s,]{1,160}?:\d{1,6}), (?P<error>[^(,\n]{3,100}?)\s?(?:\(run with[^)]{0,60}\)?|(?=,)|$)"
+        r"NCCL error in: (?P<file>[^\s,]{1,160}?:\d{1,6}), (?P<error>[^(,\n]{3,100}?)\s?"
+        r"(?:\(run with[^)]{0,60}\)?|(?=,)|$)"
         r"(?:, NCCL version (?P<nccl>\d{1,3}(?:\.\d{1,3}){0,2}|\d{3,6}))?(?:[,\s]|$)",
     ),
     row(TorchNcclError, "NCCL Error ", r"NCCL Error \d{1,2}: (?P<error>[a-z][^\n(,]{3,100})"),
@@ -141,7 +147,8 @@ _ROWS = (
     row(
         TorchNcclResult,
         "nccl",
-        r"^\W{0,4}(?P<code>ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidArgument|ncclInvalidUsage|"
+        r"^\W{0,4}(?P<code>ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidArgument|"
+        r"ncclInvalidUsage|"
         r"ncclRemoteError|ncclInProgress): ",
     ),
     row(
@@ -169,7 +176,8 @@ _ROWS = (
     row(
         TorchConnectFailed,
         "client socket has failed to connect to",
-        r"client socket has failed to connect to (?:any network address of )?[\[(]?(?P<host>[^\s,\]()]{1,200})\]?(?:, |:)"
+        r"client socket has failed to connect to (?:any network address of )?[\[(]?"
+        r"(?P<host>[^\s,\]()]{1,200})\]?(?:, |:)"
         r"(?P<port>\d{1,5})\b(?:.{0,40}?errno: \d{1,4} - (?P<reason>[^)]{1,80}))?",
     ),
     row(
@@ -235,7 +243,8 @@ _ROWS = (
     row(
         TorchMonitoredBarrier,
         "to pass monitoredBarrier",
-        r"(?:Rank |Ranks )(?P<ranks>[\d, ]{1,200}?) failed to pass monitoredBarrier in (?P<timeout_ms>\d{1,12}) ms",
+        r"(?:Rank |Ranks )(?P<ranks>[\d, ]{1,200}?) failed to pass monitoredBarrier in "
+        r"(?P<timeout_ms>\d{1,12}) ms",
     ),
     row(
         TorchDesyncRank,
@@ -246,7 +255,8 @@ _ROWS = (
     row(
         TorchDesyncRank,
         ", but didn't join collective",
-        r"\[(?P<ranks>[\d, ]{1,400})\] finished collective #\d{1,12}, but didn't join collective #(?P<seq>\d{1,12})",
+        r"\[(?P<ranks>[\d, ]{1,400})\] finished collective #\d{1,12}, but didn't join collective #"
+        r"(?P<seq>\d{1,12})",
         state="lag",
     ),
     row(
@@ -279,17 +289,24 @@ _ROWS = (
     row(
         TorchException,
         "torch.distributed.Dist",
-        r"torch\.distributed\.(?P<name>Dist(?:Backend|Network|Store|QueueEmpty)?Error)\b(?:: (?P<message>.{0,300}))?",
+        r"torch\.distributed\.(?P<name>Dist(?:Backend|Network|Store|QueueEmpty)?Error)\b(?:: "
+        r"(?P<message>.{0,300}))?",
     ),
     row(TorchException, "c10::Dist", r"c10::(?P<name>Dist(?:Backend|Network|Store)?Error)\b"),
 )
-_RESULT_SIGNS = (b"ncclUnhandledCudaError", b"ncclSystemError", b"ncclInternalError", b"ncclInvalidArgument", b"ncclInvalidUsage",
-                 b"ncclRemoteError")  # fmt: skip
+_RESULT_SIGNS = (
+    b"ncclUnhandledCudaError",
+    b"ncclSystemError",
+    b"ncclInternalError",
+    b"ncclInvalidArgument",
+    b"ncclInvalidUsage",
+    b"ncclRemoteError",
+)
 SIGNS: tuple[bytes, ...] = (*(sign for sign in signs(_ROWS) if sign != b"nccl"), *_RESULT_SIGNS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The events of one line; an exception in one line with what it reports gives the report."""
+    """Return the events of one line; an exception together with its report gives the report only."""
     return tuple(_weighed(event, line) for event in read_rows(_ROWS, line))
 
 

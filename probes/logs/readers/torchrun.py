@@ -51,7 +51,8 @@ _ROWS = (
     row(
         TorchWorkerFailed,
         "failed (exitcode: ",
-        r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)",
+        r"failed \(exitcode: (?P<exit_code>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,5}) \(pid: "
+        r"(?P<pid>\d{1,10})\)",
         finish=_worker_failed,
     ),
     row(
@@ -75,7 +76,8 @@ _ROWS = (
     row(
         TorchWorkerFailed,
         "hild process with PID ",
-        r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<exit_code>-?\d{1,4})",
+        r"\[rank: (?P<rank>\d{1,7})\] Child process with PID (?P<pid>\d{1,10}) terminated with code "
+        r"(?P<exit_code>-?\d{1,4})",
         finish=_worker_failed,
     ),
     row(
@@ -136,7 +138,7 @@ class Reader:
         self._reported = 0
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """A failure is told when the next one begins or the block ends."""
+        """Read a line; a failure is returned when the next one begins or the block ends."""
         text = line.text
         if "Root Cause" in text:
             events = self._report()
@@ -151,7 +153,7 @@ class Reader:
         return (*self._report(), *read_rows(_ROWS, line))
 
     def end(self) -> tuple[Event, ...]:
-        """The last failure."""
+        """Return the last failure."""
         return self._report()
 
     def _take(self, key: str, value: str, line: LogLine) -> tuple[Event, ...]:
@@ -162,7 +164,7 @@ class Reader:
         return events
 
     def _known_keys(self) -> frozenset[str]:
-        """The keys that the failure at hand has."""
+        """Return the keys that the present failure has."""
         names = {"exit_code": "exitcode", "text": "traceback", "at": "time"}
         return frozenset(names.get(name, name) for name in self._fields)
 

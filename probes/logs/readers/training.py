@@ -1,4 +1,4 @@
-"""What training loops say of their numbers: losses and gradients that are none any more.
+"""Reader of losses and gradients that are no numbers in training loops.
 
 Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py
 (read 2026-11).
@@ -15,7 +15,7 @@ _LOSS = (
     r"(?i)(?<![\w./])(?<!val )(?<!eval )(?<!test )(?<!best )(?<!validation )"
     r"(?:(?:train|training|lm|total|mean|avg|step)[ _/])?loss['\"]?\s{0,4}[:=]?\s{0,4}"
 )
-"""Of training: that of validation has no number where nothing was validated yet."""
+"""Words of training losses; a validation loss is no number where nothing was validated yet."""
 _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}(?:tensor\()?(?P<value>nan)\b(?!,? ?(?:check|guard|detect))"),
     row(TrainingNoNumber, "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),
@@ -25,5 +25,5 @@ SIGNS: tuple[bytes, ...] = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """The event of one line."""
+    """Return the event of one line."""
     return read_rows(_ROWS, line)

@@ -49,7 +49,7 @@ _LAYERS = (
     "TL_MLX5",
     "TL_SELF",
 )
-"""Of UCC: collective and transport layers."""
+"""Layers of UCC: collectives and transports."""
 _ROWS = (
     *(
         row(UcxError, f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
@@ -76,7 +76,7 @@ SIGNS = signs(_ROWS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """What libibverbs or UCX complains of."""
+    """Return the complaint of libibverbs or UCX."""
     match = _COMPLETION.search(line.text)
     status = _STATUS.get(match["what"]) if match is not None else None
     if match is None or status is None:

@@ -1,4 +1,4 @@
-"""What readers of whole files share: text of bytes, and lines as evidence."""
+"""Helpers for readers of whole files: text of bytes, and lines as evidence."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ class Document:
     """A file as text, whose lines can be pointed at."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """Bytes that are no UTF-8 are replaced; lines end with one character whatever the system."""
+        """Return the bytes as text: invalid UTF-8 is replaced, and lines end with one character on all
+        systems.
+        """
         encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         self.name = name
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")
         self._ends: list[int] | None = None
 
     def event(self, what: LogRecord, evidence: Sequence[EvidenceRef]) -> Event:
-        """An event of the first line that the references name; of the first line where they name none."""
+        """Return an event at the first line that the references name, else at the first line of the file."""
         numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
         first = next(numbers, None)
         return event_of(what, self.line(int(first[1]) if first else 1))
 
     def line(self, number: int) -> LogLine:
-        """A line by its number, from 1; an empty one where there is none."""
+        """Return a line by its number from 1; an empty line where there is none."""
         if self._ends is None:
             self._ends = [match.start() for match in re.finditer("\n", self.text)]
         start = (

@@ -1,4 +1,4 @@
-"""Leaving out what was said before: 10 000 ranks tell the same of the same host."""
+"""Omission of repeated text: 10,000 ranks report the same facts of a host."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ _MOST = 16_384
 
 
 class Once:
-    """What is known already, in bounded memory: it forgets all when it is full, so that things may come
-    again, never get lost.
+    """Known things in bounded memory.
+
+    All are forgotten when it is full: things may then come again, and never get lost.
     """
 
     def __init__(self) -> None:
         self._known: set[Hashable] = set()
 
     def is_new(self, thing: Hashable) -> bool:
-        """Whether `thing` comes for the first time."""
+        """Return whether `thing` comes for the first time."""
         if thing in self._known:
             return False
         if len(self._known) >= _MOST:

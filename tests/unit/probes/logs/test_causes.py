@@ -17,7 +17,7 @@ from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
 from probes.logs.causes import explain
 from probes.logs.causes.conditions import CONDITIONS
 from probes.logs.event import Event
-from probes.logs.events.kinds import RECORDS, unknown_names
+from probes.logs.events.record_kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
 from tests.support.log_events import event
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from probes.logs import gather
-from probes.logs.event import Event, event_of
-from probes.logs.events.log_record import Value, untyped
+from probes.logs.event import Event, event_of, reporting
+from probes.logs.events.log_record import LogRecord
 from probes.logs.gather import EventBook, SourceReader
 from probes.logs.merge import merged
 from probes.logs.reader_table import READERS, ReaderRow
 
 
-def event(
-    kind: str = "a.b",
-    source: str = "x",
-    number: int = 1,
-    fields: dict[str, Value] | None = None,
-    **others: Any,
-) -> Event:
-    return Event(what=untyped(kind, fields or {}), source=source, number=number, text="t", **others)
+class Note(LogRecord, kw_only=True):
+    """A record that only these tests know."""
+
+    KIND: ClassVar[str] = "own.note"
+    name: str = "a"
+
+
+class OtherNote(Note, kw_only=True):
+    KIND: ClassVar[str] = "own.other-note"
+
+
+def event(name: str = "a", source: str = "x", number: int = 1, **others: Any) -> Event:
+    return Event(what=Note(name=name), source=source, number=number, text="t", **others)
 
 
 def test_rows_have_their_own_ids_and_load() -> None:
@@ -47,40 +52,39 @@ def rows(**module: object) -> tuple[ReaderRow, ...]:
     return (_Row(**module),)  # type: ignore[return-value]
 
 
-def test_a_reader_sees_its_lines_without_envelopes_and_tells_at_the_end() -> None:
+def test_a_reader_sees_its_lines_without_envelopes_and_reports_at_the_end() -> None:
     class Reader:
         def read(self, line):
-            return (event_of("own.line", line, {"text": line.text}),)
+            return (event_of(Note(name=line.text), line),)
 
         def end(self):
-            return (event("own.end"),)
+            return (event("end"),)
 
-    found: list[Event] = []
-    reader = SourceReader("job.log", found.append, rows=rows(SIGNS=(b"wanted",), Reader=Reader))
+    events: list[Event] = []
+    reader = SourceReader("job.log", events.append, rows=rows(SIGNS=(b"wanted",), Reader=Reader))
     reader.feed(b"noise\n[rank3]: wan")
     reader.feed(b"ted 1")
     reader.end()
-    assert [(each.kind, each.rank, each.number) for each in found] == [
-        ("own.line", 3, 2),
-        ("own.end", None, 1),
+    assert [(each.what, each.rank, each.number) for each in events] == [
+        (Note(name="wanted 1"), 3, 2),
+        (Note(name="end"), None, 1),
     ]
-    assert found[0].fields == {"text": "wanted 1"}
     assert reader.lines_read == 2
 
 
 def test_a_document_is_read_whole() -> None:
     def read_document(name: str, data: bytes) -> tuple[Event, ...]:
-        return (event("own.document", source=name, fields={"size": len(data)}),)
+        return (event(f"{len(data)} bytes", source=name),)
 
-    found: list[Event] = []
+    events: list[Event] = []
     for head, chunk in ((b'{"version": 1, ', b"x" * 90_000), (b"other ", b"x" * 90_000)):
         reader = SourceReader(
-            "dump.json", found.append, rows=rows(DOCUMENT_SIGNS=(b'"version"',), read_document=read_document)
+            "dump.json", events.append, rows=rows(DOCUMENT_SIGNS=(b'"version"',), read_document=read_document)
         )
         reader.feed(head)
         reader.feed(chunk)
         reader.end()
-    assert [each.fields for each in found] == [{"size": 90_015}]
+    assert [each.what for each in events] == [Note(name="90015 bytes")]
 
 
 def test_the_like_is_counted_and_kinds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +95,8 @@ def test_the_like_is_counted_and_kinds_are_bounded(monkeypatch: pytest.MonkeyPat
     assert (kept.number, kept.count, book.total) == (1, 5, 5)
     monkeypatch.setattr(gather, "MOST_OF_A_KIND", 3)
     for rank in range(9):
-        book.add(event("c.d", rank=rank))
-    assert [each.rank for each in book.events() if each.kind == "c.d"] == [0, 1, 2]
+        book.add(reporting(event(rank=rank), OtherNote()))
+    assert [each.rank for each in book.events() if each.kind == OtherNote.KIND] == [0, 1, 2]
 
 
 def test_sources_are_merged_by_time_and_keep_their_own_order() -> None:
@@ -107,5 +111,14 @@ def test_sources_are_merged_by_time_and_keep_their_own_order() -> None:
         event("b.3", "b", time_s=day + 6),
         event("k.1", "kernel", time_s=12.0),
     ]
-    assert [each.kind for each in merged(events)] == ["a.1", "a.2", "b.1", "b.2", "b.3", "a.3", "n.1", "k.1"]
+    assert [each.what.name for each in merged(events)] == [
+        "a.1",
+        "a.2",
+        "b.1",
+        "b.2",
+        "b.3",
+        "a.3",
+        "n.1",
+        "k.1",
+    ]
     assert merged([]) == []

@@ -5,15 +5,22 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs import readers
+from probes.logs.events.log_record import LogRecord
+from probes.logs.events.measurement_events import NcclTestsFailure
+from probes.logs.events.record_kinds import RECORDS
 from probes.logs.line import LogLine
 from probes.logs.reader_table import READERS, document_readers, line_readers
+from probes.logs.readers.row_readers import Row
+from probes.logs.readers.row_readers import row as make_row
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9-]+){1,3}")
 
@@ -77,3 +84,70 @@ def test_whatever_stands_around_a_sign_of_a_document_is_read_without_raising(dat
     for reader in document_readers():
         for event in reader.read("any.bin", data + sign + data):
             assert _KIND.fullmatch(event.kind), event.kind
+
+
+_parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+
+
+def _participations(items: Iterable[Any], names: dict[int, str]) -> list[frozenset[str]]:
+    """Return sets of named groups that can take part in a match: the fewest first, then one choice at a time."""
+    choices = [_choices_of(code, argument, names) for code, argument in items]
+    fewest = [each[0] for each in choices]
+    sets = [frozenset().union(*fewest)]
+    for place, alternatives in enumerate(choices):
+        others = frozenset().union(*fewest[:place], *fewest[place + 1 :])
+        sets += [others | alternative for alternative in alternatives[1:]]
+    return sets
+
+
+def _choices_of(code: Any, argument: Any, names: dict[int, str]) -> list[frozenset[str]]:
+    match str(code), argument:
+        case "SUBPATTERN", (number, _, _, inner):
+            own = frozenset({names[number]} if number in names else ())
+            return [own | each for each in _participations(inner, names)]
+        case "BRANCH", (_, branches):
+            return [each for branch in branches for each in _participations(branch, names)]
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT", (least, _, inner):
+            return [frozenset[str]()] * (least == 0) + _participations(inner, names)
+        case "ASSERT", (_, inner):
+            return _participations(inner, names)
+        case "ATOMIC_GROUP", inner:
+            return _participations(inner, names)
+        case _:
+            return [frozenset()]
+
+
+def _rows() -> Iterator[Any]:
+    for name in _modules():
+        for title, value in vars(importlib.import_module(name)).items():
+            for place, row in enumerate(value if isinstance(value, tuple) else ()):
+                if isinstance(row, Row):
+                    yield pytest.param(row, id=f"{name.rpartition('.')[2]}-{title}-{place}-{row.kind}")
+
+
+@pytest.mark.parametrize("row", list(_rows()))
+def test_a_row_makes_its_record_whichever_optional_groups_take_part(row):
+    """A required field of a record that only an optional group fills raises for the lines without the group."""
+    names = {number: name for name, number in row.shape.groupindex.items()}
+    for present in _participations(_parser.parse(row.shape.pattern, row.shape.flags & ~re.UNICODE), names):
+        texts: Any = {name: "1" if name in present else None for name in names.values()}
+        assert isinstance(row.record(texts), RECORDS.get(row.kind, LogRecord))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PBS: job killed: 42 exceeded limit",
+        "h:1:2 [0] NCCL INFO Init timings - ncclCommInitRank: rank 0 nranks 2 total 0.5 (0)",
+    ],
+)
+def test_a_number_in_the_place_of_words_is_read_without_raising(text):
+    line = LogLine(source="any.log", number=1, text=text, raw=text)
+    assert any(reader.read(line) for reader in line_readers())
+
+
+def test_an_optional_group_of_a_required_field_is_noticed():
+    with pytest.raises(TypeError, match="reason"):
+        test_a_row_makes_its_record_whichever_optional_groups_take_part(
+            make_row(NcclTestsFailure, "failed", "failed(?:: (?P<reason>.*))?")
+        )

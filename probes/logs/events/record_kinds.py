@@ -10,7 +10,9 @@ import msgspec
 from probes.logs.events import (
     compared_events,
     cuda_events,
-    deduced_events,
+    deduced_course_events,
+    deduced_hardware_events,
+    deduced_network_events,
     fabric_manager_events,
     flight_recorder_events,
     framework_events,
@@ -40,7 +42,9 @@ _FAMILIES: tuple[ModuleType, ...] = (
     cuda_events,
     measurement_events,
     host_events,
-    deduced_events,
+    deduced_course_events,
+    deduced_hardware_events,
+    deduced_network_events,
     compared_events,
     kernel_log_events,
     fabric_manager_events,
@@ -60,7 +64,7 @@ RECORDS: Mapping[str, type[LogRecord]] = {
 
 
 def kinds_named(name: str) -> tuple[str, ...]:
-    """Return the kinds that a row names; `.*` at its end stands for all that begin so, `|` for either."""
+    """Return the kinds that a row names: `.*` at the end means any with that prefix, `|` means either."""
     kinds: list[str] = []
     for each in name.split("|"):
         kinds += [kind for kind in RECORDS if kind.startswith(each[:-1])] if each.endswith(".*") else [each]
