@@ -112,7 +112,7 @@ def forget(*rooms: str) -> None:
         cache.cache_clear()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _caches(*rooms: str) -> tuple[Any, ...]:
     return tuple(
         value
