@@ -23,7 +23,7 @@ _CASES = Path(__file__).resolve().parent / "cases.csv"
 
 
 class Case(NamedTuple):
-    """One prediction: `run` of a training run, `here` of one on two ranks of a CPU, `collective` of an operation."""
+    """One prediction: of a training run (`run`), of one on two CPU ranks (`here`), or of a `collective`."""
 
     case_id: str
     door: str
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def load_cases() -> dict[str, Case]:
-    """Return the representative cases by id: together they read every parameter that a prediction can read."""
+    """Return the representative cases by id; together they read every parameter that can be read."""
     with _CASES.open(newline="", encoding="utf-8") as file:
         rows = [{name: cell for name, cell in row.items() if cell} for row in csv.DictReader(file)]
     return {row["case_id"]: Case(row["case_id"], row.pop("door"), row) for row in rows}
@@ -82,7 +82,7 @@ def cases_by_parameter() -> dict[str, tuple[str, ...]]:
 
 
 def first_moved(case_ids: Iterable[str]) -> str:
-    """Return the first of the cases whose figures now differ from those with the shipped rows; blank if none do."""
+    """Return the first case whose figures differ from those with the shipped rows; blank if none do."""
     present = present_figures()
     return next((name for name in case_ids if figures(load_cases()[name].predict()) != present[name]), "")
 

@@ -20,11 +20,16 @@ from tests.quantities.changing import figures, with_rows
 from tests.support.clusters import case, h100_cluster
 
 MODELS = ("llama-3.2-1b", "gpt2", "mixtral-8x7b", "nemotron-h-8b", "bert-large", "qwen-1.8b")
-"""RMSNorm and a gated MLP with shared keys; LayerNorm and a plain one; experts; a state space; dropout; 16-bit logits."""
+"""Models with RMSNorm, a gated MLP and shared keys; LayerNorm and
+a plain MLP; experts; a state space; dropout;
+and logits that stay in 16 bits.
+"""
 _MANY_TOKENS = {"micro_batch": 256, "activation_checkpointing": "full"}
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "recomputed": {"candidate": {"activation_checkpointing": "full"}},
+    "kept for many tokens": {"candidate": {"micro_batch": 64}},
+    "fused attention": {"candidate": {"flash_attention": True}},
     "unfused attention": {"candidate": {"flash_attention": False}},
     "tensor parallelism": {"candidate": {"degrees": Degrees(tp=2, dp=4)}},
     "many tokens": {"candidate": _MANY_TOKENS},
@@ -43,7 +48,11 @@ WAYS: dict[str, dict[str, Any]] = {
 def _jobs(implementation: str, mode: str) -> tuple[TransformerJob, ...]:
     """Return runs whose forward pass computes in this mode, over code of the implementation."""
     stacks = [row for row in load_stacks().values() if row.implementation == implementation]
-    stack = stacks[0] if stacks else msgspec.structs.replace(load_stacks()["torch"], implementation=implementation)
+    stack = (
+        stacks[0]
+        if stacks
+        else msgspec.structs.replace(load_stacks()["torch"], implementation=implementation)
+    )
     states = {"autocast": "fp32", "cast": "master", "fp8": "master", "fp32": "fp32"}[mode]
     memory = msgspec.structs.replace(stack.memory, mixed_states=states, loss="whole", raises_stream=False)
     jobs = []
@@ -91,7 +100,7 @@ def _coefficients() -> Iterator[_Coefficient]:
         for mode, saved in row.saved.items():
             for field in msgspec.structs.fields(SavedBytes):
                 value = getattr(saved, field.name)
-                if value != field.default and value != 0.0:
+                if value > 0 if not isinstance(value, bool) else value != field.default:
                     yield _Coefficient(row.id, mode, field.name)
         for mode, value in row.weight_cache_bytes.items():
             if value:
