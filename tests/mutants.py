@@ -1,0 +1,240 @@
+"""Measure how many random faults in the code make a test fail.
+
+    python -m tests.mutants --count 100 --seed 13
+
+Each mutant is a copy of the tree in which one operator or one number of one function is changed. The tests of the changed
+room run against it: the unit tests that mirror the room, and every test file that imports the changed module. A mutant
+that no test notices is printed with its line, so that a person can decide whether it matters. A test that also fails in
+an unchanged copy of the tree does not count.
+
+Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as well as `*` and
+`/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0 becomes 1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("probes", "recipes", "assistant")
+LEFT_OUT = ("probes/workers/",)
+"""Workers run in an interpreter with torch; their tests take minutes for each mutant."""
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+}
+
+
+class Place(NamedTuple):
+    """One node of one file that can be changed."""
+
+    path: Path
+    index: int
+    """Position among the changeable nodes of the file, in the order of `ast.walk`."""
+    line: int
+    before: str
+
+
+def changeable(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes inside functions that one of the operators can change."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    visited: set[int] = set()
+    for function in functions:
+        for statement in function.body:
+            for node in ast.walk(statement):
+                if id(node) not in visited and _can_change(node):
+                    visited.add(id(node))
+                    yield node
+
+
+def _can_change(node: ast.AST) -> bool:
+    match node:
+        case ast.Compare(ops=[operator]):
+            return type(operator) in COMPARISONS
+        case (
+            ast.BinOp(op=operator, left=ast.Constant(value=str()))
+            | ast.BinOp(op=operator, left=ast.JoinedStr())
+        ):
+            return False
+        case ast.BinOp(op=operator):
+            return type(operator) in ARITHMETIC
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Constant(value=value):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    return False
+
+
+def change(node: ast.AST) -> ast.AST:
+    """Return the node with one operator or number changed."""
+    changed = copy.deepcopy(node)
+    match changed:
+        case ast.Compare(ops=[operator]):
+            changed.ops = [COMPARISONS[type(operator)]()]
+        case ast.BinOp(op=operator):
+            changed.op = ARITHMETIC[type(operator)]()
+        case ast.BoolOp(op=operator):
+            changed.op = ast.Or() if isinstance(operator, ast.And) else ast.And()
+        case ast.UnaryOp(operand=operand):
+            return operand
+        case ast.Constant(value=value):
+            changed.value = value * 2 or 1
+    return changed
+
+
+def places() -> list[Place]:
+    """Return everything that can be changed in the three packages, in the order of the files."""
+    result = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            relative = path.relative_to(ROOT)
+            if str(relative).startswith(LEFT_OUT):
+                continue
+            nodes = changeable(ast.parse(path.read_text("utf-8")))
+            result += [
+                Place(relative, index, node.lineno, ast.unparse(node)) for index, node in enumerate(nodes)
+            ]
+    return result
+
+
+def apply(place: Place, root: Path) -> str:
+    """Write the mutant of `place` below `root` and return the changed code."""
+    path = root / place.path
+    tree = ast.parse(path.read_text("utf-8"))
+    node = list(changeable(tree))[place.index]
+    replacement = change(node)
+
+    class Replace(ast.NodeTransformer):
+        def visit(self, visited: ast.AST) -> ast.AST:
+            return replacement if visited is node else super().generic_visit(visited)
+
+    path.write_text(ast.unparse(ast.fix_missing_locations(Replace().visit(tree))), "utf-8")
+    return ast.unparse(replacement)
+
+
+def tests_of(path: Path) -> list[str]:
+    """Return the test files that import the changed module, then the folders that mirror its room."""
+    module = ".".join(path.with_suffix("").parts)
+    package, _, name = module.rpartition(".")
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    direct = [
+        file
+        for file in files
+        if not {"benchmarks", "integration", "workers"} & set(file.parts)
+        and (module in (text := file.read_text("utf-8")) or f"from {package} import {name}\n" in text)
+    ]
+    folder = ROOT / "tests" / "unit" / Path(*path.parts[:2])
+    mirrored = [folder] if folder.is_dir() else [ROOT / "tests" / "unit" / path.parts[0]]
+    extra = [ROOT / "tests" / "lint"] if path.parts[:2] == ("recipes", "lint") else []
+    return [str(test.relative_to(ROOT)) for test in (*direct, *mirrored, *extra)]
+
+
+def copy_tree(folder: Path) -> Path:
+    """Copy the tree into `folder`, without what tests do not read, and return the copy."""
+    ignored = shutil.ignore_patterns(".git", ".venv", ".torch-venv", "__pycache__", ".*_cache")
+    return Path(shutil.copytree(ROOT, folder / "tree", ignore=ignored))
+
+
+def run_tests(
+    root: Path, tests: list[str], timeout_s: float, deselected: set[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run tests in a copy of the tree until the first failure. Raises TimeoutExpired."""
+    left_out = [option for test in sorted(deselected) for option in ("--deselect", test)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *left_out, *tests]
+    variables = {"RIGTUNE_SHARED": str(ROOT.parent / "shared"), **os.environ}
+    return subprocess.run(
+        command, cwd=root, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+class Judge:
+    """Decides whether a test notices a mutant, and remembers the tests that fail in the unchanged tree too."""
+
+    def __init__(self, unchanged: Path, timeout_s: float) -> None:
+        self._unchanged = unchanged
+        self._timeout_s = timeout_s
+        self._broken: set[str] = set()
+
+    def catching_test(self, root: Path, path: Path) -> str:
+        """Return the test that fails because of the mutant of `path` below `root`; blank if there is none."""
+        while True:
+            try:
+                done = run_tests(root, tests_of(path), self._timeout_s, self._broken)
+            except subprocess.TimeoutExpired:
+                return "(the tests do not end)"
+            if done.returncode == 0:
+                return ""
+            failure = re.search(
+                r"^(?:FAILED|ERROR) (\S+\.py(?:::.*?)?)(?: - .*)?$", done.stdout, re.MULTILINE
+            )
+            if failure is None:
+                return "(pytest does not start)"
+            test = failure.group(1)
+            if run_tests(self._unchanged, [test], self._timeout_s, set()).returncode == 0:
+                return test
+            self._broken.add(test)
+
+
+def sample(count: int, seed: int) -> list[Place]:
+    """Choose a file first and then a place in it: otherwise long tables of numbers would dominate the sample."""
+    by_file: dict[Path, list[Place]] = {}
+    for place in places():
+        by_file.setdefault(place.path, []).append(place)
+    chooser = random.Random(seed)  # noqa: S311
+    files = sorted(by_file)
+    return [chooser.choice(by_file[chooser.choice(files)]) for _ in range(count)]
+
+
+def main() -> None:
+    """Make the mutants that the arguments ask for; print each with its fate, then the share that was caught."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=13)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first mutants of the sequence")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the tests of one mutant")
+    arguments = parser.parse_args()
+    chosen = sample(arguments.count, arguments.seed)[arguments.skip :]
+    caught = 0
+    with tempfile.TemporaryDirectory() as first:
+        judge = Judge(copy_tree(Path(first)), arguments.timeout)
+        for number, place in enumerate(chosen, arguments.skip + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                root = copy_tree(Path(folder))
+                after = apply(place, root)
+                test = judge.catching_test(root, place.path)
+            caught += bool(test)
+            fate = f"caught by {test}" if test else "SURVIVED"
+            print(f"{number:3} {place.path}:{place.line}  {place.before}  ->  {after}  {fate}", flush=True)  # noqa: T201
+    print(f"{caught} of {len(chosen)} caught")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

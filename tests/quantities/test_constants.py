@@ -1,0 +1,102 @@
+"""Twice a constant moves a figure of a prediction, of a plan, or of the description of a machine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from probes.catalogue.hardware import load_catalogue
+from probes.facts import MachineFacts, PcieLink
+from recipes.constants import load_constants
+from recipes.job.models.names import find_model
+from recipes.job.workload import Pins
+from recipes.machine.from_facts import cluster_from_facts
+from recipes.machine.from_words import MachineWords, cluster_from_words
+from recipes.planning.plan import Cluster, StepAnchor
+from recipes.planning.planner import default_workload, make_plan
+from recipes.predict.candidate_prediction import predict_time
+from tests.quantities.changing import figures, first_moved, load_cases, with_rows
+from tests.support.check_case import links
+from tests.support.clusters import case, cpu_cluster, figure, h100_cluster
+from tests.support.machines import h100_node, with_gpus
+
+ROOMS = ("recipes.",)
+
+
+def _plan(model: str, cluster: Cluster, **choices: Any) -> Any:
+    workload = default_workload(find_model(model), cluster, **choices)
+    return make_plan(workload, cluster, MachineFacts(), Pins())
+
+
+def _words(gpu: str, **words: Any) -> Cluster:
+    return cluster_from_words(MachineWords(gpu=gpu, gpus=16, gpus_per_node=8, **words), load_catalogue())
+
+
+def _over_sockets() -> Cluster:
+    """Describe a node whose GPUs have PCIe alone and meet across the sockets."""
+    node = h100_node()
+    slot = PcieLink(generation=5, generation_max=5, width=16, width_max=16)
+    gpus = with_gpus(node, *range(8), nvlinks=(), pcie=slot)
+    pairs = tuple(
+        msgspec.structs.replace(links("SYS")[0], a=f"GPU{a}", b=f"GPU{b}") for a in range(8) for b in range(a)
+    )
+    return cluster_from_facts(msgspec.structs.replace(gpus, links=pairs), (), load_catalogue())
+
+
+def _anchored(micro_batch: int) -> Any:
+    anchor = StepAnchor(
+        model="rigtune-mini",
+        strategy="ddp",
+        micro_batch=8,
+        grad_accum=1,
+        sequence_length=256,
+        precision="fp32",
+        world_size=2,
+        activation_checkpointing="none",
+        step_time_s=0.7,
+        low_s=0.69,
+        high_s=0.71,
+        source="test",
+    )
+    run = case(
+        find_model("rigtune-mini"), ranks=2, micro_batch=micro_batch, sequence_length=256, precision="fp32"
+    )
+    return predict_time(*run, cpu_cluster(anchors=(anchor,)))
+
+
+def _read(sequence_length: int) -> Any:
+    run = case(find_model("llama-3.2-1b"), sequence_length=sequence_length)
+    return predict_time(*run, h100_cluster(reads_per_s=figure(0.01)))
+
+
+ANSWERS: dict[str, Callable[[], Any]] = {
+    "plan of a machine with NVLink": lambda: _plan("llama-3.1-8b", _words("H100-SXM-80GB")),
+    "plan of a machine with PCIe and Ethernet": lambda: _plan(
+        "gpt2", _words("L40S", intra="PCIe", inter="100 Gb/s Ethernet, TCP")
+    ),
+    "plan with a near tie": lambda: _plan("phi-1.5", h100_cluster()),
+    "plan with a modelled tie": lambda: _plan("gemma-3-270m", h100_cluster()),
+    "plan on a CPU": lambda: _plan("smollm-135m", cpu_cluster(), sequence_length=512, global_batch=64),
+    "machine whose GPUs meet across the sockets": _over_sockets,
+    "step that was measured": lambda: _anchored(8),
+    "step beside one that was measured": lambda: _anchored(4),
+    "step that waits for many requests": lambda: _read(2**17),
+}
+"""What the representative cases of predictions do not show."""
+
+
+@functools.lru_cache(maxsize=1)
+def _present() -> dict[str, tuple[float | bool, ...]]:
+    return {name: figures(answer()) for name, answer in ANSWERS.items()}
+
+
+@pytest.mark.parametrize("name", load_constants())
+def test_twice_a_constant_moves_a_figure(name: str) -> None:
+    row, present = load_constants()[name], _present()
+    with with_rows(load_constants(), {name: msgspec.structs.replace(row, value=2 * row.value)}, *ROOMS):
+        moved = next((what for what, answer in ANSWERS.items() if figures(answer()) != present[what]), "")
+        assert moved or first_moved(load_cases()), "nothing depends on it: add an answer or a case"
