@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from assistant.formats.reason import problem_line
 from probes.base.record import known, printable
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from probes.judging.verdict import Verdict
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from assistant.text.lines import clean
 from probes.base.record import printable
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.verdict import Verdict
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from assistant.pages.blocks import Tone, Words, words
 from probes.base.record import T, Unknown
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 
 BADGE_WIDTH = 10

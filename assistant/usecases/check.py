@@ -11,10 +11,10 @@ from probes.base.record import Reason, Unknown
 from probes.base.table_rows import CheckRow
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
-from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.applicability import missing
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Judge
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import under_policy

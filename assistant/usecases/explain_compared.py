@@ -133,7 +133,9 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if active and networks == {"Socket"}:
         statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            ComparedSockets(active=len(active), told=statement), "machine", f"{statement}, the run used sockets"
+            ComparedSockets(active=len(active), told=statement),
+            "machine",
+            f"{statement}, the run used sockets",
         )
     lists = [event.what.names for event in events if carries(event, NcclHcas)]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
@@ -145,7 +147,9 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             listed = ", ".join(sorted(names))
             statement = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(record(names=listed, used=len(used), share=share, told=statement), "machine", statement)
+            yield _event(
+                record(names=listed, used=len(used), share=share, told=statement), "machine", statement
+            )
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))

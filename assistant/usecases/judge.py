@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 
 from assistant.usecases.check import check_machine, evidence_under
-from probes.checks.check_table import CHECKS
 from probes.compare.comparing import comparisons
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.check_table import CHECKS
 from probes.judging.policies.policy import Policy
 from probes.judging.verdict import Verdict
 

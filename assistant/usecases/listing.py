@@ -8,7 +8,7 @@ from probes.base.units import gib
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.text_kinds import KINDS as PASTES
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
 from recipes.launch.launcher_table import LAUNCHERS

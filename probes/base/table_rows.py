@@ -1,6 +1,6 @@
 """The kinds of rows in the ordered tables of what rigtune can probe, check and measure.
 
-The tables stand beside what they list: `probes/collect/collector_table.py`, `probes/checks/check_table.py`
+The tables stand beside what they list: `probes/collect/collector_table.py`, `probes/judging/check_table.py`
 and `probes/bench/benchmark_table.py`. Rows name modules as text and load them on use, so that listing imports
 nothing, and a broken module fails on its own.
 """

@@ -2,7 +2,7 @@
 
 Each file holds a group of subjects. A row reads one or several facts of the machine or of each of its
 devices, and gives the rules for the fact. The first broken rule becomes the finding.
-`probes/checks/limit_checks.py` evaluates the rows, and `probes/checks/check_table.py` orders them.
+`probes/checks/limit_checks.py` evaluates the rows, and `probes/judging/check_table.py` orders them.
 """
 
 from __future__ import annotations

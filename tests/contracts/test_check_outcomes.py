@@ -21,8 +21,8 @@ from assistant.formats.check_formats import FORMATS
 from assistant.usecases.learn import UnfitError, learn_policy, read_policy
 from probes.base.errors import ExitCode, OutputError
 from probes.base.record import to_json
-from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.policies.exit_profiles import PROFILES, exit_status
 from tests.contracts.test_wrong_input import assert_one_line, rigtune

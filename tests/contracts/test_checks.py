@@ -15,12 +15,12 @@ from probes.base.table_rows import CheckRow
 from probes.catalogue.limit_rows import LimitCheck, limit_rows
 from probes.catalogue.log_rows import LogCheck, log_rows
 from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
-from probes.checks.check_table import CHECKS
 from probes.facts.observed import EventKind
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Judge
 
 FOLDER = Path(probes.checks.__file__ or "").parent
-TABLES = {"__init__", "check_table"}
+TABLES = {"__init__"}
 FUNCTIONS = [row for row in CHECKS if row.rules is None]
 
 

@@ -17,10 +17,10 @@ import pytest
 from probes.base.errors import InputError
 from probes.base.record import NOT_RECORDED, Unknown
 from probes.catalogue.hardware import load_catalogue
-from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.collect.collector_table import PROBES
 from probes.facts import EnvironmentVariable, Interface, MachineFacts, Nic
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
 from probes.judging.rails import default_interface, is_up, training_ports, training_rails
 from probes.sources.choose import open_source

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from recipes.job.training_job import TransformerJob, transformer_job
 
 from recipes.job.models.names import find_model
-from recipes.job.training_job import TransformerJob, transformer_job
 from recipes.planning.plan import Degrees
 from recipes.predict.implementations import Implementation, SavedBytes, load_implementations
 from recipes.predict.memory import memory_of

@@ -12,8 +12,8 @@ import pytest
 
 from probes.catalogue.limit_rows import limit_rows
 from probes.catalogue.thresholds import Thresholds, load_thresholds
-from probes.checks.check_table import CHECKS
 from probes.facts import counts
+from probes.judging.check_table import CHECKS
 from tests.support.check_case import NODE, Case
 from tests.support.check_cases import CASES
 from tests.support.check_cases_pci import GPU2, with_device

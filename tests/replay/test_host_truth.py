@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.checks.check_table import CHECKS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.sources.loose import open_loose
 from tests.support.machines import evidence_of

@@ -14,10 +14,10 @@ import pytest
 
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.text_kinds import KINDS
-from probes.checks.check_table import CHECKS
 from probes.collect import events as collector
 from probes.collect.collecting import CollectOptions
 from probes.facts import LogEvent, MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
 from probes.sources.loose import open_loose
 from probes.sources.stored import StoredSource

@@ -7,7 +7,7 @@ import datetime
 import msgspec
 
 from probes.base.record import EvidenceRef, Unknown
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy, Status
 from probes.judging.policies.policy import Waiver
 from probes.judging.verdict import Verdict, judge

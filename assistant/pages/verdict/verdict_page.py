@@ -8,7 +8,7 @@ from assistant.pages.blocks import Page, Row, Section, section, words
 from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
 from probes.base.record import NOT_RECORDED, known
 from probes.base.units import plural
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy, Status
 from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict

@@ -14,7 +14,7 @@ from probes.base.record import Unknown
 from probes.base.versions import numbers_of
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Number, Thresholds, Version, load_thresholds
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.policies.expected_versions import complaint_of
 from probes.judging.policies.policy import SCHEMA_VERSION, Policy
 from probes.judging.policies.strict_toml import read_strict, suggestion

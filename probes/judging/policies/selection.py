@@ -9,7 +9,7 @@ import msgspec
 
 from probes.base.errors import UsageError
 from probes.base.table_rows import CheckRow, Group, Tier
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.policies.policy import Policy
 
 GROUPS: tuple[str, ...] = get_args(Group)

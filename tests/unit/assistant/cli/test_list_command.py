@@ -8,7 +8,7 @@ import pytest
 
 from assistant.cli import command_line
 from probes.bench.benchmark_table import BENCHMARKS
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 
 
 def test_checks_as_json(capsysbinary: pytest.CaptureFixture) -> None:

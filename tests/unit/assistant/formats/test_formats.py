@@ -15,7 +15,7 @@ from assistant.formats.as_prometheus import prometheus_text
 from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.formats.reason import reason_line
 from probes.base.record import Reason, Unknown
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from probes.judging.verdict import Verdict
 from tests.support.texts import render_verdict

@@ -13,7 +13,7 @@ from assistant.usecases.check import check_machine
 from assistant.usecases.events import FindingMade, StageFinished, StageStarted
 from probes.base.record import to_json
 from probes.base.table_rows import CheckRow
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
 from probes.judging.verdict import Verdict
 from tests.support.machines import evidence_of, h100_node

@@ -10,8 +10,8 @@ import pytest
 
 from probes.base.record import Reason
 from probes.base.versions import at_least
-from probes.checks.check_table import CHECKS
 from probes.facts import GpuProcess, MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from tests.support.check_case import Case
 from tests.support.check_cases import CASES

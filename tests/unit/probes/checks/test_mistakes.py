@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from probes.base.units import MIB
-from probes.checks.check_table import CHECKS
 from probes.facts import Fabric, Gid, Interface, MachineFacts, Naming, PeerAccess, State
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
 from tests.support.check_case import IN_CONTAINER, NODE, links
 from tests.support.check_cases_system import (

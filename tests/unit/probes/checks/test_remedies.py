@@ -14,8 +14,8 @@ import pytest
 
 from assistant.usecases.check import evidence_under
 from probes.base.record import NOT_RECORDED, to_json
-from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy
 from probes.judging.reporting import smi_name
 from tests.support.check_case import Case

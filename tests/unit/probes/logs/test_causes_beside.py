@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.logs.cause_rows import load_causes
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event, Value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from probes.base.errors import ExitCode, UsageError
 from probes.base.table_rows import CheckRow, Group
-from probes.checks.check_table import CHECKS
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from probes.judging.policies.exit_profiles import PROFILES, exit_status, failure_status
 from probes.judging.policies.policy import CheckPolicy, Policy

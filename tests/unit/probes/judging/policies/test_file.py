@@ -16,8 +16,8 @@ from assistant.usecases.check import check_machine, evidence_under
 from probes.base.errors import InputError
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import load_thresholds
-from probes.checks.check_table import CHECKS
 from probes.facts import MachineFacts
+from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 from probes.judging.policies.expected_versions import any_matches
 from probes.judging.policies.file import load_policy, thresholds_under
