@@ -1,7 +1,7 @@
-"""What is known beside the logs of a run: its recipe, its machine, and where the run differs from both.
+"""Compare the logs of a run with its recipe and its machine, and report the differences as events.
 
-Rows of `probes/data/causes.toml` and conditions ask for these events; they have line 0, for they stand in no
-log.
+Rows of `probes/data/causes.toml` and conditions ask for these events. Their line number is 0, since no log
+contains them.
 """
 
 from __future__ import annotations
@@ -50,25 +50,26 @@ _MOST_FINDINGS = 64
 def known_beside(
     events: Iterable[Event], recipe: Recipe | None, machine: MachineFacts | None
 ) -> tuple[Event, ...]:
-    """What the recipe and the machine say, and where the run differs. What the log does not tell is not
-    compared.
+    """Return events for the settings of the recipe and the machine, and for each difference of the run.
+
+    Values that the log does not contain are not compared.
     """
-    found = list(events)
+    logged_events = list(events)
     beside: list[Event] = []
     if recipe is not None:
-        beside += [*_variables(recipe), *_environment(found, recipe), *_ranks(found, recipe)]
+        beside += [*_variables(recipe), *_environment(logged_events, recipe), *_ranks(logged_events, recipe)]
     if machine is not None:
         beside += [
             *_hardware(machine),
-            *_network(found, machine),
-            *_software(found, machine),
+            *_network(logged_events, machine),
+            *_software(logged_events, machine),
             *_checks(machine),
         ]
     return tuple(beside)
 
 
 def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
-    """Where the run differs, in sentences."""
+    """Return a sentence for each difference of the run."""
     return tuple(event.text for event in beside if event.kind.startswith(_COMPARED))
 
 
@@ -83,7 +84,7 @@ def _variables(recipe: Recipe) -> Iterator[Event]:
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    """Variables by what NCCL says it found; it names a variable when it reads it."""
+    """Variables by what NCCL says it logged_events; it names a variable when it reads it."""
     seen: dict[str, set[str]] = {}
     for event in events:
         if carries(event, NcclEnvironment):
@@ -187,7 +188,7 @@ def _kind(nic: Nic) -> tuple[object, object]:
 
 
 def _checks(machine: MachineFacts) -> Iterator[Event]:
-    """What `rigtune check` finds wrong with the machine."""
+    """Yield an event for each finding of `rigtune check` that is not a pass."""
     findings = [
         each.finding
         for each in check_machine(evidence_under(Policy(), machine, today=None))

@@ -47,8 +47,9 @@ Need = Literal[
     "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
     "measurements", "baselines"
 ]  # fmt: skip
-"""What a check is about (`probes/judging/applicability.py`). A machine without it gives one SKIP, and the
-module is not even loaded.
+"""Part of a machine that a check judges (`probes/judging/applicability.py`).
+
+A machine without it gives one SKIP, and the module is not even loaded.
 """
 
 
@@ -80,7 +81,7 @@ class BenchmarkRow(Row, kw_only=True):
     suites: tuple[str, ...]
     """`quick` and `full`; one that stands in neither runs when the user names it or gives what it needs."""
     occupies: str
-    """What nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
+    """Resources that nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
     cost_s: float
     """Rough duration on one machine (calculated for eight H100) in the quick suite, or where it stands in
     none, shown before it starts. A start of torch that several share counts at the first of them: ten seconds
@@ -89,4 +90,4 @@ class BenchmarkRow(Row, kw_only=True):
     full_cost_s: float
     """The same in the full suite."""
     applies: str = ""
-    """Where it applies, in words: `GPUs`, `several ranks`, `--hosts`, `--step`; empty for everywhere."""
+    """Condition in words: `GPUs`, `several ranks`, `--hosts`, `--step`; empty if it applies everywhere."""

@@ -24,7 +24,7 @@ _REFUSALS = ("not permitted", "Permission denied", "insufficient permissions")
 
 
 class _Read(NamedTuple):
-    """What one text says."""
+    """The events of one text, and its unread lines."""
 
     events: tuple[LogEvent, ...]
     unread: tuple[Unread, ...] = ()
@@ -87,13 +87,13 @@ def _read_kernel(output: Output) -> _Read:
 
 
 def _read_nccl(output: Output) -> _Read:
-    from probes.parsers.tools.nccl_log import parse_nccl_log  # noqa: PLC0415 - only pastes have it
+    from probes.parsers.tools.nccl_log import parse_nccl_log  # noqa: PLC0415 - pastes
 
     return _Read(_with_lines(output, parse_nccl_log(output.text)))
 
 
 def _read_manager(output: Output) -> _Read:
-    from probes.parsers.fabric.fabric_manager_log import parse_fabric_manager_log  # noqa: PLC0415 - only pastes have it
+    from probes.parsers.fabric.fabric_manager_log import parse_fabric_manager_log  # noqa: PLC0415 - pastes
 
     return _Read(_with_lines(output, parse_fabric_manager_log(output.text)))
 

@@ -100,7 +100,7 @@ def _read(source: Source) -> _Texts:
     """Ask every reader; on a live machine only those that are worth it, and none after the first has
     failed.
     """
-    from probes.reading.readers.reader_rows import GPUS  # noqa: PLC0415 - where NVML answers nobody reads texts
+    from probes.reading.readers.reader_rows import GPUS  # noqa: PLC0415 - unless NVML answers
 
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []

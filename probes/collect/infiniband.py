@@ -59,7 +59,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 def _with_texts(
     source: Source, found: tuple[Nic, ...]
 ) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
-    from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - not on the way of a quick check
+    from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - deep checks only
     from probes.reading.readers.reader_rows import NICS  # noqa: PLC0415 - likewise
     from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
 

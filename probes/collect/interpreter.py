@@ -43,7 +43,8 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
             continue
         if why := _refusal(source, candidate.path, candidate.found_by):
             refused.append(
-                f"{candidate.path} is not started: {why}; if you train with it, name it: --python {candidate.path}"
+                f"{candidate.path} is not started: {why}; "
+                f"if you train with it, name it: --python {candidate.path}"
             )
             silence = silence or Unknown(Reason.PERMISSION, refused[-1])
             continue

@@ -166,7 +166,7 @@ def _read_texts(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, .
     matrix alone.
     """
     from probes.reading.readers.reader_rows import LINKS  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, unread_of  # noqa: PLC0415 - where NVML and sysfs answer nobody reads texts
+    from probes.reading.readers.text_reader import read_all, unread_of  # noqa: PLC0415 - pastes only
 
     texts = read_all(source, (reader for reader in LINKS if reader.is_live or not source.is_live))
     return [text.records for text in texts], unread_of(texts)

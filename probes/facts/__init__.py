@@ -146,7 +146,7 @@ class MachineFacts(Record, kw_only=True):
     events: tuple[LogEvent, ...] | Unknown = NOT_RECORDED
     """Events of the kernel log and other logs; empty if a log was read and contains none."""
     logs: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Kinds of log that `events` come from (`probes/catalogue/text_kinds.py`): `kernel-log`, `nccl-log` ..."""
+    """Kinds of log that `events` come from: `kernel-log`, `nccl-log` (`probes/catalogue/text_kinds.py`)."""
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()

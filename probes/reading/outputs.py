@@ -24,8 +24,8 @@ def outputs(
 ) -> tuple[Output, ...] | Unknown:
     """Return the texts of `kind` and the output of each command of `argvs`; Unknown without any.
 
-    `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command counts
-    too.
+    `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command
+    counts too.
     """
     texts = [
         Output(text=given.text, evidence=EvidenceRef(source="paste", key=given.name))

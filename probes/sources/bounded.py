@@ -15,7 +15,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Readable(Protocol):
-    """What can be read in pieces."""
+    """A file or stream that can be read in pieces."""
 
     def read(self, size: int, /) -> bytes | None: ...
 

@@ -13,7 +13,8 @@ from recipes.cases.figures import time_for
 from recipes.cases.grounds import grounds_of
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES
-from recipes.cases.resolved import Here, ResolvedCase, resolve
+from recipes.cases.resolved import Here, resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload, Workload

@@ -28,18 +28,18 @@ it at its top.
 QUICK_S = 5
 """A prolog holds up every job; Slurm's own advice is to keep it short."""
 DEEP_S = 30
-"""slurmd kills a HealthCheckProgram after 60 s, and telling Slurm may take some of them."""
+"""slurmd kills a HealthCheckProgram after 60 s, and reporting to Slurm may take some of them."""
 
 
 class ProvisionOptions(StrictRecord, kw_only=True):
-    """What differs from site to site."""
+    """Settings that differ from site to site."""
 
     program: str = "/opt/rigtune/bin/rigtune"
     """Absolute path of the command on the nodes. Slurm runs its hooks without a search path."""
     policy: str | None = None
     """Absolute path of the policy file on the nodes."""
     slurm_conf: str | None = None
-    """Absolute path of slurm.conf where it is not Slurm's default one: slurmd does not tell its hooks."""
+    """Absolute path of slurm.conf if it is not Slurm's default: slurmd does not pass it to its hooks."""
     image: str = "rigtune:latest"
     """Container image that holds rigtune."""
     gpus: int = 8
@@ -53,13 +53,13 @@ class ProvisionFile(Record, kw_only=True):
 
 
 class ProvisionRow(Record, kw_only=True):
-    """One kind of use."""
+    """A way to run `rigtune check` where nodes are provisioned."""
 
     id: str
     title: str
     files: tuple[ProvisionFile, ...]
     install: str
-    """What the administrator does with the files."""
+    """Steps for the administrator."""
 
 
 def _row(kind: str, title: str, *files: tuple[str, int], install: str) -> ProvisionRow:
@@ -78,30 +78,33 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "slurm-health",
         "Slurm HealthCheckProgram: drains a bad node with one line of reason, resumes what it drained itself",
         ("rigtune-health", 0o755),
-        install="Put it on every node and run it there with --dry-run. Then set HealthCheckProgram to its path, "
-        "HealthCheckInterval=300 and HealthCheckNodeState=ANY,CYCLE (CYCLE: not all nodes at once) in slurm.conf, and "
-        "`scontrol reconfigure`.",
+        install="Put it on every node and run it there with --dry-run. Then set HealthCheckProgram to its "
+        "path, HealthCheckInterval=300 and HealthCheckNodeState=ANY,CYCLE (CYCLE: not all nodes at once) in "
+        "slurm.conf, and `scontrol reconfigure`.",
     ),
     _row(
         "slurm-prolog",
         "Slurm Prolog: refuses a job on a bad node within seconds",
         ("rigtune-prolog", 0o755),
         install="Put it on every node and set Prolog to its path and PrologFlags=Alloc in slurm.conf; then "
-        "`scontrol reconfigure`. With rigtune-health beside it, the drain gets its reason and is lifted after the repair.",
+        "`scontrol reconfigure`. With rigtune-health beside it, the drain gets its reason and is lifted "
+        "after the repair.",
     ),
     _row(
         "kubernetes-init",
         "Kubernetes: an init container that keeps a training pod from starting on a bad node",
         ("rigtune-init.yaml", 0o644),
         ("Dockerfile", 0o644),
-        install="Build and push the image, then `kubectl patch` your Deployment or merge it into your pod template.",
+        install="Build and push the image, then `kubectl patch` your Deployment or merge it into your pod "
+        "template.",
     ),
     _row(
         "kubernetes-job",
         "Kubernetes: a Job that checks one node",
         ("rigtune-job.yaml", 0o644),
         ("Dockerfile", 0o644),
-        install="Build and push the image, set the node's name in the Job, then `kubectl apply -f rigtune-job.yaml`.",
+        install="Build and push the image, set the node's name in the Job, then `kubectl apply -f "
+        "rigtune-job.yaml`.",
     ),
     _row(
         "systemd",
@@ -114,7 +117,8 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
         "ansible",
         "Ansible: tasks that install rigtune, check the node and stop the play on a bad one",
         ("rigtune-tasks.yaml", 0o644),
-        install="Set rigtune_package to the wheel's address and use `import_tasks: rigtune-tasks.yaml` in your play.",
+        install="Set rigtune_package to the wheel's address and use `import_tasks: rigtune-tasks.yaml` in "
+        "your play.",
     ),
     _row(
         "cloud-init",

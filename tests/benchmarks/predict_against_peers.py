@@ -42,7 +42,8 @@ from recipes.cases.case import Case, CaseError, case_of_row
 from recipes.cases.collective import predict_collective_row
 from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.prediction import predict_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.models.blocks import blocks_of, head_product
 from recipes.job.models.counts import parameter_count
 from recipes.job.workload import TransformerModel, Workload

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.units import GIB
-from recipes.cases.resolved import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.memory import figure_bytes, memory_of
 from recipes.predict.stacks import UNKNOWN
 from recipes.predict.training_job import TransformerJob

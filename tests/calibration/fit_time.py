@@ -16,7 +16,7 @@ from typing import cast
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
-from recipes.cases.resolved import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.workload import Workload
 from recipes.predict.intervals import kind_of
 from recipes.predict.speed.step import step_time

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import msgspec
 
 from probes.base.record import Unknown
-from recipes.cases.resolved import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.training_job import ImageJob
 from tests.calibration.fitting import Item, write_values

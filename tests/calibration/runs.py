@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recipes.cases.case import CaseError, case_of_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from tests.calibration.fitting import ROUNDS, Item, fit, leave_one_out, report, residuals
 
 SHARED = Path(os.environ.get("RIGTUNE_SHARED", Path(__file__).resolve().parents[3] / "shared"))

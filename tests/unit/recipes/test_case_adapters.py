@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recipes.cases.case import CaseError, case_of_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.table_words import adapter_targets_of
 
 ROW = {

@@ -8,7 +8,8 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 
 ROW = {"case_id": "a", "gpu": "H100-SXM-80GB", "stack": "megatron-core"}
 LARGE = [("qwen3-30b-a3b", 64), ("qwen3-235b-a22b", 256), ("deepseek-v3", 1024), ("mixtral-8x7b", 64)]

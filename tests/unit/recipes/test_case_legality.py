@@ -6,7 +6,8 @@ import pytest
 
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 
 DENSE = {"case_id": "a", "model": "llama-3-70b", "gpu": "H100-SXM-80GB", "n_gpus": "64", "micro_batch": "1"}
 MIXTURE = {"case_id": "b", "model": "mixtral-8x7b", "gpu": "H100-SXM-80GB", "n_gpus": "8", "micro_batch": "1"}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from recipes.cases.case import COLUMNS, case_of_row
 from recipes.cases.prediction import CasePrediction, predict_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.candidate import Candidate
 from recipes.predict.memory import memory_of
 

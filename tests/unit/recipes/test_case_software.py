@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from recipes.cases.case import case_of_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.software import software_of
 from recipes.job.models.counts import parameter_count
 from recipes.predict.memory.buffers import buffers_of

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from recipes.cases.case import case_of_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks

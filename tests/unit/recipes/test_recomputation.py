@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from probes.base.units import GIB
 from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.prediction import predict_row
-from recipes.cases.resolved import ResolvedCase, resolve
+from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.table_words import checkpointing_of, recomputed_of
 from recipes.constants import constant
 from recipes.predict.memory import memory_of

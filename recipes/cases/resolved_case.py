@@ -1,0 +1,68 @@
+"""A case with everything that the models need: model, layout, machine and stack."""
+
+from __future__ import annotations
+
+from probes.base.record import Record
+from recipes.cases.case import Case
+from recipes.cases.figures import memory_for
+from recipes.job.candidate import Candidate
+from recipes.job.workload import VisionWorkload, Workload
+from recipes.machine.cluster_records import Cluster
+from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.stacks import Stack
+from recipes.predict.training_job import Job
+
+
+class ResolvedCase(Record, kw_only=True):
+    """A case as input of the models."""
+
+    case: Case
+    job: Job
+    """Model and task, layout, machine and software."""
+    gpus: int
+    batch_stated: bool
+    """False if neither global batch, accumulation nor micro-batch is given: the size of a step is then
+    unknown.
+    """
+    recomputed: Candidate | None = None
+    """Candidate that fits by recomputing layers; None if the case needs no recomputation or does not fit with
+    it.
+
+    It exists if the candidate recomputes nothing and needs more than there is, within the model's error.
+    """
+    recomputed_memory: MemoryBreakdown | None = None
+    """Memory of `recomputed`."""
+    assumed: tuple[str, ...] = ()
+    """Defaults that were assumed for what the row does not state, in words."""
+    memory: MemoryBreakdown | None = None
+    """Memory of the candidate, if it was computed to choose it; `memory_of_case` returns it in any case."""
+
+    @property
+    def workload(self) -> Workload | VisionWorkload:
+        return self.job.workload
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.job.candidate
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.job.cluster
+
+    @property
+    def stack(self) -> Stack:
+        return self.job.stack
+
+    def memory_of_case(self) -> MemoryBreakdown:
+        """Return peak memory of the fullest rank."""
+        return self.memory or memory_for(self.job)
+
+    @property
+    def fits_recomputed(self) -> bool:
+        """Whether the run fits only by recomputing."""
+        return self.recomputed is not None
+
+    def fits(self, memory: MemoryBreakdown) -> bool | None:
+        """Return whether a GPU has the memory that the candidate needs; None if the GPU's is unknown."""
+        limit = self.cluster.memory_bytes_per_rank
+        return None if limit is None else self.fits_recomputed or memory.needed <= limit.value
