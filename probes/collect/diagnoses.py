@@ -12,7 +12,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if source.is_live:
         return {"diagnoses": NOT_RECORDED}
     from probes.reading.readers.reader_rows import DIAGNOSES  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - pastes only
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415
 
     texts = read_all(source, DIAGNOSES)
     return {"diagnoses": records_of(texts) if texts else NOT_RECORDED, "unread": unread_of(texts)}

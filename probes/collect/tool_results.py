@@ -12,7 +12,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if source.is_live:
         return {"tool_results": NOT_RECORDED}
     from probes.reading.readers.reader_rows import MEASUREMENTS  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - pastes only
+    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415
 
     texts = read_all(source, MEASUREMENTS)
     return {"tool_results": records_of(texts) if texts else NOT_RECORDED, "unread": unread_of(texts)}

@@ -119,8 +119,10 @@ def _path_of_program(name: str) -> str | None:
         return name
     folders = (folder for folder in os.get_exec_path() if folder.startswith("/"))
     paths = (os.path.join(folder, name) for folder in folders)  # noqa: PTH118 - once per folder and command
-    programs = (path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path))  # noqa: PTH112
-    return next(programs, None)
+    for path in paths:
+        if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112
+            return path
+    return None
 
 
 def _result(
