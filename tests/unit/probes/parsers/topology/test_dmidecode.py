@@ -35,7 +35,7 @@ def test_slots_and_names() -> None:
 
 def test_a_slot_cites_the_line_of_its_handle() -> None:
     (slot,) = parse_slots(TEXT)
-    assert [ref.key for ref in slot.evidence] == [line_ref(7).key]
+    assert slot.evidence == (line_ref(7),)
     assert TEXT.splitlines()[7 - 1].startswith("Handle 0x0002")
 
 
