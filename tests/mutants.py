@@ -51,6 +51,10 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 
 
+_TESTS_FAILED = 1
+"""Exit code of pytest."""
+
+
 class Place(NamedTuple):
     """One node of one file that can be changed."""
 
@@ -160,8 +164,10 @@ def tests_of(path: Path) -> list[str]:
     folders = [ROOT / "tests" / "unit" / Path(*user.parts[:2]) for user in (path, *users)]
     mirrored = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
     extra = [ROOT / "tests" / "lint"] if path.parts[:2] == ("recipes", "lint") else []
-    found = (*direct, *(mirrored or [ROOT / "tests" / "unit" / path.parts[0]]), *extra)
-    return [str(test.relative_to(ROOT)) for test in found]
+    rooms = [*(mirrored or [ROOT / "tests" / "unit" / path.parts[0]]), *extra]
+    # A file that is named before its folder would be all that pytest collects of that folder.
+    alone = [file for file in direct if not set(rooms) & set(file.parents)]
+    return [str(test.relative_to(ROOT)) for test in (*alone, *rooms)]
 
 
 def copy_tree(folder: Path) -> Path:
@@ -205,7 +211,7 @@ class Judge:
             if failure is None:
                 return "(pytest does not start)"
             test = failure.group(1)
-            if run_tests(self._unchanged, [test], self._timeout_s, set()).returncode == 0:
+            if run_tests(self._unchanged, [test], self._timeout_s, set()).returncode != _TESTS_FAILED:
                 return test
             self._broken.add(test)
 
