@@ -2,13 +2,14 @@
 
     python -m tests.mutants --count 100 --seed 13
 
-Each mutant is a copy of the tree in which one operator or one number of one function is changed. These tests run
-against it: every test file that imports the changed module, and the unit tests that mirror its room and the rooms of
-the modules that use it. A mutant that no test notices is printed with its line, so that a person can decide whether
-it matters. A test that also fails in an unchanged copy of the tree does not count.
+Each mutant is a copy of the tree in which one operator or one number of one function is changed. These tests
+run against it: every test file that imports the changed module, and the unit tests that mirror its room and the
+rooms of the modules that use it. A mutant that no test notices is printed with its line, so that a person can
+decide whether it matters. A test that also fails in an unchanged copy of the tree does not count.
 
-Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as well as
-`*` and `/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0 becomes 1).
+Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as
+well as `*` and `/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0
+becomes 1).
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def run_tests(
 
 
 class Judge:
-    """Decides whether a test notices a mutant, and remembers the tests that fail in the unchanged tree too."""
+    """Decides whether a test notices a mutant; remembers the tests that fail in the unchanged tree too."""
 
     def __init__(self, unchanged: Path, timeout_s: float) -> None:
         self._unchanged = unchanged
@@ -227,7 +228,7 @@ def sample(count: int, seed: int) -> list[Place]:
 
 
 def main() -> None:
-    """Make the mutants that the arguments ask for; print each with its fate, then the share that was caught."""
+    """Make the mutants that the arguments ask for; print the fate of each and the share that was caught."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -247,7 +248,8 @@ def main() -> None:
                 test = judge.catching_test(root, place.path)
             caught += bool(test)
             fate = f"caught by {test}" if test else "SURVIVED"
-            print(f"{number:3} {place.path}:{place.line}  {place.before}  ->  {after}  {fate}", flush=True)  # noqa: T201
+            line = f"{number:3} {place.path}:{place.line}  {place.before}  ->  {after}  {fate}"
+            print(line, flush=True)  # noqa: T201
     print(f"{caught} of {len(chosen)} caught")  # noqa: T201
 
 

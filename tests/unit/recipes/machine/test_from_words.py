@@ -177,17 +177,3 @@ def test_every_gpu_in_any_number_is_a_whole_machine(gpu, gpus, per_node, intra, 
     ):
         assert value(figure) > 0
     assert {"fp32", "fp16", "tf32"} <= set(found.peak_flops_per_s)
-
-
-@pytest.mark.parametrize(
-    ("gpu", "gpus", "intra", "fabric"),
-    [
-        ("A100-PCIe-80GB", 2, "NVLink bridge", "nvlink"),
-        ("A100-PCIe-80GB", 4, "NVLink bridge", "pcie"),
-        ("H200-NVL", 4, "4-way NVLink bridge", "nvlink"),
-        ("H200-NVL", 8, "4-way NVLink bridge", "pcie"),
-        ("A100-PCIe-80GB", 2, "", "pcie"),
-    ],
-)
-def test_a_bridge_joins_two_cards_or_four(gpu: str, gpus: int, intra: str, fabric: str) -> None:
-    assert cluster(gpu, gpus, interconnect_intra=intra, gpus_per_node=gpus).fabric == fabric
