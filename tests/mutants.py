@@ -2,13 +2,14 @@
 
     python -m tests.mutants --count 100 --seed 13
 
-Each mutant is a copy of the tree in which one operator or one number of one function is changed. The tests of the changed
-room run against it: the unit tests that mirror the room, and every test file that imports the changed module. A mutant
-that no test notices is printed with its line, so that a person can decide whether it matters. A test that also fails in
-an unchanged copy of the tree does not count.
+Each mutant is a copy of the tree in which one operator or one number of one function is changed. These tests
+run against it: every test file that imports the changed module, and the unit tests that mirror its room and the
+rooms of the modules that use it. A mutant that no test notices is printed with its line, so that a person can
+decide whether it matters. A test that also fails in an unchanged copy of the tree does not count.
 
-Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as well as `*` and
-`/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0 becomes 1).
+Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as
+well as `*` and `/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0
+becomes 1).
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Div,
     ast.Div: ast.Mult,
 }
+
+
+_TESTS_FAILED = 1
+"""Exit code of pytest."""
 
 
 class Place(NamedTuple):
@@ -139,20 +144,31 @@ def apply(place: Place, root: Path) -> str:
 
 
 def tests_of(path: Path) -> list[str]:
-    """Return the test files that import the changed module, then the folders that mirror its room."""
+    """Return the tests that import a module, then those that mirror its room and the rooms of its users."""
     module = ".".join(path.with_suffix("").parts)
     package, _, name = module.rpartition(".")
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
+
+    def uses(text: str) -> bool:
+        return module in text or f"from {package} import {name}\n" in text
+
     direct = [
         file
-        for file in files
-        if not {"benchmarks", "integration", "workers"} & set(file.parts)
-        and (module in (text := file.read_text("utf-8")) or f"from {package} import {name}\n" in text)
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        if not {"benchmarks", "integration", "workers"} & set(file.parts) and uses(file.read_text("utf-8"))
     ]
-    folder = ROOT / "tests" / "unit" / Path(*path.parts[:2])
-    mirrored = [folder] if folder.is_dir() else [ROOT / "tests" / "unit" / path.parts[0]]
+    users = [
+        file.relative_to(ROOT)
+        for package_name in PACKAGES
+        for file in sorted((ROOT / package_name).rglob("*.py"))
+        if uses(file.read_text("utf-8"))
+    ]
+    folders = [ROOT / "tests" / "unit" / Path(*user.parts[:2]) for user in (path, *users)]
+    mirrored = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
     extra = [ROOT / "tests" / "lint"] if path.parts[:2] == ("recipes", "lint") else []
-    return [str(test.relative_to(ROOT)) for test in (*direct, *mirrored, *extra)]
+    rooms = [*(mirrored or [ROOT / "tests" / "unit" / path.parts[0]]), *extra]
+    # A file that is named before its folder would be all that pytest collects of that folder.
+    alone = [file for file in direct if not set(rooms) & set(file.parents)]
+    return [str(test.relative_to(ROOT)) for test in (*alone, *rooms)]
 
 
 def copy_tree(folder: Path) -> Path:
@@ -174,7 +190,7 @@ def run_tests(
 
 
 class Judge:
-    """Decides whether a test notices a mutant, and remembers the tests that fail in the unchanged tree too."""
+    """Decides whether a test notices a mutant; remembers the tests that fail in the unchanged tree too."""
 
     def __init__(self, unchanged: Path, timeout_s: float) -> None:
         self._unchanged = unchanged
@@ -196,13 +212,13 @@ class Judge:
             if failure is None:
                 return "(pytest does not start)"
             test = failure.group(1)
-            if run_tests(self._unchanged, [test], self._timeout_s, set()).returncode == 0:
+            if run_tests(self._unchanged, [test], self._timeout_s, set()).returncode != _TESTS_FAILED:
                 return test
             self._broken.add(test)
 
 
 def sample(count: int, seed: int) -> list[Place]:
-    """Choose a file first and then a place in it: otherwise long tables of numbers would dominate the sample."""
+    """Choose a file first and then a place in it, so that long tables of numbers do not dominate."""
     by_file: dict[Path, list[Place]] = {}
     for place in places():
         by_file.setdefault(place.path, []).append(place)
@@ -212,7 +228,7 @@ def sample(count: int, seed: int) -> list[Place]:
 
 
 def main() -> None:
-    """Make the mutants that the arguments ask for; print each with its fate, then the share that was caught."""
+    """Make the mutants that the arguments ask for; print the fate of each and the share that was caught."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -232,7 +248,8 @@ def main() -> None:
                 test = judge.catching_test(root, place.path)
             caught += bool(test)
             fate = f"caught by {test}" if test else "SURVIVED"
-            print(f"{number:3} {place.path}:{place.line}  {place.before}  ->  {after}  {fate}", flush=True)  # noqa: T201
+            line = f"{number:3} {place.path}:{place.line}  {place.before}  ->  {after}  {fate}"
+            print(line, flush=True)  # noqa: T201
     print(f"{caught} of {len(chosen)} caught")  # noqa: T201
 
 

@@ -363,6 +363,15 @@ USE_CASES = (
     Case("gpu-spinning", "spinning", running(SPINNER), ("WARN GPU5", "PASS GPU0-4, GPU6-7")),
     Case(
         "gpu-spinning",
+        "one rate unread",
+        running(
+            msgspec.structs.replace(SPINNER, memory_percent=TIMEOUT),
+            msgspec.structs.replace(SPINNER, sm_percent=TIMEOUT),
+        ),
+        (f"PASS {ALL}",),
+    ),
+    Case(
+        "gpu-spinning",
         "working",
         running(GpuProcess(pid=7, name="python", sm_percent=99, memory_percent=40)),
         (f"PASS {ALL}",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from probes.bench.answers import failures_of
@@ -45,3 +46,8 @@ def test_between_two_gpus_both_are_named() -> None:
 def test_a_rank_that_never_started_has_no_gpu() -> None:
     (failure,) = failures_of(asked(), {0: (FailureLine(kind="crashed", message="no port"),)})
     assert failure.subject == "4 ranks"
+
+
+@pytest.mark.parametrize(("ranks", "subject"), [(1, "1 rank"), (2, "2 ranks"), (8, "8 ranks")])
+def test_a_request_names_its_ranks(ranks: int, subject: str) -> None:
+    assert msgspec.structs.replace(asked(), ranks=ranks).subject == subject

@@ -129,6 +129,7 @@ def test_problems_come_and_go() -> None:
 
     came = compare_findings([finding(Status.PASS)], [finding(Status.FAIL)])
     assert [(row.before, row.after) for row in came] == [(None, Status.FAIL)]
+    assert [(row.check_id, row.subject) for row in came] == [("nvlink-active", "GPU3")]
     went = compare_findings([finding(Status.WARN)], [])
     assert [(row.before, row.after) for row in went] == [(Status.WARN, None)]
     worse = compare_findings([finding(Status.WARN)], [finding(Status.FAIL)])

@@ -223,3 +223,9 @@ def test_a_cut_document_never_invents(length: int) -> None:
 @given(st.integers(0, len(FULL)), st.text(alphabet="<>/&gpuid 0N/A\x00\ud7ff", max_size=20))
 def test_damage_never_raises(position: int, noise: str) -> None:
     parse_smi_xml(FULL[:position] + noise + FULL[position:])
+
+
+def test_a_pasted_part_of_a_log_is_a_log_of_its_gpus() -> None:
+    log = parse_smi_xml(GPU)
+    assert isinstance(log, SmiLog)
+    assert [gpu.uuid for gpu in log.gpus] == ["GPU-0001"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.base.evidence import line_ref
 from probes.parsers.topology.dmidecode import parse_dmi, parse_slots, recognise
 from tests.support.damage import damaged
 
@@ -30,6 +31,12 @@ def test_slots_and_names() -> None:
     assert recognise(TEXT)
     assert [(device.bus_id, device.slot) for device in parse_slots(TEXT)] == [("0000:1a:00.0", "SLOT 3")]
     assert (parse_dmi(TEXT).system_vendor, parse_dmi(TEXT).product_name) == ("Some Maker", "Box 9")
+
+
+def test_a_slot_cites_the_line_of_its_handle() -> None:
+    (slot,) = parse_slots(TEXT)
+    assert slot.evidence == (line_ref(7),)
+    assert TEXT.splitlines()[7 - 1].startswith("Handle 0x0002")
 
 
 def test_table() -> None:

@@ -85,3 +85,11 @@ def test_lists_and_masks_agree(cpus: set[int]) -> None:
     value = sum(1 << cpu for cpu in cpus)
     words = ",".join(f"{value >> 32 * n & 0xFFFFFFFF:08x}" for n in reversed(range(10)))
     assert mask_list(words) == cpu_list(cpus)
+
+
+@pytest.mark.parametrize("following", [0x080, 0xFFC])
+def test_a_chain_that_leaves_the_extended_space_ends(following: int) -> None:
+    data = bytearray(space(None))
+    data[0x100:0x104] = (0x0001 | 1 << 16 | following << 20).to_bytes(4, "little")
+    data[following : following + 4] = (0x000D | 1 << 16).to_bytes(4, "little")
+    assert parse_config(bytes(data)).acs is None
