@@ -403,7 +403,8 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
     units = (
         services if isinstance(services, Unknown) else {service.name: service.value for service in services}
     )
-    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(modules, "loaded")
+    # The kernel treats - and _ in the names of modules alike.
+    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(map(_module, modules), "loaded")
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
         (
@@ -417,7 +418,7 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
         (
             "host.modules",
             "kernel module",
-            tuple(name.replace("-", "_") for name in wanted.modules),
+            tuple(map(_module, wanted.modules)),
             loaded,
             "loaded",
             "not loaded",
@@ -436,6 +437,10 @@ def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
 def _unit(name: str) -> str:
     """Return the unit of a service: `nvidia-fabricmanager` means `nvidia-fabricmanager.service`."""
     return name.removesuffix(".service")
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _is_near(size: int, wanted: int, share_percent: float) -> bool:
