@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
 from probes.base.units import gbit_per_s, gib
 from probes.facts import Gpu, Software, TrainingPython
+from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.policies.expected_versions import any_matches, nccl_of, words_of
+from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
 from probes.judging.reporting import HOST, fold_names, subject_name
@@ -155,7 +156,8 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
         yield Held(
             "gpu.count", "the number of GPUs", str(wanted.count), known_row, known_row == str(wanted.count)
         )
-    judged_gpus = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
+    # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
+    judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else gpus
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
 
@@ -330,7 +332,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
             software.cuda_toolkit_version,
             software,
         ),
-        ("software.nccl", "NCCL", wanted.nccl, nccl_of(facts), training),
+        ("software.nccl", "NCCL", wanted.nccl, nccl_version(facts), training),
         ("software.torch", "torch", wanted.torch, training.torch_version, training),
         (
             "software.fabric_manager",

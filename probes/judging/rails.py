@@ -117,9 +117,9 @@ def training_rails(facts: MachineFacts) -> Rails:
         kin = [nic for nic in kin if nic.name in near]
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
-    cards = [_card(nic) for nic in fabric]
+    cards = [card_of(nic) for nic in fabric]
     if len(cards) == len(set(cards)):
-        kin = [nic for nic in kin if is_up(nic) or _card(nic) not in cards]
+        kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(
         active=tuple(fabric),
         slower=tuple(nic for nic in kin if is_up(nic)),
@@ -190,7 +190,7 @@ def _is_dpu(nic: Nic) -> bool:
     return card is not None and card.dpu
 
 
-def _card(nic: Nic) -> str:
+def card_of(nic: Nic) -> str:
     """Return the PCI slot without the function, to count the ports of a card; the device if it is unknown."""
     return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 

@@ -10,7 +10,7 @@ import datetime
 import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from hypothesis import example, strategies as st
+from hypothesis import strategies as st
 
 from assistant.usecases.check import check_machine, evidence_under
 from probes.base.errors import InputError
