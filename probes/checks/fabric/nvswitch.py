@@ -107,7 +107,7 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
             remedy=_RESET,
         )
     if isinstance(fabric.health, Unknown):
-        # Drivers before 550 know the status alone.
+        # Drivers before 550 only report the status.
         return "status success" if known(fabric.status) and gpu.fabric_state == "completed" else fabric.health
     if not fabric.health:
         return "no flag of the health mask is raised"
