@@ -69,7 +69,7 @@ def form_distance(stated: str, has: str) -> int:
     if not stated or stated == has or not has:
         return 0
     if stated.startswith("sxm") and has.startswith("sxm"):
-        # `SXM` and `SXM4` are the usual module; the special one has to be named.
+        # `SXM` and `SXM4` mean the usual module; a special one such as `SXM3` must be named.
         return 1 if has == "sxm" else 2
     return 3
 

@@ -178,7 +178,7 @@ class Catalogue:
         for row in self._gpus_with(wanted):
             if wanted in (row.id.lower(), row.driver_name.lower()):
                 return row
-        # Only names of long ago and of special models need the patterns.
+        # Only old names and special models need the patterns, which are slower.
         return next(
             (
                 row

@@ -72,6 +72,7 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
         yield from judge_each(judge, chosen, verdict, what=row.what, good=row.good)
         return
     case = _Case(row=row, evidence=evidence, subject=evidence.facts)
+    # A fact that decides whether the check applies must be known before the check can be skipped.
     unread = first_unknown(*(_read(evidence.facts, path) for path in row.known))
     summary = next((words for where, words in row.skip.items() if _WHERE[where](evidence.facts)), None)
     if unread is None and summary is not None:
@@ -110,6 +111,7 @@ def _judge(judge: Judge, case: _Case) -> Judged:
             return Unknown(Reason.NOT_SUPPORTED, f"{row.what} is {value}")
         slack = _number(case, rule.slack)[0]
         bound = _usual(case, rule.as_most) if rule.as_most else _number(case, _given(rule))[0]
+        # The first broken rule is the finding. An unknown value only counts if no later rule is broken.
         unknown = first_unknown(value, bound, slack)
         if unknown is None and not _keeps(rule, value, bound, slack):
             return _finding(judge, case, rule, value, bound)

@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
 from probes.base.units import gbit_per_s, gib
 from probes.facts import Gpu, Software, TrainingPython
+from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.policies.expected_versions import any_matches, nccl_of, words_of
+from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
 from probes.judging.reporting import HOST, fold_names, subject_name
@@ -155,7 +156,8 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
         yield Held(
             "gpu.count", "the number of GPUs", str(wanted.count), known_row, known_row == str(wanted.count)
         )
-    judged_gpus = (() if wanted.count == 0 else gpus) if isinstance(gpus, Unknown) else gpus
+    # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
+    judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else gpus
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
 
@@ -330,7 +332,7 @@ def _held_versions(evidence: Evidence) -> Iterator[Held]:
             software.cuda_toolkit_version,
             software,
         ),
-        ("software.nccl", "NCCL", wanted.nccl, nccl_of(facts), training),
+        ("software.nccl", "NCCL", wanted.nccl, nccl_version(facts), training),
         ("software.torch", "torch", wanted.torch, training.torch_version, training),
         (
             "software.fabric_manager",
@@ -403,7 +405,8 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
     units = (
         services if isinstance(services, Unknown) else {service.name: service.value for service in services}
     )
-    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(modules, "loaded")
+    # The kernel treats - and _ in the names of modules alike.
+    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(map(_module, modules), "loaded")
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
         (
@@ -417,7 +420,7 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
         (
             "host.modules",
             "kernel module",
-            tuple(name.replace("-", "_") for name in wanted.modules),
+            tuple(map(_module, wanted.modules)),
             loaded,
             "loaded",
             "not loaded",
@@ -436,6 +439,10 @@ def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
 def _unit(name: str) -> str:
     """Return the unit of a service: `nvidia-fabricmanager` means `nvidia-fabricmanager.service`."""
     return name.removesuffix(".service")
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _is_near(size: int, wanted: int, share_percent: float) -> bool:

@@ -124,6 +124,7 @@ def _ports(facts: MachineFacts) -> _Ports | Unknown:
     names = dict.fromkeys(nic.name for nic in nics) or others
     if not names:
         return facts.nics if isinstance(facts.nics, Unknown) else NOT_RECORDED
+    # Without states of ports, only the place can tell training ports from storage ports.
     near = {nic for (_, nic), kind in distances.items() if kind in NEAR}
     return _Ports(_natural([name for name in names if not near or name in near]), (), distances, nodes)
 
@@ -164,6 +165,7 @@ def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
             groups.setdefault((rank, choice.nics), []).append(gpu)
         else:
             shares[gpu.index] = choice
+    # GPUs with the same choice of ports form a group. Groups with nearer ports are served first.
     load: Counter[str] = Counter()
     for (_, nics), sharing in sorted(groups.items(), key=lambda item: (item[0][0], item[1][0].index)):
         free = [nic for nic in nics if not load[nic]]
@@ -183,6 +185,7 @@ def _dealt(
     one port; if none is free, one of those that carry least.
     """
     if len(free) >= number:
+        # Even parts in order; the first GPUs get one port more if the division leaves a remainder.
         least, more = divmod(len(free), number)
         starts = [position * least + min(position, more) for position in range(number + 1)]
         return [tuple(free[start:end]) for start, end in itertools.pairwise(starts)]
@@ -216,6 +219,7 @@ def _choice(gpu: Gpu, ports: _Ports) -> _Share:
         if (name, nic) in ports.distances:
             at.setdefault(ports.distances[name, nic], []).append(nic)
     kind = next((kind for kind in NEAREST_FIRST if kind in at), None)
+    # Among ports at the same distance, those of the GPU's NUMA node avoid the link between sockets.
     same_node = [
         nic
         for nic in (at[kind] if kind else ports.up)

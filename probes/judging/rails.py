@@ -110,16 +110,19 @@ def training_rails(facts: MachineFacts) -> Rails:
     near = _names_near_gpus(facts.links)
     near_and_up = bool(near & {nic.name for nic in competing})
     fabric, aside = _set_aside(_widest_group(competing))
+    # The ports outside the group that belong to it: slower ones, and those that are down.
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
     kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and nic not in aside]
+    # If a GPU's switch has a port that is up, ports elsewhere are for storage or management.
     if near_and_up:
         kin = [nic for nic in kin if nic.name in near]
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
-    cards = [_card(nic) for nic in fabric]
+    cards = [card_of(nic) for nic in fabric]
+    # If each card has one port in the group, an unused second port of such a card is no failed rail.
     if len(cards) == len(set(cards)):
-        kin = [nic for nic in kin if is_up(nic) or _card(nic) not in cards]
+        kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(
         active=tuple(fabric),
         slower=tuple(nic for nic in kin if is_up(nic)),
@@ -163,6 +166,7 @@ def _widest_group(nics: list[Nic]) -> list[Nic]:
     groups: dict[tuple[str, float], list[Nic]] = {}
     for nic in nics:
         groups.setdefault(_kind(nic), []).append(nic)
+    # The widest group has the highest total rate; InfiniBand wins a tie, then the faster port.
     layer, rate = max(groups, key=lambda key: (key[1] * len(groups[key]), key[0] == "InfiniBand", key[1]))
     return groups[layer, rate]
 
@@ -190,7 +194,7 @@ def _is_dpu(nic: Nic) -> bool:
     return card is not None and card.dpu
 
 
-def _card(nic: Nic) -> str:
+def card_of(nic: Nic) -> str:
     """Return the PCI slot without the function, to count the ports of a card; the device if it is unknown."""
     return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.base.record import EvidenceRef, Reason, Unknown
+from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
@@ -57,6 +57,13 @@ def has_no_gpu(facts: MachineFacts) -> bool:
     if isinstance(facts.gpus, Unknown):
         return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
     return not facts.gpus
+
+
+def is_behind_switch(gpu: Gpu) -> bool:
+    """Return whether the NVLinks of a GPU lead to NVSwitches."""
+    if known(gpu.fabric_state) and gpu.fabric_state != "not supported":
+        return True
+    return known(gpu.nvlinks) and any(link.remote == "switch" for link in gpu.nvlinks)
 
 
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:

@@ -7,10 +7,10 @@ NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks).
 
 from __future__ import annotations
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown
 from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, on_gpus
+from probes.judging.reporting import HOST, is_behind_switch, on_gpus
 
 JUDGE = Judge(
     check_id="fabric-manager",
@@ -29,7 +29,7 @@ START = Remedy(
 def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     facts, service = evidence.facts, evidence.facts.software.fabric_manager
     refs = facts.software.evidence
-    if not any(_behind_switch(gpu) for gpu in gpus):
+    if not any(is_behind_switch(gpu) for gpu in gpus):
         return JUDGE.skipped(HOST, "no NVSwitch was seen")
     if service == "active":
         return JUDGE.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
@@ -60,12 +60,6 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         remedy=START,
         evidence=refs,
     )
-
-
-def _behind_switch(gpu: Gpu) -> bool:
-    if known(gpu.fabric_state) and gpu.fabric_state != "not supported":
-        return True
-    return known(gpu.nvlinks) and any(link.remote == "switch" for link in gpu.nvlinks)
 
 
 def _may_run_outside(facts: MachineFacts) -> bool:

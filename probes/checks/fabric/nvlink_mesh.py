@@ -77,6 +77,7 @@ def _judge(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], 
             HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
         )
         return
+    # GPUs without any NVLink are a fault of their own; only then do different sums mean dead links.
     bare = _left_out(sums) or _unlinked(evidence, gpus, pairs)
     if bare:
         yield JUDGE.failed(
@@ -148,7 +149,7 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
     meshed: set[str] = set()
     for gpu in gpus:
         row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
-        # Six links (V100) make a cube in which some pairs have none.
+        # GPUs with six links (V100) form a cube in which some pairs have no NVLink by design.
         if (
             row is not None
             and row.nvlink_count >= 8

@@ -13,7 +13,7 @@ from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, on_gpus
+from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, is_behind_switch, on_gpus
 
 VERSION = Judge(
     check_id="fabric-manager-version",
@@ -65,7 +65,7 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
     )
     if manager is None:
         return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
-    if isinstance(manager, Unknown) and not any(_behind_switch(gpu) for gpu in gpus):
+    if isinstance(manager, Unknown) and not any(is_behind_switch(gpu) for gpu in gpus):
         return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
     if isinstance(manager, Unknown):
         return VERSION.undetermined(
@@ -107,7 +107,7 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
             remedy=_RESET,
         )
     if isinstance(fabric.health, Unknown):
-        # Drivers before 550 know the status alone.
+        # Drivers before 550 only report the status.
         return "status success" if known(fabric.status) and gpu.fabric_state == "completed" else fabric.health
     if not fabric.health:
         return "no flag of the health mask is raised"
@@ -129,7 +129,7 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
         unknown = next(part for part in places[gpus[0].index] if isinstance(part, Unknown))
         if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
             yield CLIQUE.skipped(HOST, "these GPUs report no clique")
-        elif not any(_behind_switch(gpu) for gpu in gpus):
+        elif not any(is_behind_switch(gpu) for gpu in gpus):
             yield CLIQUE.skipped(HOST, "no NVSwitch was seen")
         else:
             yield CLIQUE.undetermined(HOST, unknown, what="the clique")
@@ -162,7 +162,7 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
-        is_behind = any(_behind_switch(gpu) for gpu in gpus)
+        is_behind = any(is_behind_switch(gpu) for gpu in gpus)
         return (
             COUNT.undetermined(HOST, devices, what="the PCI bus")
             if is_behind
@@ -224,7 +224,7 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
     what = (
         f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
     )
-    severity = "fatal, " if is_fatal else "not fatal, " if is_fatal is False else ""
+    severity = "" if is_fatal is None else "fatal, " if is_fatal else "not fatal, "
     times = "once" if count == 1 else f"{count} times"
     return report(
         ", ".join(devices) or HOST,
@@ -285,9 +285,3 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 def _release(version: str) -> str:
     """Return the release of a package's version: `535.161.08` for `535.161.08-1`."""
     return version.partition("-")[0].strip()
-
-
-def _behind_switch(gpu: Gpu) -> bool:
-    if known(gpu.fabric_state) and gpu.fabric_state != "not supported":
-        return True
-    return known(gpu.nvlinks) and any(link.remote == "switch" for link in gpu.nvlinks)

@@ -49,7 +49,7 @@ def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
             thresholds,
             is_over=known(slowdown) and margin <= slowdown,
         )
-    # The offset of a margin is no temperature.
+    # On Hopper and newer this limit is the offset of a margin and no temperature.
     if isinstance(slowdown, Unknown) or slowdown <= 0:
         return slowdown if isinstance(slowdown, Unknown) else NOT_RECORDED
     highest = gpu.limits.temperature_max_operating_c

@@ -29,8 +29,8 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
     # The general bit is set together with the one that names the cause; the last row in the table is the most
     # specific.
     row = next((row for row in reversed(active) if row.severe), active[-1])
-    # The causes come with the general bit. One alone beside the highest clock is left over, or an error of
-    # the driver.
+    # A cause comes together with the general bit. A cause without it at the highest clock is stale, or an
+    # error of the driver.
     is_stale = (
         _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
     )

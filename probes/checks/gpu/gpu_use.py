@@ -6,7 +6,7 @@ GPUs (full load without a process); field reports of hung NCCL collectives (full
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Unknown, known
+from probes.base.record import Unknown, known
 from probes.base.units import gib
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
@@ -62,8 +62,10 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     if load < limits.idle_utilization_percent.value or _has_work(gpu, limits):
         return f"{load} %"
     power, cap = gpu.power_w, gpu.power_limit_w
-    if isinstance(power, Unknown) or isinstance(cap, Unknown):
-        return power if isinstance(power, Unknown) else cap if isinstance(cap, Unknown) else NOT_RECORDED
+    if isinstance(power, Unknown):
+        return power
+    if isinstance(cap, Unknown):
+        return cap
     if power >= cap * limits.idle_power_fraction.value:
         return f"{load} % at {power:.0f} W"
     return IDLE.warned(

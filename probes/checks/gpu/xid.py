@@ -85,10 +85,10 @@ class Case(Record, kw_only=True):
     @property
     def severity(self) -> str:
         """Return `fail`, `warn` or `none`, by the log's own statement for NVLink, else by the catalogue."""
-        words = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
-        severity = (
-            ("fail" if any(words) else "warn") if self.row.kind == "link" and words else self.row.severity
-        )
+        logged = [event.fatal for event in self.events if isinstance(event.fatal, bool)]
+        severity = self.row.severity
+        if self.row.kind == "link" and logged:
+            severity = "fail" if any(logged) else "warn"
         if not self.settled or (self.code == FALLEN_OFF and self.count > 1):
             return severity
         return "warn" if severity == "fail" else "none"

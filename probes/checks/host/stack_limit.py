@@ -6,9 +6,10 @@ Source: NCCL user guide, troubleshooting.
 
 from __future__ import annotations
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown
 from probes.base.versions import at_least
-from probes.facts import Gpu, MachineFacts
+from probes.facts import Gpu
+from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, on_gpus
 
@@ -31,7 +32,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return JUDGE.passed(
             HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence
         )
-    nccl = _nccl_version(evidence.facts)
+    nccl = nccl_version(evidence.facts)
     if nccl is None:
         return JUDGE.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
     fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)
@@ -54,12 +55,3 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         remedy=Remedy(text="Set a limit in the shell that starts training.", command="ulimit -s 8192"),
         evidence=(*limits.evidence, fixed.ref),
     )
-
-
-def _nccl_version(facts: MachineFacts) -> str | Unknown | None:
-    """Return the NCCL that torch brings, else that of the system."""
-    brought = facts.training.nccl_version
-    if known(brought) and brought is not None:
-        return brought
-    system = facts.software.nccl_version
-    return brought if system is None else system

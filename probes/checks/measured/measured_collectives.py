@@ -198,6 +198,7 @@ def measured_pairs(evidence: Evidence) -> Iterator[Finding]:
         return
     judged: list[Measurement] = []
     slow: dict[str | Pair, SlowPart] = {}
+    # A pair or member can be slow in several groups (sizes, operations); its worst share is reported.
     for rates, members in _alike(evidence, measured):
         if len(rates) < evidence.thresholds.peers_compared_minimum.value:
             continue

@@ -131,6 +131,7 @@ def _heat(rates: Measurement) -> str:
 
 def measured_results(evidence: Evidence) -> Iterator[Finding]:
     errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
+    # A memory test with errors has a finding with its patterns below, so its failure is not reported twice.
     reported = {"memory-test"} if errors else set()
     wrong = [
         record

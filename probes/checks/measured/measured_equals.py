@@ -85,7 +85,7 @@ def _are_devices(peers: Peers) -> bool:
 
 def _differ(evidence: Evidence, peers: Peers) -> bool:
     if peers.members[0].subject.startswith("CPU"):
-        # Two ranks on the CPUs of one host: its scheduler decides, and what they lack shows in all of them
+        # The host's scheduler decides how fast two ranks on its CPUs are, and a shortage shows in both.
         return False
     first, second = (member.median for member in peers.members)
     return min(first, second) < evidence.thresholds.measured_warn_fraction.value * max(first, second)
@@ -99,7 +99,7 @@ def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Mea
     explains = of_host_copy if worst.bench_id == "host-device" else of_compute
     cause: Cause | None = explains(evidence, subject) if gpu is not None else None
     benches = ", ".join(dict.fromkeys(member.bench_id for _, member in slow_cases))
-    # Of ranks on CPUs the scheduler of the host decides too.
+    # Ranks on CPUs never fail: the host's scheduler has a part in their speed.
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
     report = DEVICES.failed if fails else DEVICES.warned
     shown = [
@@ -157,7 +157,7 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
     least = 1 / limits.measured_warn_fraction.value - 1
     late = [times[rank.name] for rank in outliers(medians, worse="high", least_difference=least)]
     if len(times) == 2:
-        # The work is the same, so of two the later one is the one that is waited for.
+        # Outliers need three values. The work is the same, so the slower of two ranks makes the other wait.
         late = [
             rank
             for rank in times.values()

@@ -71,7 +71,7 @@ def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> 
         for measurement in rates
         if measurement.parameters.get("num_workers") != 0
     ]
-    # Without workers the process that trains would load, and do neither at the same time.
+    # Without workers the training process itself loads the data, so loading and training do not overlap.
     best, rate = max(
         loads or [(measurement, _samples_per_s(measurement)) for measurement in rates],
         key=lambda load: load[1],

@@ -45,21 +45,21 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     ]
     limit = evidence.thresholds.scaling_warn_fraction
     best: dict[str, tuple[Measurement, Measurement]] = {}
-    for measurement, all_ranks in pairs:
-        # Of several micro-batches the largest shows what training will choose.
-        best[all_ranks.bench_id] = (measurement, all_ranks)
+    for one_rank, all_ranks in pairs:
+        # The last pair has the largest micro-batch, which training will choose.
+        best[all_ranks.bench_id] = (one_rank, all_ranks)
     slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
-    for bench, (measurement, all_ranks) in slow.items():
+    for bench, (one_rank, all_ranks) in slow.items():
         cause = of_collective(evidence)
         yield JUDGE.warned(
             all_ranks.subject,
             f"{bench}: each of {_ranks(all_ranks)} ranks reaches "
-            f"{percent(round(all_ranks.median / measurement.median, 2))} of what one "
+            f"{percent(round(all_ranks.median / one_rank.median, 2))} of what one "
             f"rank reaches alone{f': {cause.words}' if cause else ''}",
             expected=f"at least {percent(limit.value)}",
-            observed=f"{observed([all_ranks])}, alone {observed([measurement])} ({words_of(all_ranks)})",
+            observed=f"{observed([all_ranks])}, alone {observed([one_rank])} ({words_of(all_ranks)})",
             remedy=cause.remedy if cause else _REMEDY,
-            evidence=(*refs_of([measurement, all_ranks]), limit.ref),
+            evidence=(*refs_of([one_rank, all_ranks]), limit.ref),
         )
     if best and not slow:
         shares = "; ".join(

@@ -89,6 +89,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         return
     rates = {_name(port): _rate(port) for port in cabled}
     hosts = {port.node for port in cabled if port.node_kind == "host"}
+    # Links to hosts and links between switches are judged apart, because their usual rates may differ.
     to_host = {_name(port): _is_host_link(port, hosts) for port in cabled}
     usual = {
         kind: Counter(rate for name, rate in rates.items() if rate and to_host[name] is kind).most_common(1)

@@ -33,8 +33,8 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return nic.rate_gbps
         if isinstance(usual, Unknown) or nic.rate_gbps >= usual:
             return gbit_per_s(nic.rate_gbps)
-        # Below a GPU's switch it is a rail. Without distances, a storage port of the same device type looks
-        # the same.
+        # A slower port below a GPU's switch is a rail. Without distances it may also be a storage port of the
+        # same device type.
         write = JUDGE.failed if distances_known else JUDGE.warned
         return write(
             subject_name(nic),

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Nic
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.rails import Rails, training_rails
+from probes.judging.rails import Rails, card_of, training_rails
 from probes.judging.reporting import Judged, judge_each, on_nics, subject_name
 
 JUDGE = Judge(
@@ -35,18 +35,13 @@ UNCONFIGURED = ("INIT", "ARMED")
 def check(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
     rails = training_rails(evidence.facts)
     with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
-    in_use = {_card(nic) for nic in nics if nic.state == "ACTIVE"}
+    in_use = {card_of(nic) for nic in nics if nic.state == "ACTIVE"}
 
     def judge(nic: Nic) -> Judged:
-        is_second = nic.state == "DOWN" and _card(nic) in in_use and nic not in rails.down
+        is_second = nic.state == "DOWN" and card_of(nic) in in_use and nic not in rails.down
         return "a second port, not in use" if is_second else _judge(nic, rails, with_gpus=with_gpus)
 
     return judge_each(JUDGE, nics, judge, what="the state of the port", good="RDMA ports are up")
-
-
-def _card(nic: Nic) -> str:
-    """Return the identity that the ports of one card share: the slot, else the device."""
-    return nic.pci_bus_id.partition(".")[0] if known(nic.pci_bus_id) else nic.name
 
 
 def _judge(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:

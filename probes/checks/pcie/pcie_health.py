@@ -59,7 +59,7 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     gpus = facts.gpus if known(facts.gpus) else ()
     slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
     if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
-        # One fact of the machine, not a fault of each card.
+        # This is a property of the machine and not a fault of each card, so one finding is enough.
         yield msgspec.structs.replace(
             slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence
         )

@@ -71,6 +71,7 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
             evidence=variable.evidence,
         )
         return
+    # One connection orders the kernels of tensor parallelism on Hopper and older; newer GPUs do not need it.
     capabilities = [gpu.compute_capability for gpu in gpus]
     unread = next((capability for capability in capabilities if isinstance(capability, Unknown)), None)
     limit = evidence.thresholds.cuda_connections_architecture

@@ -148,7 +148,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
         is_new = row.since is not None and row.reader == "nccl" and known(version) and version is not None
         if misreading is not None:
             is_problem = True
-            reader = "PyTorch" if row.reader == "torch" else "NCCL" if row.reader == "nccl" else "CUDA"
+            reader = {"torch": "PyTorch", "nccl": "NCCL"}.get(row.reader, "CUDA")
             yield _warn(
                 VALUES, variable, row, f"{reader} reads {variable.name} as {misreading}", _expected(row)
             )

@@ -101,6 +101,7 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
         if nic.name in selected and nic.name not in active and is_up(nic)
     ]
     named = set(wanted.names)
+    # NCCL takes prefixes: `mlx5_1` also selects `mlx5_10` to `mlx5_19`.
     extra = [
         name
         for name in selected

@@ -80,7 +80,7 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
     if isinstance(enough, Unknown):
         return JUDGE.undetermined(HOST, enough, what="the driver version", evidence=refs)
     supported = facts.software.cuda_driver_version
-    # A forward compatibility package supports a newer CUDA than the driver's own version says.
+    # With a forward compatibility package an older driver supports a newer CUDA.
     if enough or (known(supported) and at_least(supported, str(row.cuda_major)) is True):
         return JUDGE.passed(
             HOST,

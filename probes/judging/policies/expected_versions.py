@@ -5,9 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from probes.base.record import Unknown, value_or
 from probes.base.versions import numbers_of
-from probes.facts import MachineFacts
 
 _OPERATORS = ("==", "!=", ">=", "<=", ">", "<")
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
@@ -36,12 +34,6 @@ def any_matches(version: str, wanted: str | tuple[str, ...]) -> bool:
 
 def words_of(wanted: str | tuple[str, ...]) -> str:
     return wanted if isinstance(wanted, str) else " or ".join(wanted)
-
-
-def nccl_of(facts: MachineFacts) -> str | Unknown | None:
-    """Return the NCCL that torch brings, which training uses, else that of the system."""
-    brought, installed = facts.training.nccl_version, facts.software.nccl_version
-    return brought if value_or(brought, None) is not None or installed is None else installed
 
 
 def _matches(version: str, wanted: str) -> bool:

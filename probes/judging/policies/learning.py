@@ -13,7 +13,8 @@ import tomli_w
 from probes.base.record import StrictRecord, Unknown, items_of, known, printable, value_or
 from probes.catalogue.hardware import Catalogue
 from probes.facts import MachineFacts
-from probes.judging.policies.expected_versions import any_matches, complaint_of, nccl_of
+from probes.judging.environment_values import nccl_version
+from probes.judging.policies.expected_versions import any_matches, complaint_of
 from probes.judging.policies.policy import (
     GpuExpectation,
     HostExpectation,
@@ -142,7 +143,7 @@ def _software(facts: MachineFacts) -> SoftwareExpectation:
         kernel=_version(software.kernel),
         cuda=_version(software.cuda_driver_version),
         cuda_toolkit=_version(software.cuda_toolkit_version),
-        nccl=_version(nccl_of(facts)),
+        nccl=_version(nccl_version(facts)),
         torch=_version(facts.training.torch_version),
         fabric_manager=_version(software.fabric_manager_version),
     )

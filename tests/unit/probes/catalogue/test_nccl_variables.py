@@ -77,7 +77,7 @@ def test_integers_as_the_c_library_reads_them(text: str, value: int, rest: str) 
         ("NCCL_SOCKET_FAMILY", "af_inet", "AF_INET6"),
         ("NCCL_SOCKET_FAMILY", "4", "AF_INET6"),
         ("NCCL_DEBUG", "info", None),
-        ("NCCL_DEBUG", "verbose", "nothing where it says 'verbose'"),
+        ("NCCL_DEBUG", "verbose", "nothing for 'verbose'"),
         ("NCCL_DEBUG_SUBSYS", "^INIT,NET", None),
         ("NCCL_DEBUG_SUBSYS", "INIT,NETWORK", "'NETWORK'"),
         ("TORCH_NCCL_BLOCKING_WAIT", "True", None),

@@ -9,7 +9,7 @@ import datetime
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from assistant.usecases.check import check_machine, evidence_under
@@ -203,6 +203,7 @@ def test_another_machine_is_told_its_differences(other: MachineFacts, named: str
 @settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
+@example(with_part(h100_node(), "software", modules=("nvidia-peermem",)))
 @given(any_of(MachineFacts))
 def test_whatever_a_machine_says_it_meets_its_own_policy(facts: MachineFacts) -> None:
     learned = learned_policy(facts, CATALOGUE)
