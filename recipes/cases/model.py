@@ -63,8 +63,10 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         count = f"{parameter_count(own) / 1e9:.4g} billion parameters"
         return known._replace(assumed=(f"model {case.model[-60:]} is read: {count}", *known.assumed))
     if own is not None:
-        size = f"{own.parameters / 1e6:.4g} million parameters"
-        size += f", {own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
+        size = (
+            f"{own.parameters / 1e6:.4g} million parameters, "
+            f"{own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
+        )
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
@@ -302,7 +304,9 @@ def _from_sizes(stated: Stated) -> KnownModel:
     if hidden % heads:
         raise CaseError(f"hidden is {hidden}, which n_heads {heads} does not divide")
     has_images = encoder and stated.image_size is not None and stated.vocab is None
-    vocab = stated.vocab or _usual_vocabulary(has_images=has_images, encoder=encoder, is_gpt=is_gpt)
+    vocab = stated.vocab or (51200 if is_gpt else 32000)
+    if encoder:
+        vocab = stated.vocab or (_CLASSES if has_images else 30522)
     usual_ffn = 4 * hidden if plain else _gated_width(hidden)
     ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else usual_ffn)
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
@@ -362,15 +366,6 @@ def _from_sizes(stated: Stated) -> KnownModel:
 
 _CLASSES = 1000
 """Classes of ImageNet."""
-
-
-def _usual_vocabulary(*, has_images: bool, encoder: bool, is_gpt: bool) -> int:
-    """Return the classes of ImageNet, or the rows of the vocabulary of BERT, GPT-2 (padded) or Llama."""
-    if has_images:
-        return _CLASSES
-    if encoder:
-        return 30522
-    return 51200 if is_gpt else 32000
 
 
 _PATCH = 16

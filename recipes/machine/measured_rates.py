@@ -26,6 +26,11 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
     ]
 
 
+def _over_ranks(measurements: Iterable[Measurement], metric: str, ranks: int) -> list[Measurement]:
+    """Return the measurements of this metric that were taken on `ranks` ranks at once."""
+    return [m for m in _of(measurements, metric) if m.parameters.get("world_size") == ranks]
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
@@ -84,7 +89,7 @@ def measured_attention(
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the part of the shorter of communication and computation that the other hides."""
-    overlaps = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
+    overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
     if not overlaps:
         return None
     return Figure(value=overlaps[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
@@ -246,9 +251,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the fewest DataLoader workers per rank that keep their rate while `ranks` ranks load at once."""
-    recommended = [
-        m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks
-    ]
+    recommended = _over_ranks(measurements, "recommended_workers", ranks)
     if not recommended:
         return None
     path = recommended[-1].parameters.get("data_path")
@@ -275,7 +278,7 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    loading = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
+    loading = _over_ranks(measurements, "batch_rate_per_s", ranks)
     # Without workers the training step itself loads.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
