@@ -294,10 +294,11 @@ def _from_sizes(stated: Stated) -> KnownModel:
             f"a usual model of {params_b:g} billion parameters: "
             f"{typical.layers} layers of width {typical.hidden}"
         )
-    layers = stated.n_layers or (typical.layers if typical else 1)
-    hidden = stated.hidden or (typical.hidden if typical else 1)
+    usual = typical or TypicalSizes(layers=1, hidden=1, ffn_hidden=0, experts=0, experts_per_token=2)
+    layers = stated.n_layers or usual.layers
+    hidden = stated.hidden or usual.hidden
     is_gpt = is_like_gpt(stated.model) and stated.family != "encoder"
-    is_moe = (stated.n_experts or 0) > 1 or (typical is not None and typical.experts > 1)
+    is_moe = (stated.n_experts or 0) > 1 or usual.experts > 1
     encoder = stated.family == "encoder"
     plain = is_gpt or encoder
     heads = stated.n_heads or _heads(hidden)
@@ -307,17 +308,13 @@ def _from_sizes(stated: Stated) -> KnownModel:
     vocab = stated.vocab or (51200 if is_gpt else 32000)
     if encoder:
         vocab = stated.vocab or (_CLASSES if has_images else 30522)
-    usual_ffn = 4 * hidden if plain else _gated_width(hidden)
-    ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else usual_ffn)
+    ffn = stated.ffn_hidden or usual.ffn_hidden or (4 * hidden if plain else _gated_width(hidden))
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
     gated = not plain and (is_moe or ffn != 4 * hidden)
     kv_heads = stated.n_kv_heads if stated.n_kv_heads and heads % stated.n_kv_heads == 0 else heads
-    experts = per_token = 0
-    if is_moe:
-        experts = stated.n_experts or (typical.experts if typical else 0)
-        per_token = min(stated.moe_topk or (typical.experts_per_token if typical else 2), experts)
+    experts = (stated.n_experts or usual.experts) if is_moe else 0
     positions = 512 if encoder else stated.seq_len or 2048
     model = TransformerModel(
         id=stated.model[:100] or "model",
@@ -341,7 +338,7 @@ def _from_sizes(stated: Stated) -> KnownModel:
         pooler=encoder,
         head_fraction=0.15 if encoder else 1.0,
         experts=experts,
-        experts_per_token=per_token,
+        experts_per_token=min(stated.moe_topk or usual.experts_per_token, experts),
         expert_ffn_hidden=ffn if is_moe else 0,
         sequence_length=stated.seq_len or (512 if encoder else 2048),
         source="the sizes of the case",

@@ -31,6 +31,11 @@ def _over_ranks(measurements: Iterable[Measurement], metric: str, ranks: int) ->
     return [m for m in _of(measurements, metric) if m.parameters.get("world_size") == ranks]
 
 
+def _figure(value: float, source: str) -> Figure | None:
+    """Return a measured rate; None if nothing was measured or the rate is 0."""
+    return Figure(value=value, basis="measured", source=source) if value > 0 else None
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
@@ -106,11 +111,7 @@ def measured_memory_bandwidth(
         if is_copy and parameters.get("direction", "device_to_device") == "device_to_device":
             rate = measurement.median * _share_of_rank(measurement, threads)
             by_subject[measurement.subject] = max(rate, by_subject.get(measurement.subject, 0.0))
-    if not by_subject or min(by_subject.values()) <= 0:
-        return None
-    return Figure(
-        value=min(by_subject.values()), basis="measured", source="benchmark memory-copy, slowest device"
-    )
+    return _figure(min(by_subject.values(), default=0.0), "benchmark memory-copy, slowest device")
 
 
 def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
@@ -127,13 +128,8 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
         if measurement.samples and parameters.get("pinned", True) is True:
             case = (measurement.subject, direction)
             by_case[case] = max(measurement.median, by_case.get(case, 0.0))
-    if not by_case or min(by_case.values()) <= 0:
-        return None
-    return Figure(
-        value=min(by_case.values()),
-        basis="measured",
-        source="benchmark host-device, slowest GPU and direction",
-    )
+    slowest = min(by_case.values(), default=0.0)
+    return _figure(slowest, "benchmark host-device, slowest GPU and direction")
 
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
@@ -285,11 +281,7 @@ def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figur
         for m in loading
         if _number(m.parameters.get("num_workers")) > 0
     ]
-    if not rates or max(rates) <= 0:
-        return None
-    return Figure(
-        value=max(rates), basis="measured", source="benchmark data-loader, the best number of workers"
-    )
+    return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")
 
 
 def _number(value: Parameter | None) -> float:
