@@ -63,8 +63,10 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
         count = f"{parameter_count(own) / 1e9:.4g} billion parameters"
         return known._replace(assumed=(f"model {case.model[-60:]} is read: {count}", *known.assumed))
     if own is not None:
-        size = f"{own.parameters / 1e6:.4g} million parameters"
-        size += f", {own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
+        size = (
+            f"{own.parameters / 1e6:.4g} million parameters, "
+            f"{own.forward_flops / 1e9:.4g} GFLOP forward for each sample"
+        )
         return KnownModel(own, (f"model {own.source}: {size}",))
     if names_own_module(case.model):
         raise CaseError(
@@ -292,28 +294,27 @@ def _from_sizes(stated: Stated) -> KnownModel:
             f"a usual model of {params_b:g} billion parameters: "
             f"{typical.layers} layers of width {typical.hidden}"
         )
-    layers = stated.n_layers or (typical.layers if typical else 1)
-    hidden = stated.hidden or (typical.hidden if typical else 1)
+    usual = typical or TypicalSizes(layers=1, hidden=1, ffn_hidden=0, experts=0, experts_per_token=2)
+    layers = stated.n_layers or usual.layers
+    hidden = stated.hidden or usual.hidden
     is_gpt = is_like_gpt(stated.model) and stated.family != "encoder"
-    is_moe = (stated.n_experts or 0) > 1 or (typical is not None and typical.experts > 1)
+    is_moe = (stated.n_experts or 0) > 1 or usual.experts > 1
     encoder = stated.family == "encoder"
     plain = is_gpt or encoder
     heads = stated.n_heads or _heads(hidden)
     if hidden % heads:
         raise CaseError(f"hidden is {hidden}, which n_heads {heads} does not divide")
     has_images = encoder and stated.image_size is not None and stated.vocab is None
-    vocab = stated.vocab or _usual_vocabulary(has_images=has_images, encoder=encoder, is_gpt=is_gpt)
-    usual_ffn = 4 * hidden if plain else _gated_width(hidden)
-    ffn = stated.ffn_hidden or (typical.ffn_hidden if typical else usual_ffn)
+    vocab = stated.vocab or (51200 if is_gpt else 32000)
+    if encoder:
+        vocab = stated.vocab or (_CLASSES if has_images else 30522)
+    ffn = stated.ffn_hidden or usual.ffn_hidden or (4 * hidden if plain else _gated_width(hidden))
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
     gated = not plain and (is_moe or ffn != 4 * hidden)
     kv_heads = stated.n_kv_heads if stated.n_kv_heads and heads % stated.n_kv_heads == 0 else heads
-    experts = per_token = 0
-    if is_moe:
-        experts = stated.n_experts or (typical.experts if typical else 0)
-        per_token = min(stated.moe_topk or (typical.experts_per_token if typical else 2), experts)
+    experts = (stated.n_experts or usual.experts) if is_moe else 0
     positions = 512 if encoder else stated.seq_len or 2048
     model = TransformerModel(
         id=stated.model[:100] or "model",
@@ -337,7 +338,7 @@ def _from_sizes(stated: Stated) -> KnownModel:
         pooler=encoder,
         head_fraction=0.15 if encoder else 1.0,
         experts=experts,
-        experts_per_token=per_token,
+        experts_per_token=min(stated.moe_topk or usual.experts_per_token, experts),
         expert_ffn_hidden=ffn if is_moe else 0,
         sequence_length=stated.seq_len or (512 if encoder else 2048),
         source="the sizes of the case",
@@ -362,15 +363,6 @@ def _from_sizes(stated: Stated) -> KnownModel:
 
 _CLASSES = 1000
 """Classes of ImageNet."""
-
-
-def _usual_vocabulary(*, has_images: bool, encoder: bool, is_gpt: bool) -> int:
-    """Return the classes of ImageNet, or the rows of the vocabulary of BERT, GPT-2 (padded) or Llama."""
-    if has_images:
-        return _CLASSES
-    if encoder:
-        return 30522
-    return 51200 if is_gpt else 32000
 
 
 _PATCH = 16

@@ -235,9 +235,8 @@ def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
     stage = re.search(r"(?:zero|stage|\bz)-?([0-3])", text)
     if stage is None:
         return None
-    level = stage.group(1)
     sharding: dict[str, Sharding] = {"0": "none", "1": "zero1", "2": "zero2", "3": "zero3"}
-    return Sharing(sharding[level], offload=offload, note=note)
+    return Sharing(sharding[stage.group(1)], offload=offload, note=note)
 
 
 def steps_on_host(words: str) -> bool:
@@ -336,12 +335,7 @@ def _share_of(words: str) -> float:
         share = _over(1.0, float(every[1]) if every[1].isdigit() else 2.0)
     elif part is not None:
         percent, over, under, apart = part.groups()
-        if percent:
-            share = float(percent) / 100.0
-        elif over:
-            share = _over(float(over), float(under))
-        else:
-            share = _over(1.0, float(apart))
+        share = float(percent) / 100.0 if percent else _over(float(over or 1.0), float(under or apart))
     if not 0.0 < share <= 1.0:
         raise CaseError(
             f"activation_checkpointing is {words[:40]!r}: more than 0 % of the layers, and at most 100 %"

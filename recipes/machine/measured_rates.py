@@ -26,6 +26,16 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
     ]
 
 
+def _over_ranks(measurements: Iterable[Measurement], metric: str, ranks: int) -> list[Measurement]:
+    """Return the measurements of this metric that were taken on `ranks` ranks at once."""
+    return [m for m in _of(measurements, metric) if m.parameters.get("world_size") == ranks]
+
+
+def _figure(value: float, source: str) -> Figure | None:
+    """Return a measured rate; None if nothing was measured or the rate is 0."""
+    return Figure(value=value, basis="measured", source=source) if value > 0 else None
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
@@ -84,7 +94,7 @@ def measured_attention(
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the part of the shorter of communication and computation that the other hides."""
-    overlaps = [m for m in _of(measurements, "overlap_fraction") if m.parameters.get("world_size") == ranks]
+    overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
     if not overlaps:
         return None
     return Figure(value=overlaps[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
@@ -101,11 +111,7 @@ def measured_memory_bandwidth(
         if is_copy and parameters.get("direction", "device_to_device") == "device_to_device":
             rate = measurement.median * _share_of_rank(measurement, threads)
             by_subject[measurement.subject] = max(rate, by_subject.get(measurement.subject, 0.0))
-    if not by_subject or min(by_subject.values()) <= 0:
-        return None
-    return Figure(
-        value=min(by_subject.values()), basis="measured", source="benchmark memory-copy, slowest device"
-    )
+    return _figure(min(by_subject.values(), default=0.0), "benchmark memory-copy, slowest device")
 
 
 def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | None:
@@ -122,13 +128,8 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
         if measurement.samples and parameters.get("pinned", True) is True:
             case = (measurement.subject, direction)
             by_case[case] = max(measurement.median, by_case.get(case, 0.0))
-    if not by_case or min(by_case.values()) <= 0:
-        return None
-    return Figure(
-        value=min(by_case.values()),
-        basis="measured",
-        source="benchmark host-device, slowest GPU and direction",
-    )
+    slowest = min(by_case.values(), default=0.0)
+    return _figure(slowest, "benchmark host-device, slowest GPU and direction")
 
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
@@ -246,9 +247,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the fewest DataLoader workers per rank that keep their rate while `ranks` ranks load at once."""
-    recommended = [
-        m for m in _of(measurements, "recommended_workers") if m.parameters.get("world_size") == ranks
-    ]
+    recommended = _over_ranks(measurements, "recommended_workers", ranks)
     if not recommended:
         return None
     path = recommended[-1].parameters.get("data_path")
@@ -275,18 +274,14 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    loading = [m for m in _of(measurements, "batch_rate_per_s") if m.parameters.get("world_size") == ranks]
+    loading = _over_ranks(measurements, "batch_rate_per_s", ranks)
     # Without workers the training step itself loads.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
         for m in loading
         if _number(m.parameters.get("num_workers")) > 0
     ]
-    if not rates or max(rates) <= 0:
-        return None
-    return Figure(
-        value=max(rates), basis="measured", source="benchmark data-loader, the best number of workers"
-    )
+    return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")
 
 
 def _number(value: Parameter | None) -> float:

@@ -48,8 +48,10 @@ def learning_rate(workload: Workload) -> Rule:
     recipe = f"{published:g} at {count(model.learning_rate_batch_tokens)} tokens per step ({model.source})"
     if tokens == model.learning_rate_batch_tokens:
         return Rule(value=value, because=f"the published recipe: {recipe}")
-    ratio = f"{count(tokens)} / {count(model.learning_rate_batch_tokens)}"
-    because = f"{recipe}, times sqrt({ratio}) for AdamW (arXiv 2205.10287)"
+    because = (
+        f"{recipe}, times sqrt({count(tokens)} / {count(model.learning_rate_batch_tokens)}) "
+        "for AdamW (arXiv 2205.10287)"
+    )
     if tokens > ceiling:
         return Rule(
             value=value,
@@ -77,6 +79,8 @@ def warmup_steps(workload: Workload) -> Rule:
     if in_tokens > least:
         rule += f", kept in tokens for the smaller batch: {in_tokens}"
     if steps < in_tokens:
-        tenth = f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate"
-        rule = f"{tenth}; of a longer run: {rule}"
+        rule = (
+            f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate; "
+            f"of a longer run: {rule}"
+        )
     return Rule(value=steps, because=f"{rule}; {tokens} tokens")

@@ -27,8 +27,10 @@ def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
     terms = ", ".join(f"{term} {gib(getattr(memory, term))}" for term in largest)
     if memory.needed > limit_bytes:
         return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
-    upper = f"may need {gib(memory.upper)} of {gib(limit_bytes)}"
-    return f"{upper}, {gib(memory.margin)} of it the models' error: {terms}"
+    return (
+        f"may need {gib(memory.upper)} of {gib(limit_bytes)}, "
+        f"{gib(memory.margin)} of it the models' error: {terms}"
+    )
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
@@ -182,8 +184,10 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     if not memory.margin:
         return ()
     times = memory_interval("allocated").high
-    because = f"9 of 10 published runs needed less than {times:.2f} x what was predicted"
-    because += f"; with it at most {bound_words(memory)}"
+    because = (
+        f"9 of 10 published runs needed less than {times:.2f} x what was predicted; "
+        f"with it at most {bound_words(memory)}"
+    )
     if not is_within(memory, cluster):
         because += "; you fixed the micro-batch, and with this margin it would not fit"
     evidence = EvidenceRef(source="rule", key="interval.peak_memory_high.allocated")
@@ -293,10 +297,14 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
         return f"a rank's whole share of the global batch, {count(tokens)} tokens, fits at once"
     saturation = constant(f"saturation_tokens_{cluster.device}")
     if 2 * tokens > saturation:
-        busy = f"{count(tokens)} tokens per forward pass keep the device busy"
-        return f"{busy}; more than {count(saturation)} gain nothing"
-    divisor = f"the largest divisor of a rank's {share} sequences that fits or still gains"
-    return f"{count(tokens)} tokens per forward pass: {divisor}"
+        return (
+            f"{count(tokens)} tokens per forward pass keep the device busy; "
+            f"more than {count(saturation)} gain nothing"
+        )
+    return (
+        f"{count(tokens)} tokens per forward pass: "
+        f"the largest divisor of a rank's {share} sequences that fits or still gains"
+    )
 
 
 def _why_global_batch(workload: Workload, cluster: Cluster) -> str:

@@ -160,24 +160,13 @@ def _distance(anchor: StepAnchor, job: TransformerJob) -> _Distance:
     )
 
 
-def _anchor_degrees(anchor: StepAnchor) -> Degrees | None:
-    """Return the degrees of a measured step; None if its strategy is not modelled."""
-    match anchor.strategy:
-        case "ddp":
-            return Degrees(dp=anchor.world_size)
-        case "fsdp":
-            return Degrees(fsdp=anchor.world_size)
-        case _:
-            return None
-
-
 def _model_anchor(anchor: StepAnchor, cluster: Cluster) -> float | Unknown:
     """Return the modelled time of a measured step of the reference workload."""
-    degrees = _anchor_degrees(anchor)
     model = next((preset for preset in load_models() if preset.id == anchor.model), None)
+    ranks = anchor.world_size
+    degrees = {"ddp": Degrees(dp=ranks), "fsdp": Degrees(fsdp=ranks)}.get(anchor.strategy)
     if model is None or degrees is None:
         return Unknown(Reason.NOT_RECORDED, f"model {anchor.model} with {anchor.strategy}")
-    ranks = anchor.world_size
     global_batch = anchor.micro_batch * anchor.grad_accum * ranks
     precision: Literal["bf16", "fp32"] = "bf16" if anchor.precision == "bf16" else "fp32"
     workload = Workload(

@@ -38,7 +38,7 @@ _BATCHES = (2, 4)
 
 
 def count(model: nn.Module, step: Callable[[int], Tensor]) -> tuple[dict[str, float], int]:
-    """Counts of one image, and parameters. Operators are those of a whole step."""
+    """Return the counts of one image, and parameters. Operators are those of a whole step."""
     resident = [*model.parameters(), *model.buffers()]
     traced = []
     for batch in _BATCHES:
@@ -61,31 +61,35 @@ def _image_step(model: nn.Module, shape: tuple[int, ...]) -> Callable[[int], Ten
 
 
 _FAMILIES = (
-    "beit", "botnet26", "cait", "caformer_s18", "coat_", "coatnet_[0-2]_", "convformer_s18", "convit", "convmixer",
-    "convnext_", "convnextv2_", "crossvit_(9|15|18|base|small|tiny)_", "cs3darknet_[lmsx]", "csp", "darknet53", "deit3?_",
-    "densenet", "dla", "dm_nfnet_f[0-3]", "dpn", "eca_nfnet_l[012]", "ecaresnet(26|50|101|269)", "edgenext",
-    "efficientformer_", "efficientnetv2_rw", "ese_vovnet(19b_dw|39b|99b)", "fastvit", "fbnetc", "focalnet_.*_srf", "gcvit",
-    "gernet", "ghostnet_", "ghostnetv2_", "gmixer", "gmlp", "halonet", "hrnet_w(18|30|32|40|48|64)$", "inception", "lambda",
-    "lcnet", "legacy_se", "legacy_xception", r"levit_\d", "maxvit_.*tf_224", "mixer", "mixnet", "mnasnet", "mobilenetv",
-    "mobileone", "mobilevit", "mvitv2_", "nasnet", "pnasnet", "nest_(base|small|tiny)$", "nf_resnet50", "nf_regnet_b1",
-    "nfnet_[fl][0-3]", "pit_", "poolformer_", "poolformerv2", "pvt_v2", "regnet[xyz]_", "repvgg", r"repvit_m\d_", "res2net50",
-    "res2net101_26w", "res2next", "resmlp", "resnest", r"resnet\d+[dt]?$", "resnetaa50", "resnetblur50$", "resnetrs",
-    r"resnetv2_(50|101|152)(x\d_bit)?$", "resnext", "rexnet_", "selecsls", "semnasnet", "senet154", "sequencer2d",
+    "beit", "botnet26", "cait", "caformer_s18", "coat_", "coatnet_[0-2]_", "convformer_s18", "convit",
+    "convmixer", "convnext_", "convnextv2_", "crossvit_(9|15|18|base|small|tiny)_", "cs3darknet_[lmsx]",
+    "csp", "darknet53", "deit3?_", "densenet", "dla", "dm_nfnet_f[0-3]", "dpn", "eca_nfnet_l[012]",
+    "ecaresnet(26|50|101|269)", "edgenext", "efficientformer_", "efficientnetv2_rw",
+    "ese_vovnet(19b_dw|39b|99b)", "fastvit", "fbnetc", "focalnet_.*_srf", "gcvit", "gernet", "ghostnet_",
+    "ghostnetv2_", "gmixer", "gmlp", "halonet", "hrnet_w(18|30|32|40|48|64)$", "inception", "lambda", "lcnet",
+    "legacy_se", "legacy_xception", r"levit_\d", "maxvit_.*tf_224", "mixer", "mixnet", "mnasnet",
+    "mobilenetv", "mobileone", "mobilevit", "mvitv2_", "nasnet", "pnasnet", "nest_(base|small|tiny)$",
+    "nf_resnet50", "nf_regnet_b1", "nfnet_[fl][0-3]", "pit_", "poolformer_", "poolformerv2", "pvt_v2",
+    "regnet[xyz]_", "repvgg", r"repvit_m\d_", "res2net50", "res2net101_26w", "res2next", "resmlp", "resnest",
+    r"resnet\d+[dt]?$", "resnetaa50", "resnetblur50$", "resnetrs", r"resnetv2_(50|101|152)(x\d_bit)?$",
+    "resnext", "rexnet_", "selecsls", "semnasnet", "senet154", "sequencer2d",
     "seresnet(18|34|50|101|152|152d)$", "seresnext", "skresn", "spnasnet", "swin_", "swinv2_.*_256",
-    r"tf_efficientnet_(b\d|lite\d|e[lms]$)", "tf_efficientnetv2", "tf_mixnet", "tf_mobilenetv3", "tnt_", "tresnet", "twins",
-    "davit_(tiny|small|base|large)$", r"eva02_.*patch14_224$", "hiera_(tiny|small|base|base_plus|large|huge)_224$",
-    "vgg", "visformer", "vit_(huge|giant|gigantic)_patch14_224$",
-    "vit_(tiny|small|base|large)_patch(8|14|16|32)_(224|384)$", "vit_(tiny|small|base|large)_r",
-    r"volo_d\d_(224|384)$", "vovnet", "wide_resnet", "xception", "xcit_.*_224$",
+    r"tf_efficientnet_(b\d|lite\d|e[lms]$)", "tf_efficientnetv2", "tf_mixnet", "tf_mobilenetv3", "tnt_",
+    "tresnet", "twins", "davit_(tiny|small|base|large)$", r"eva02_.*patch14_224$",
+    "hiera_(tiny|small|base|base_plus|large|huge)_224$", "vgg", "visformer",
+    "vit_(huge|giant|gigantic)_patch14_224$", "vit_(tiny|small|base|large)_patch(8|14|16|32)_(224|384)$",
+    "vit_(tiny|small|base|large)_r", r"volo_d\d_(224|384)$", "vovnet", "wide_resnet", "xception",
+    "xcit_.*_224$",
 )  # fmt: skip
 _LEFT_OUT = re.compile(
-    r"_distilled|_pruned|_ols|_rms|_gn|_evos|_frn|_ap$|_ns$|_abswin|_reg|beit3|mobilenetv[45]|_ts|resnetv2.*evos"
+    r"_distilled|_pruned|_ols|_rms|_gn|_evos|_frn|_ap$|_ns$|_abswin|_reg|beit3|mobilenetv[45]|_ts"
+    r"|resnetv2.*evos"
 )
 _LARGEST_PARAMETERS = 2_000_000_000
 
 
 def timm_names() -> list[str]:
-    """The architectures of timm that published tables of training speed name."""
+    """Return the architectures of timm that published tables of training speed name."""
     import timm
 
     wanted = re.compile("|".join(_FAMILIES))
@@ -130,7 +134,7 @@ COLUMNS = (
 
 
 def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
-    """One row of the data file."""
+    """Return one row of the data file."""
     counts, parameters = count(model, _image_step(model, shape))
     mega = [
         counts[f"{kind}_flops"] for kind in ("forward", "dense", "grouped", "product", "spatial", "depthwise")
@@ -141,15 +145,18 @@ def row(name: str, model: nn.Module, shape: tuple[int, ...]) -> list[object]:
     # The side of a square or cube with as many samples.
     size = round(torch.Size(shape[1:]).numel() ** (1 / (len(shape) - 1)))
     return [
-        name, parameters, size, len(shape) - 1, *(round(item / 1e6) for item in mega), *(round(item / 1e3) for item in kilo),
+        name,
+        parameters,
+        size,
+        len(shape) - 1,
+        *(round(count / 1e6) for count in mega),
+        *(round(count / 1e3) for count in kilo),
         round(counts["operators"]),
-    ]  # fmt: skip
+    ]
 
 
 def _without_compiled_operators() -> None:
-    """The wheel of torchvision may not match the build of torch; its compiled operators are not needed
-    here.
-    """
+    """Remove torchvision's compiled operators, which are not needed and may not match the build of torch."""
     register = torch.library.register_fake
 
     def other(name: object, *args: Any, **kwargs: Any) -> Any:
@@ -187,22 +194,26 @@ def main() -> None:
             print(f"{index + 1}/{len(names)} {name}", file=sys.stderr)
             try:
                 result = _timm_row(name)
-            except Exception as error:  # noqa: BLE001 - a model that cannot run on the meta device is left out
+            # A model that cannot run on the meta device is left out.
+            except Exception as error:  # noqa: BLE001
                 print(f"{name}: {type(error).__name__}: {error}"[:160], file=sys.stderr)
                 continue
             if result:
                 rows.append(result)
     rows.sort(key=lambda item: str(item[0]))
     if arguments.only:
-        for one in rows:
-            print(dict(zip(COLUMNS, one, strict=True)))
+        for row_cells in rows:
+            print(dict(zip(COLUMNS, row_cells, strict=True)))
         return
+    library = f"timm {timm.__version__}, torchvision {torchvision.__version__.split('+')[0]}"
     head = f"""\
-# Image models by their counts: one line a model. Written by tests/calibration/count_vision_models.py, not by hand.
+# Image models by their counts: one line a model.
+# Written by tests/calibration/count_vision_models.py, not by hand.
 # MFLOPs (two per multiply-add) and thousands of elements are those of one image; all but `forward_mflops` and
-# `saved_kilo_elements` are sums over a forward and a backward pass. `operators` are the kernels of an eager forward and backward
-# pass. `image_size` is the side of a square (cube for three dimensions) with as many samples.
-source = "counted on meta tensors from timm {timm.__version__}, torchvision {torchvision.__version__.split("+")[0]}"
+# `saved_kilo_elements` are sums over a forward and a backward pass. `operators` are the kernels of an eager
+# forward and backward pass. `image_size` is the side of a square (cube for three dimensions) with as many
+# samples.
+source = "counted on meta tensors from {library}"
 date = "{date.today():%Y-%m}"
 columns = {json.dumps(COLUMNS)}
 rows = [

@@ -27,14 +27,14 @@ FIGURES = ("allocated", "reserved", "device")
 
 
 def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
-    """Every row about a transformer whose case resolves; of all tables where none is named."""
+    """Yield every row about a transformer whose case resolves; of all tables if none is named."""
     return [
         (row, resolved) for row, resolved in resolved_rows(*paths) if isinstance(resolved.job, TransformerJob)
     ]
 
 
 def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item]:
-    """Runs whose peak was published."""
+    """Return the runs whose peak was published."""
     collected = []
     for row, resolved in rows:
         if row["peak_mem_gib"] and row["oom"] != "true":
@@ -43,7 +43,8 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
                 if row["memory_figure"] in FIGURES
                 else resolved.stack.memory.logged_figure
             )
-            label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']} x{row['n_gpus']}"
+            label = f"{row['case_id']} {row['model'][:24]} {row['task']} {row['precision']} {row['sharding']}"
+            label += f" x{row['n_gpus']}"
             shape = f"s{row['seq_len']} b{row['micro_batch']} {row['activation_checkpointing']} {figure}"
             peak, reported_figure = float(row["peak_mem_gib"]), "" if resolved.stack.id == UNKNOWN else figure
             collected.append(
@@ -53,8 +54,9 @@ def measured_peaks(rows: list[tuple[dict[str, str], ResolvedCase]]) -> list[Item
 
 
 def intervals(peaks: list[Item], left_out: list[float]) -> dict[str, float]:
-    """Rows `interval.peak_memory_*` by the figure, of software that has a row of its own: nobody knows what
-    others keep.
+    """Return rows `interval.peak_memory_*` by the figure, of software that has a row of its own.
+
+    The figure of other software is unknown.
     """
     by_name = {}
     for figure in FIGURES:
@@ -74,7 +76,7 @@ def _peak(row: dict[str, str], resolved: ResolvedCase) -> Callable[[], float | N
 
 
 def right_about_fitting(rows: list[tuple[dict[str, str], ResolvedCase]]) -> dict[bool, list[bool]]:
-    """Of runs that ran (True) and of those that ran out of memory (False), whether it was said."""
+    """Return how many runs that ran (True) and that ran out of memory (False) were predicted rightly."""
     said: dict[bool, list[bool]] = {True: [], False: []}
     for row, resolved in rows:
         if row["oom"] not in ("true", "false"):

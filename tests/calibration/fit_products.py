@@ -25,7 +25,7 @@ or library. Dense ones are left out of the fit, grouped ones count as if they ha
 
 
 def items(prefix: str) -> list[Item]:
-    """Kernels of the kind that the prefix is about; the best shapes of a search are left for the score."""
+    """Return the kernels of the kind of the prefix; the best shapes of a search are left for the score."""
     collected = []
     for kernel in measured_kernels():
         slower = SLOWER.get((kernel.gpu, kernel.source), 1.0)

@@ -28,9 +28,7 @@ LABEL = ("n_gpus", "seq_len", "precision", "tp", "pp", "cp", "ep", "vp", "micro_
 
 
 def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None:
-    """Seconds of one optimizer step of the batch that the case resolved to, from whichever speed the row
-    states.
-    """
+    """Return the seconds of one step of the resolved batch, from whichever speed the row states."""
     batch = resolved.candidate.global_batch
     if row["step_time_s"] and resolved.batch_stated:
         return float(row["step_time_s"])
@@ -42,8 +40,8 @@ def measured_step_s(row: dict[str, str], resolved: ResolvedCase) -> float | None
 
 
 def items(*paths: Path) -> list[Item]:
-    """Every run of a transformer whose case resolves and whose speed was measured; of all tables where none
-    is named.
+    """Return every transformer run whose case resolves and whose speed was measured; of all tables by
+    default.
     """
     collected = []
     for row, resolved in resolved_rows(*paths):
@@ -68,7 +66,7 @@ def items(*paths: Path) -> list[Item]:
 def _prediction(resolved: ResolvedCase) -> Callable[[], float | None]:
     def predicted() -> float | None:
         assert isinstance(resolved.job, TransformerJob)
-        # A job holds the lengths of samples, which are fitted too.
+        # A job contains the lengths of samples, which are fitted too.
         time = step_time(transformer_job(*resolved.job[:4]))
         return None if isinstance(time, Unknown) else cast("float", time.total)
 

@@ -26,13 +26,14 @@ from tests.calibration.runs import arguments, fitted, resolved_rows
 
 
 def items(*paths: Path) -> list[Item]:
-    """Every run of an image model whose speed was measured; of all tables where none is named."""
+    """Return every run of an image model whose speed was measured; of all tables if none is named."""
     collected = []
     for row, resolved in resolved_rows(*paths):
         if not row["samples_per_s"] or not isinstance(resolved.job, ImageJob):
             continue
         measured = resolved.candidate.global_batch / float(row["samples_per_s"])
-        label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']} mb{row['micro_batch']}"
+        label = f"{row['case_id']} {row['model'][:24]} {row['gpu']} x{row['n_gpus']} {row['precision']}"
+        label += f" mb{row['micro_batch']}"
         # Rounds of MLPerf are of the same submitters with the same code.
         source = row["source_id"].replace("mlperf-v2.1", "mlperf").replace("mlperf-v4.0", "mlperf")
         collected.append(
@@ -54,13 +55,11 @@ _STATED: dict[str, dict[str, object]] = {
     "mxnet/classification": {"layout": "last", "fuses_half_images": True},
     "paddlepaddle/classification": {"layout": "last", "fuses_half_images": True},
 }
-"""What a table's title or address tells of its software, as the commands and configurations beside it have
-it.
-"""
+"""Kernels by words of a table's title or address, as the commands and configurations beside it have them."""
 
 
 def _with_stated_kernels(resolved: ResolvedCase, row: dict[str, str]) -> ResolvedCase:
-    """With the kernels that the table tells of: no column of a case does."""
+    """Return the case with the kernels that its table names, for which a case has no column."""
     source = f"{row['source_url']} {row['source_location']}".lower()
     changes: dict[str, Any] = next((fields for words, fields in _STATED.items() if words in source), {})
     stack = msgspec.structs.replace(resolved.stack, **changes)

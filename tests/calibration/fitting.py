@@ -37,11 +37,11 @@ class Item(NamedTuple):
     measured: float
     label: str = ""
     interval: str = ""
-    """Which interval its residual counts for; blank where for none."""
+    """Interval that its residual counts for; blank for none."""
 
 
 class Fit(NamedTuple):
-    """What came out."""
+    """Result of a fit."""
 
     values: dict[str, float]
     residuals: list[float]
@@ -49,25 +49,25 @@ class Fit(NamedTuple):
 
 
 def to_line(row: Prior, value: float) -> float:
-    """The value where it may be any real number."""
+    """Return the value on a scale of all real numbers."""
     return math.log(value) if row.scale == "log" else math.log(value / (1.0 - value))
 
 
 def from_line(row: Prior, position: float) -> float:
-    """The inverse of `to_line`, kept inside what a float can tell from its limits."""
+    """Return the inverse of `to_line`, inside the limits by what a float can distinguish from them."""
     if row.scale == "log":
         return math.exp(max(-80.0, min(80.0, position)))
     return 1.0 / (1.0 + math.exp(-max(-12.0, min(12.0, position))))
 
 
 def residual(item: Item) -> float:
-    """ln(predicted / measured), nan where there is no prediction."""
+    """Return ln(predicted / measured), nan without a prediction."""
     value = item.predicted()
     return math.log(value / item.measured) if value is not None and value > 0 else math.nan
 
 
 def residuals(items: Sequence[Item], values: dict[str, float]) -> list[float]:
-    """Of every item, with these values."""
+    """Return the residuals of every item with these values."""
     with trying(values):
         return [residual(item) for item in items]
 
@@ -122,9 +122,9 @@ def fit(
 def leave_one_out(
     items: Sequence[Item], prefix: str, start: dict[str, float], *, rounds: int = 4
 ) -> list[float]:
-    """Residuals of every item by a fit that never saw its source.
+    """Return the residuals of every item by a fit without its source.
 
-    Fits set out from `start`, the fit to all; a row that no other source reads is at its prior.
+    Fits start from `start`, the fit to all; a row that no other source reads is at its prior.
     """
     priors = {row.id: row.prior for row in load_priors().values() if row.id.startswith(prefix)}
     left_out = [math.nan] * len(items)
@@ -138,7 +138,7 @@ def leave_one_out(
 
 
 def interval(case: Iterable[float]) -> tuple[float, float]:
-    """The 10th and 90th percentile of measured over predicted."""
+    """Return the 10th and 90th percentile of measured over predicted."""
     ratios = sorted(math.exp(-value) for value in case if not math.isnan(value))
     return ratios[round(0.1 * (len(ratios) - 1))], ratios[round(0.9 * (len(ratios) - 1))]
 
@@ -183,7 +183,7 @@ def write_values(values: dict[str, float]) -> None:
 
 
 def _readers(items: Sequence[Item], ids: set[str]) -> dict[str, list[int]]:
-    """Which items read each parameter."""
+    """Return the items that read each parameter."""
     by_name: dict[str, list[int]] = {name: [] for name in ids}
     for index, item in enumerate(items):
         with recording_reads() as reads:

@@ -1,6 +1,4 @@
-"""Image models that timm does not have: detection, segmentation, and classifiers that only torchvision
-has.
-"""
+"""Image models that timm lacks: detection, segmentation, and torchvision's own classifiers."""
 
 # ruff: noqa: PLC0415 - torchvision can only be imported once its compiled operators are out of the way
 from __future__ import annotations
@@ -16,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 
 def _convs(dims: int, *widths: int) -> nn.Sequential:
-    """3-wide convolutions, each with instance norm and leaky ReLU (Isensee et al., nnU-Net)."""
+    """Return 3-wide convolutions, each with instance norm and leaky ReLU (Isensee et al., nnU-Net)."""
     conv, norm = (nn.Conv2d, nn.InstanceNorm2d) if dims == 2 else (nn.Conv3d, nn.InstanceNorm3d)
     layers: list[nn.Module] = []
     for source, target in itertools.pairwise(widths):
@@ -57,8 +55,9 @@ class _UNet(nn.Module):
 
 
 class _Ssd300(nn.Module):
-    """SSD300 on ResNet-50 up to conv4 without its stride: NVIDIA/DeepLearningExamples,
-    PyTorch/Detection/SSD.
+    """SSD300 on ResNet-50 up to conv4 without its stride.
+
+    The source is NVIDIA/DeepLearningExamples, PyTorch/Detection/SSD.
     """
 
     def __init__(self, backbone: str, width: int) -> None:
@@ -102,8 +101,9 @@ class _Ssd300(nn.Module):
 
 
 class _MaskRcnn(nn.Module):
-    """torchvision's Mask R-CNN with the data-dependent parts at their configured sizes: 512 regions an image,
-    64 of them with a mask.
+    """torchvision's Mask R-CNN with its data-dependent parts at their configured sizes.
+
+    There are 512 regions an image, 64 of them with a mask.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _MaskRcnn(nn.Module):
         features = list(self.model.backbone(value).values())
         heads = self.model.roi_heads
         regions = value.shape[0] * 512
-        # Gradients reach the features through pooling; a copy of the pooled size stands for it.
+        # Gradients reach the features through pooling; a copy of the pooled size replaces it.
         pooled = features[0][:, :, :1, :1].expand(-1, -1, 7, 7).repeat(512, 1, 1, 1)
         boxes = heads.box_predictor(heads.box_head(pooled))
         masked = features[0][:, :, :1, :1].expand(-1, -1, 14, 14).repeat(64, 1, 1, 1)
@@ -149,8 +149,9 @@ class _RetinaNet(nn.Module):
 
 
 class _Tiramisu(nn.Module):
-    """The dense U-Net of the climate segmentation at Summit: growth 32, 5 levels of 2, 2, 2, 4, 5 layers,
-    5-wide convolutions.
+    """The dense U-Net of the climate segmentation at Summit.
+
+    It has growth 32, 5 levels of 2, 2, 2, 4 and 5 layers, and 5-wide convolutions.
     """
 
     def __init__(self, channels: int, classes: int) -> None:
@@ -207,7 +208,9 @@ class _Features(nn.Module):
     def __init__(self, model: nn.Module, channels: int) -> None:
         super().__init__()
         first = model.backbone.conv1  # type: ignore[union-attr]
-        model.backbone.conv1 = nn.Conv2d(channels, first.out_channels, 7, 2, 3, bias=False)  # type: ignore[union-attr, operator, arg-type]
+        outputs = first.out_channels  # type: ignore[union-attr]
+        convolution = nn.Conv2d(channels, outputs, 7, 2, 3, bias=False)  # type: ignore[arg-type]
+        model.backbone.conv1 = convolution  # type: ignore[union-attr, operator]
         self.model = model
 
     def forward(self, value: Tensor) -> Any:
@@ -235,7 +238,7 @@ def _torchvision(name: str, shape: tuple[int, ...] = (3, 224, 224), **options: A
 
 
 def entries() -> list[Entry]:
-    """Detection, segmentation and the classifiers that only torchvision has."""
+    """Return detection, segmentation and the classifiers that only torchvision has."""
     from torchvision.models import segmentation as seg
 
     width_2d, width_3d = (32, 64, 128, 256, 512, 512), (32, 64, 128, 256, 320, 320)

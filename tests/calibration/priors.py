@@ -1,4 +1,4 @@
-"""What a fit believes before it starts, and the product's figures with other values while it tries them."""
+"""Beliefs of a fit before it starts, and figures with other values while a fit tries them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from recipes.predict.parameters import parameter, values_by_id
 
 _FILE = Path(__file__).resolve().parent / "priors.toml"
 _READING = "recipes.predict.speed."
-"""Modules whose caches hold what follows from figures."""
+"""Modules whose caches contain values that follow from figures."""
 
 
 class Prior(StrictRecord, kw_only=True):
-    """What is believed of one figure before the fit."""
+    """Belief about one figure before the fit."""
 
     id: str
     prior: float
@@ -89,6 +89,6 @@ def _forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(_READING):
             for value in vars(module).values():
-                # What a module imports reads rows, and holds for every value that is tried.
+                # Imports of a module read rows too, and stay the same for every value that is tried.
                 if isinstance(value, functools._lru_cache_wrapper) and value.__module__ == name:
                     value.cache_clear()

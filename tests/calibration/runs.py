@@ -25,7 +25,7 @@ worded.
 
 
 def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
-    """Rows of these tables, of those that are there; a column that a table lacks is blank."""
+    """Return the rows of the tables that exist; a column that a table lacks is blank."""
     for path in paths:
         if path.exists():
             with path.open(newline="", encoding="utf-8") as file:
@@ -34,7 +34,7 @@ def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
 
 
 def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]:
-    """Every published run whose case resolves; of all tables where none is named."""
+    """Yield every published run whose case resolves; of all tables if none is named."""
     for row in published_rows(*(paths or (OPEN, OWN))):
         try:
             yield row, resolve(case_of_row(row))
@@ -43,7 +43,7 @@ def resolved_rows(*paths: Path) -> Iterator[tuple[dict[str, str], ResolvedCase]]
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """The options of a fitting script."""
+    """Return the options of a fitting script."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -60,8 +60,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 def fitted(
     runs: Sequence[Item], prefix: str, options: argparse.Namespace
 ) -> tuple[dict[str, float], list[float]]:
-    """The values of the rows with this prefix, and the residuals with each source left out where that was
-    asked for.
+    """Return the values of the rows with this prefix, and the residuals without each source if requested.
 
     Both are printed.
     """

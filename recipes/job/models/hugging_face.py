@@ -9,6 +9,21 @@ import recipes.job.models.hugging_face_gpt as gpt
 from recipes.job.models.hugging_face_config import Config, Sizes, decoder, experts_of, later_windows, windows
 
 
+def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
+    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
+    return lambda config: adapter(config) | fields
+
+
+def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
+    """Return an adapter with local attention in all layers but each `every`-th (0: in all)."""
+
+    def sizes_of(config: Config) -> Sizes:
+        sizes = adapter(config)
+        return sizes | windows(config, sizes["layers"], every)
+
+    return sizes_of
+
+
 def _qwen(config: Config) -> Sizes:
     sizes = decoder(config)
     width = sizes["ffn_hidden"]
@@ -18,10 +33,8 @@ def _qwen(config: Config) -> Sizes:
     }
 
 
-def _mistral(config: Config) -> Sizes:
-    """Return the sizes of Mistral v0.1 and Phi-3: the file's window, if any, holds for every layer."""
-    sizes = decoder(config)
-    return sizes | windows(config, sizes["layers"])
+_mistral = _windowed(decoder, 0)
+"""Sizes of Mistral v0.1 and Phi-3: the file's window, if any, is that of every layer."""
 
 
 def _mixtral(config: Config) -> Sizes:
@@ -71,11 +84,6 @@ def _gemma(config: Config) -> Sizes:
         "head_dim": config.whole("head_dim") or 256,
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
     }
-
-
-def _gemma2(config: Config) -> Sizes:
-    sizes = _gemma(config)
-    return sizes | {"layer_norms": 4} | windows(config, sizes["layers"], 2)
 
 
 _GEMMA3 = {
@@ -154,11 +162,6 @@ def _glm4_moe(config: Config) -> Sizes:
     )
 
 
-def _glm4(config: Config) -> Sizes:
-    """Return the sizes of GLM-4-0414: norms also after attention and MLP, no bias on attention's output."""
-    return decoder(config) | {"layer_norms": 4, "other_biases": []}
-
-
 def _chatglm(config: Config) -> Sizes:
     groups = config.whole("multi_query_group_num") if config.flag("multi_query_attention") is True else None
     sizes = decoder(config)
@@ -205,18 +208,9 @@ def _cohere2(config: Config) -> Sizes:
     return sizes | windows(config, sizes["layers"], config.whole("sliding_window_pattern") or 4)
 
 
-def _olmo3(config: Config) -> Sizes:
-    sizes = decoder(config)
-    return sizes | {"query_key_norm": "full"} | windows(config, sizes["layers"], 4)
-
-
 def _internlm(config: Config) -> Sizes:
     bias = config.flag("bias")
     return decoder(config) | {"qkv_bias": bias, "other_biases": ["attention-output"] if bias is True else []}
-
-
-def _nemotron(config: Config) -> Sizes:
-    return decoder(config) | {"gated_mlp": False, "norm": "layernorm", "norm_bias": True}
 
 
 def _nemotron_h(config: Config) -> Sizes:
@@ -244,11 +238,6 @@ def _nemotron_h(config: Config) -> Sizes:
     }
 
 
-def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
-    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
-    return lambda config: adapter(config) | fields
-
-
 def _moe(config: Config) -> Sizes:
     return decoder(config) | experts_of(config)
 
@@ -271,7 +260,7 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "Qwen3MoeForCausalLM": _with(_moe, query_key_norm="head"),
     "Qwen3NextForCausalLM": _qwen3_next,
     "GemmaForCausalLM": _gemma,
-    "Gemma2ForCausalLM": _gemma2,
+    "Gemma2ForCausalLM": _windowed(_with(_gemma, layer_norms=4), 2),
     "Gemma3ForCausalLM": _gemma3,
     "Gemma3ForConditionalGeneration": _gemma3,
     "Mistral3ForConditionalGeneration": lambda config: _mistral(config.part("text_config")),
@@ -281,7 +270,7 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "DeepseekV3ForCausalLM": _latent_attention,
     "GptOssForCausalLM": _gpt_oss,
     "Glm4MoeForCausalLM": _glm4_moe,
-    "Glm4ForCausalLM": _glm4,
+    "Glm4ForCausalLM": _with(decoder, layer_norms=4, other_biases=[]),
     "GlmForCausalLM": _with(decoder, other_biases=[]),
     "ChatGLMModel": _chatglm,
     "ChatGLMForConditionalGeneration": _chatglm,
@@ -305,16 +294,16 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "InternLMForCausalLM": _internlm,
     "OlmoForCausalLM": _with(decoder, layer_norms=0, final_norm=False),
     "Olmo2ForCausalLM": _with(decoder, query_key_norm="full"),
-    "Olmo3ForCausalLM": _olmo3,
+    "Olmo3ForCausalLM": _windowed(_with(decoder, query_key_norm="full"), 4),
     "OlmoeForCausalLM": _with(_moe, query_key_norm="full"),
-    "NemotronForCausalLM": _nemotron,
+    "NemotronForCausalLM": _with(decoder, gated_mlp=False, norm="layernorm", norm_bias=True),
     "NemotronHForCausalLM": _nemotron_h,
     **{
-        f"{name}{head}": gpt.bert_with_pooler
+        f"{name}{head}": _with(gpt.bert, pooler=True)
         for name in ("Bert", "Roberta", "XLMRoberta")
         for head in ("Model", "ForMaskedLM")
     },
-    "BertForPreTraining": gpt.bert_with_pooler,
+    "BertForPreTraining": _with(gpt.bert, pooler=True),
     "DistilBertModel": gpt.bert,
     "DistilBertForMaskedLM": gpt.bert,
     "ElectraModel": gpt.bert,

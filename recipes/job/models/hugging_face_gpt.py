@@ -63,11 +63,8 @@ def gpt_neox(config: Config) -> Sizes:
 def falcon(config: Config) -> Sizes:
     sizes = decoder(config)
     new, hidden, bias = config.flag("new_decoder_architecture"), sizes["hidden"], config.flag("bias")
-    key_value_heads = None
-    if new is True:
-        key_value_heads = config.whole("num_kv_heads", "n_head_kv")
-    elif config.flag("multi_query", default=True) is True:
-        key_value_heads = 1
+    shared_heads = 1 if config.flag("multi_query", default=True) is True else None
+    key_value_heads = config.whole("num_kv_heads", "n_head_kv") if new is True else shared_heads
     parallel = config.flag("parallel_attn", default=True)
     return sizes | {
         "gated_mlp": False,
@@ -164,10 +161,6 @@ def bert(config: Config) -> Sizes:
         "learned_positions": positions,
         "sequence_length": min(positions, 512) if positions else None,
     }
-
-
-def bert_with_pooler(config: Config) -> Sizes:
-    return bert(config) | {"pooler": True}
 
 
 def t5(config: Config) -> Sizes:

@@ -58,9 +58,8 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
     )
     compute = candidate.grad_accum * micro
     degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
-    updated = degrees.fsdp if fully else degrees.dp * degrees.fsdp
-    if candidate.sharding_stage == "none":
-        updated = 1
+    replicas = degrees.dp if candidate.sharding_stage in ("zero1", "zero2") else 1
+    updated = 1 if candidate.sharding_stage == "none" else replicas * degrees.fsdp
     optimizer = _optimizer_s(job) / updated + gap
     exposed = _gathering_s(job, beside=compute) if fully else _exposed_s(job, backward=_BACKWARD * micro)
     if isinstance(exposed, Unknown):
@@ -173,9 +172,8 @@ def _kernels(job: ImageJob) -> str:
     convolves = work.model.product_flops < work.model.dense_flops / 2
     if stack.fuses_half_images and convolves and work.precision not in FULL_PRECISIONS:
         return "fused"
-    if stack.kernels == "cpu":
-        return "cpu"
-    return "compiled" if job.candidate.compiled else "eager"
+    on_gpu = "compiled" if job.candidate.compiled else "eager"
+    return "cpu" if stack.kernels == "cpu" else on_gpu
 
 
 def _convolution_passes(kind: str, kernels: str, stack: Stack) -> float:

@@ -1,4 +1,4 @@
-"""What the fits believe, beside the figures that they fit."""
+"""Beliefs of the fits, beside the figures that they fit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def test_fractions_lie_between_nothing_and_all() -> None:
 
 
 def test_a_fit_tries_other_values_and_leaves_nothing_behind() -> None:
-    """Also what earlier predictions keep in caches, such as the rates of a GPU, follows the value that is
-    tried.
-    """
+    """Values that earlier predictions keep in caches, such as a GPU's rates, follow the tried value too."""
     before = step_s()
     with trying({SHARE: parameter(SHARE) / 2}):
         assert step_s() > 1.2 * before

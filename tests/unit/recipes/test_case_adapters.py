@@ -1,4 +1,4 @@
-"""LoRA's rank and layers: as the case has them, else the framework's habit, which is said."""
+"""LoRA's rank and layers: the case's, else the framework's habit, which is reported."""
 
 from __future__ import annotations
 

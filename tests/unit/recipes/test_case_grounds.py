@@ -1,4 +1,4 @@
-"""What a prediction rests on, and whose memory it tells."""
+"""Rates that a prediction rests on, and the GPU whose memory it reports."""
 
 from __future__ import annotations
 

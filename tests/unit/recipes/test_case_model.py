@@ -1,6 +1,4 @@
-"""The model of a published run: by any spelling of its name, by its sizes or number of parameters; or a
-refusal that says why.
-"""
+"""The model of a published run by its name, sizes or number of parameters; or a refusal with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a row was not understood is said beside its prediction, and nothing where all was."""
+"""Words that were not understood are reported beside the prediction, and only those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any row is answered; what a case leaves open is filled with what people do, and said."""
+"""Any row is answered; open parts of a case are filled with what people do, and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What software a case is taken for, and what DeepSpeed holds beneath other frameworks."""
+"""Software that a case is taken for, and DeepSpeed's memory beneath other frameworks."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ def test_what_is_known_stays_what_it_is() -> None:
 
 @pytest.mark.parametrize("stack", ["hf-trainer", "ms-swift"])
 def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
-    """Weights and gradients in 16 bits, masters and moments in fp32, a sixteenth of each, also of a run
-    called `bf16`.
-    """
+    """Weights and gradients have 16 bits, masters and moments fp32, a sixteenth of each, also with `bf16`."""
     case = resolved(stack=stack, sharding="zero3", task="sft", optimizer="adamw")
     memory = case.memory_of_case()
     each = parameter_count(case.workload.model) / 16 if case.workload else 0.0
@@ -73,7 +71,7 @@ def test_deepspeed_keeps_masters_beneath_any_trainer(stack: str) -> None:
 
 
 def step_bytes(sharding: str, *, at_once: float = 1e9) -> tuple[float, float]:
-    """What the optimizer's step holds beside states and gradients, and the parameters that a rank updates."""
+    """Return the bytes of the optimizer's step beside states and gradients, and the parameters it updates."""
     case = resolved(stack="deepspeed", sharding=sharding)
     stack = msgspec.structs.replace(
         case.stack,
@@ -113,8 +111,9 @@ def test_trainers_of_their_own_are_found(name: str, row: str) -> None:
 
 
 def test_a_layer_of_llm_c_keeps_twelve_tensors_of_its_width() -> None:
-    """ln1, query, key, value, attention's output, two residuals, ln2 and four times its width before GELU, in
-    16 bits.
+    """The layer keeps ln1, query, key, value, attention's output, two residuals, ln2 and four widths.
+
+    The last four are those before GELU; all have 16 bits.
     """
     changes = {
         "model": "gpt2",

@@ -97,7 +97,7 @@ def test_any_cells_are_read_or_refused_by_the_column(row: dict[str, str]) -> Non
 
 
 def _read(row: dict[str, str]) -> Case | str:
-    """The case, or why there is none."""
+    """Return the case, or why there is none."""
     try:
         return case_of_row(row)
     except CaseError as error:

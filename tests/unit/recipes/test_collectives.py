@@ -26,7 +26,7 @@ def hopper(nodes: int = 1, ranks: int = 8, **changes):
 
 @st.composite
 def clusters(draw):
-    """Machines of many kinds, with up to 16 ranks a node and 1024 nodes."""
+    """Return machines of many kinds, with up to 16 ranks a node and 1024 nodes."""
     fabric, architecture = draw(FABRICS)
     cluster = h100_cluster(
         2 ** draw(st.integers(0, 10)),
@@ -45,7 +45,7 @@ def clusters(draw):
 
 @st.composite
 def groups(draw, cluster):
-    """Ranks on some of the nodes, as many on each."""
+    """Return ranks on some of the nodes, as many on each."""
     nodes = draw(st.integers(1, cluster.nodes))
     return Group(ranks=nodes * draw(st.integers(1, cluster.ranks_per_node)), nodes=nodes)
 

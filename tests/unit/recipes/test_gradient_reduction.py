@@ -1,6 +1,4 @@
-"""How data-parallel ranks that share optimizer states reduce gradients: nested by node where the program
-does, in its buckets.
-"""
+"""Reduction of gradients by ranks that share optimizer states: nested by node, in the program's buckets."""
 
 from __future__ import annotations
 

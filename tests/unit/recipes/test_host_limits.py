@@ -1,6 +1,4 @@
-"""What the host and the code of a framework add to a step: hooks of sharded modules, casts, kernels that a
-GPU does not have.
-"""
+"""Costs of host and framework in a step: hooks of sharded modules, casts, kernels that a GPU lacks."""
 
 from __future__ import annotations
 
@@ -111,7 +109,9 @@ def test_nanochat_takes_the_batch_that_fits_and_recomputes_nothing() -> None:
         {"model": "nanochat-d26", "family": "dense", "gpu": "H100-SXM-80GB", "n_gpus": "8"}, stack="nanochat"
     )
     assert case.candidate.activation_checkpointing == "none"
-    assert case.memory_of_case().needed <= case.cluster.memory_bytes_per_rank.value  # type: ignore[union-attr]
+    limit = case.cluster.memory_bytes_per_rank
+    assert limit is not None
+    assert case.memory_of_case().needed <= limit.value
 
 
 MIXTRAL = {
@@ -135,7 +135,7 @@ def test_each_expert_quantises_its_operands() -> None:
 
 
 def test_thousands_of_ranks_do_not_wait_for_one_ring() -> None:
-    """Nodes hold copies of shared optimizer states where a ring over all ranks takes longer."""
+    """Nodes have copies of shared optimizer states if a ring over all ranks takes longer."""
     row = {
         "model": "bert-large",
         "family": "encoder",
@@ -193,9 +193,7 @@ def test_a_vocabulary_of_no_round_number_costs_where_nothing_pads_it(
 
 
 def test_experts_of_several_nodes_are_gathered_by_one_rank_of_each() -> None:
-    """Ranks of a node that hold other experts do not share the gathering: each has only its own part of the
-    network for it.
-    """
+    """Ranks of a node with other experts do not share the gathering: each has its own part of the network."""
     row = {**MIXTRAL, "stack": "torchtitan", "sharding": "fsdp", "n_gpus": "64", "ep": "8", "seq_len": "128"}
     few, many = (resolved(row, ffn_hidden=width, precision="bf16-mixed") for width in ("14336", "28672"))
     node = few.cluster.inter_bus_bandwidth_bytes_per_s

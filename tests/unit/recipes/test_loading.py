@@ -1,6 +1,4 @@
-"""Waiting for data: what was measured of storage and loaders, passed beside the step; unknown where nothing
-was.
-"""
+"""Waiting for data, from measurements of storage and loaders; unknown without measurements."""
 
 from __future__ import annotations
 

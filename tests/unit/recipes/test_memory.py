@@ -1,4 +1,4 @@
-"""The memory model grows with what it must, and stands against published and measured peaks."""
+"""The memory model grows with its causes, and agrees with published and measured peaks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is held for a moment of a step alone: temporaries of the optimizer, and casts of weights under
-autocast.
-"""
+"""Memory of single moments of a step: temporaries of the optimizer, and casts of weights under autocast."""
 
 from __future__ import annotations
 

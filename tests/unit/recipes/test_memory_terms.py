@@ -1,6 +1,4 @@
-"""Single terms of the memory model: states by recipe, what pipeline stages hold, adapters, experts, offload,
-and the figures.
-"""
+"""Single terms of the memory model: states, pipeline stages, adapters, experts, offload, and figures."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def bill(
     architecture="",
     **choices,
 ):
-    """The bill of one way to run the model, with fields of the workload and the candidate replaced."""
+    """Return the memory of one way to run the model, with fields of workload and candidate replaced."""
     first, second = case(model, ranks=ranks, **choices)
     return memory_of(
         transformer_job(
@@ -412,7 +410,7 @@ def test_gpus_before_flash_attention_have_torchs_own_fused_kernels_alone(stack, 
 
 
 def test_fully_sharded_experts_are_shared_by_tensor_parallel_ranks_too():
-    # all ranks together hold each expert once, however they are called
+    # all ranks together have each expert once, whatever the axes are called
     mixture = find_model("qwen3-30b-a3b")
     layout = {"sharding": "zero3", "strategy": "fsdp"}
     plain, folded = (

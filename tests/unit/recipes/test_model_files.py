@@ -1,6 +1,4 @@
-"""Files of users: a config.json becomes the preset of the same model; what is no model is refused in one
-line.
-"""
+"""Files of users: a config.json becomes the preset of the same model; other files are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ Config = dict[str, object]
 
 
 def config(architecture: str, *sizes: int | None, **more: object) -> Config:
-    """The usual names of layers, width, heads, MLP width and vocabulary."""
+    """Return a config with the usual names of layers, width, heads, MLP width and vocabulary."""
     names = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size")
     given_sizes = {name: size for name, size in zip(names, sizes, strict=True) if size is not None}
     return {"architectures": [architecture], **given_sizes, "max_position_embeddings": 4096, **more}

@@ -1,4 +1,4 @@
-"""What must hold for any model, layout, machine and stack, whatever the fitted figures are."""
+"""Properties of any model, layout, machine and stack, whatever the fitted figures are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = ("dense", "moe", "mla", "encoder", "encoder-decoder", "hybrid")
 
 @st.composite
 def models(draw: st.DrawFn) -> TransformerModel:
-    """Sizes of the field, in all kinds of layers that the records know."""
+    """Return models of usual sizes, in all kinds of layers that the records know."""
     kind = draw(st.sampled_from(KINDS))
     heads = draw(st.sampled_from((8, 16, 32, 64)))
     head_dim = draw(st.sampled_from((64, 128)))
@@ -79,12 +79,13 @@ def models(draw: st.DrawFn) -> TransformerModel:
         }
     if kind == "dense" and draw(st.booleans()):
         fields |= {"sliding_window": 1024, "local_layers": layers // 2}
-    return TransformerModel(id=kind, title=kind, sequence_length=2048, source="test", date="", **fields)  # type: ignore[arg-type]
+    fields |= {"id": kind, "title": kind, "sequence_length": 2048, "source": "test", "date": ""}
+    return TransformerModel(**fields)  # type: ignore[arg-type]
 
 
 @st.composite
 def jobs(draw: st.DrawFn) -> tuple[Workload, Candidate, Cluster, Stack]:
-    """A model with a layout that its sizes allow, on H100s."""
+    """Return a model with a layout that its sizes allow, on H100s."""
     model = draw(models())
     tensor, stages, context = (
         draw(st.sampled_from((1, 2, 8))),
@@ -138,7 +139,7 @@ def jobs(draw: st.DrawFn) -> tuple[Workload, Candidate, Cluster, Stack]:
 
 @st.composite
 def clusters(draw: st.DrawFn, world_size: int) -> Cluster:
-    """H100s by the catalogue, measured ones, or, where all ranks fit one machine, a CPU."""
+    """Return H100s by the catalogue, measured ones, or a CPU if all ranks fit one machine."""
     ranks = min(8, world_size)
     kind = draw(st.sampled_from(("catalogue", "catalogue", "measured", "cpu")))
     if kind == "cpu" and world_size <= 8:
@@ -222,11 +223,8 @@ def test_more_ranks_in_a_shard_group_never_raise_a_ranks_memory(job, factor):
         degrees = msgspec.structs.replace(degrees, **shared)
         candidate = msgspec.structs.replace(candidate, degrees=degrees)
         cluster = msgspec.structs.replace(cluster, nodes=2 * cluster.nodes)
-    fully = candidate.sharding_stage == "zero3"
-    if fully:
-        wider = msgspec.structs.replace(degrees, fsdp=factor * degrees.fsdp)
-    else:
-        wider = msgspec.structs.replace(degrees, dp=factor * degrees.dp)
+    axis = "fsdp" if candidate.sharding_stage == "zero3" else "dp"
+    wider = msgspec.structs.replace(degrees, **{axis: factor * getattr(degrees, axis)})
     wide = msgspec.structs.replace(candidate, degrees=wider, global_batch=factor * candidate.global_batch)
     more = msgspec.structs.replace(workload, global_batch=factor * workload.global_batch)
     many = msgspec.structs.replace(cluster, nodes=factor * cluster.nodes)
@@ -305,7 +303,7 @@ def test_where_not_all_is_recomputed_the_part_means_nothing(job):
 
 
 def scaled(cluster: Cluster, factors: dict[str, float]) -> dict[str, object]:
-    """Figures of the cluster by name, each times its factor; those that it does not have stay so."""
+    """Return figures of the cluster by name, each times its factor, without those that it lacks."""
     by_name = {name: (getattr(cluster, name), factor) for name, factor in factors.items()}
     return {
         name: times({"": one}, factor)[""] if one is not None else None

@@ -1,4 +1,4 @@
-"""What it costs to hold states in the host's memory."""
+"""Cost of states in the host's memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_link_to_the_host_is_that_of_the_gpu(gpu: str, slower: bool) -> None
 
 def test_gradients_and_weights_in_fp32_are_twice_as_long_on_their_way() -> None:
     def passes_s(**changes: str) -> float:
-        """What a further micro-batch adds, less its computation."""
+        """Return the seconds that a further micro-batch adds, less its computation."""
         many, few = (step_s(grad_accum=count, **changes) for count in ("8", "4"))
         return (many - few) / 4 - step_s(**changes | {"grad_accum": "8", "sharding": "zero3"}) / 8
 

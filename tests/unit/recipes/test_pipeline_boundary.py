@@ -1,4 +1,4 @@
-"""What pipeline stages pass to each other."""
+"""Messages between pipeline stages."""
 
 from __future__ import annotations
 

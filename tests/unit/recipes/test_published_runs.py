@@ -39,7 +39,7 @@ CHOICE = re.compile(r"^choice .* mean regret ([\d.]+)%", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the scorer prints of language models and encoders, and of image models."""
+    """Return the scorer's report on language models and encoders, and on image models."""
     folder = tmp_path_factory.mktemp("runs")
     with RUNS.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""What stands in fp32 beside a quantised base, by the framework that prepares it."""
+"""Parameters in fp32 beside a quantised base, by the framework that prepares it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARDED = {"sharding": "zero3", "strategy": "fsdp", "degrees": Degrees(fsdp=2)}
 
 
 def bill(*, raised, ranks=1, **candidate):
-    """Of TRL with what it raises, or without."""
+    """Return the memory of TRL with or without parameters that it casts to fp32."""
     first, second = case(LLAMA, ranks=ranks, checkpointing="full")
     trl = load_stacks()["trl"]
     return memory_of(

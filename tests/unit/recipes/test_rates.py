@@ -187,8 +187,9 @@ def test_every_parameter_of_products_and_attention_is_cited():
 
 @needs_shared
 def test_published_kernels_are_met():
-    """Products within 10 % and attention within 15 % in the median, on each GPU; SimuMax's B200 ran slower
-    than all others'.
+    """Products are within 10 % and attention within 15 % in the median, on each GPU.
+
+    SimuMax's B200 ran slower than all others'.
     """
     errors_by_kind = summary(errors())
     for (kind, gpu, precision, source), (count, median, _, _) in errors_by_kind.items():

@@ -1,4 +1,4 @@
-"""How many layers are recomputed: what a case says, and what people do where it does not say."""
+"""Number of recomputed layers: the stated one, or what people do if none is stated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROW = {
     "stack": "megatron-core",
 }
 BATCHES = tuple(range(1, 96))
-"""From one that fits as it is to one that does not fit whatever is recomputed."""
+"""Micro-batches from one that fits as it is to one that does not fit whatever is recomputed."""
 
 
 def resolved(**changes: str) -> ResolvedCase:
@@ -34,7 +34,7 @@ def resolved(**changes: str) -> ResolvedCase:
 
 
 def filled(case: ResolvedCase) -> float:
-    """What the run needs of what there is."""
+    """Return the part of the GPU's memory that the run needs."""
     assert case.cluster.memory_bytes_per_rank is not None
     memory = memory_of(case.job)
     return memory.needed / case.cluster.memory_bytes_per_rank.value

@@ -129,7 +129,7 @@ def test_a_slow_copy_to_the_host_bounds_what_pcie_can_carry():
     )
     figure = cluster_from_facts(facts, copies, CATALOGUE).intra_bus_bandwidth_bytes_per_s
     assert (figure.value, figure.basis) == (12e9, "measured")
-    # As fast as the slot allows, they tell nothing that the model does not know.
+    # Copies as fast as the slot add nothing to the model.
     assert (
         cluster_from_facts(facts, copies[:4], CATALOGUE).intra_bus_bandwidth_bytes_per_s.basis == "modelled"
     )
@@ -265,8 +265,8 @@ def test_a_wide_box_without_gpus_gets_a_rank_per_numa_node():
 
 def test_measured_steps_become_anchors_and_broken_ones_do_not():
     good = measured(
-        "step_time_s", 0.7, "2 ranks", "train-step", model="rigtune-mini", strategy="ddp", micro_batch=8, sequence_length=256,
-        precision="fp32", world_size=2,
+        "step_time_s", 0.7, "2 ranks", "train-step", model="rigtune-mini", strategy="ddp", micro_batch=8,
+        sequence_length=256, precision="fp32", world_size=2,
     )  # fmt: skip
     broken = msgspec.structs.replace(good, parameters={"model": "rigtune-mini"})
     empty = msgspec.structs.replace(good, samples=())

@@ -1,4 +1,4 @@
-"""What tables say about links, in the words that they use."""
+"""Links in the words of tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ GBPS = 1e9 / 8
         ("2 x 25 GB/s", 8, 400, "unknown"),
         # roles: the compute network counts, storage and management do not
         (
-            "Storage: 2x ConnectX-6 IB HDR 200Gb/sec, Management: 1x Ethernet 100Gb/Sec, Compute: 8x ConnectX-6 IB HDR 200",
+            "Storage: 2x ConnectX-6 IB HDR 200Gb/sec, Management: 1x Ethernet 100Gb/Sec, "
+            "Compute: 8x ConnectX-6 IB HDR 200",
             8,
             1600,
             "infiniband",

@@ -49,8 +49,8 @@ def attentions(forward: float, backward: float, lengths=(2048, 8192)) -> list[Me
     rates = {"forward": forward, "backward": backward}
     return [
         measured(
-            "attention", "attention_flops_per_s", f"GPU{gpu}", rate, dtype="bf16", sequence_length=length, head_dim=64,
-            heads=32, batch=2, kernel="flash", **{"pass": phase},
+            "attention", "attention_flops_per_s", f"GPU{gpu}", rate, dtype="bf16", sequence_length=length,
+            head_dim=64, heads=32, batch=2, kernel="flash", **{"pass": phase},
         )
         for gpu in range(RANKS)
         for length in lengths
@@ -75,8 +75,8 @@ def copies(rate: float) -> list[Measurement]:
 def collectives(bandwidth: float) -> list[Measurement]:
     return [
         measured(
-            "collectives", "collective_time_s", "8 ranks", 30e-6 + size / bandwidth, collective=name, bytes=size,
-            world_size=RANKS, backend="nccl",
+            "collectives", "collective_time_s", "8 ranks", 30e-6 + size / bandwidth, collective=name,
+            bytes=size, world_size=RANKS, backend="nccl",
         )
         for name in ("all_gather", "reduce_scatter", "all_reduce")
         for size in (4**power * 1024 for power in range(10))
@@ -129,8 +129,8 @@ def test_attention_by_the_plain_kernel_says_nothing_of_the_fused_one():
 
 def step(value: float, **changes) -> Measurement:
     parameters = {
-        "model": "llama-3-8b", "strategy": "fsdp", "micro_batch": 2, "sequence_length": 8192, "precision": "bf16",
-        "world_size": RANKS, "activation_checkpointing": "none",
+        "model": "llama-3-8b", "strategy": "fsdp", "micro_batch": 2, "sequence_length": 8192,
+        "precision": "bf16", "world_size": RANKS, "activation_checkpointing": "none",
     }  # fmt: skip
     return measured("train-step", "step_time_s", "8 ranks", value, **{**parameters, **changes})
 
@@ -175,7 +175,7 @@ def test_an_unknown_gpu_is_predicted_once_it_is_measured():
 
 
 def cpu_measurements(threads: int = 1) -> tuple[Measurement, ...]:
-    """Two ranks side by side."""
+    """Return the measurements of two ranks that measured at once."""
     conditions = {"threads": threads}
     collected = [
         *(

@@ -1,4 +1,4 @@
-"""A machine is the same cluster whether it was probed, stands in the catalogue, or is stated in words."""
+"""A machine is the same cluster whether it was probed, is in the catalogue, or is stated in words."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ def test_parts_and_a_catalogue_machine_are_one_cluster(machine: str, gpu: str, n
 
 
 def test_the_links_of_a_board_without_a_switch_all_carry_a_ring() -> None:
-    """Four A100 with four NVLinks to each other: a ring over them uses all twelve, and not the four of one
-    pair.
-    """
+    """Four A100 with four NVLinks to each other: a ring over them uses all twelve links."""
     gpus = tuple(h100(n, name="NVIDIA A100-SXM4-80GB", compute_capability="8.0") for n in range(4))
     links = tuple(
         Link(a=f"GPU{a}", b=f"GPU{b}", kind="NVLINK", nvlink_count=4)

@@ -1,4 +1,4 @@
-"""What a plan promises: it fits, the batch identity holds, pins are obeyed, every choice has its reason."""
+"""Promises of a plan: it fits, keeps the global batch and the pins, and gives a reason for every choice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def plan(model_id: str, cluster=None, pins: Pins | None = None, **choices) -> Pl
     st.booleans(),
     st.booleans(),
 )
-def test_every_plan_fits_and_keeps_the_batch(model_id, nodes, ranks, share, memory_gib, timed, gpu):  # noqa: PLR0917
+def test_every_plan_fits_and_keeps_the_batch(  # noqa: PLR0917
+    model_id, nodes, ranks, share, memory_gib, timed, gpu
+):
     make = (
         h100_cluster
         if gpu
@@ -243,7 +245,7 @@ def test_an_unknown_gpu_gets_memory_and_no_time():
 
 
 def roomy_by(margins: float) -> Cluster:
-    """A GPU with room for llama-3.2-1b in micro-batches of 4 as predicted and for this part of the margin."""
+    """Return a GPU with room for llama-3.2-1b in micro-batches of 4 and for this part of the margin."""
     cluster = h100_cluster()
     workload, candidate = case(find_model("llama-3.2-1b"), micro_batch=4, grad_accum=2, sequence_length=1024)
     memory = predict_memory(workload, candidate, cluster)
@@ -261,7 +263,8 @@ def test_a_plan_keeps_a_margin_for_the_models_own_error():
     assert memory.upper >= memory.needed + memory.margin > memory.needed
     (shown,) = [decision for decision in short.decisions if decision.name == "memory_margin"]
     assert "9 of 10 published runs needed less than 1.2" in shown.because
-    summed = f"{gib(memory.upper)} ({gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error)"
+    needed = f"{gib(memory.needed)} needed when memory is short"
+    summed = f"{gib(memory.upper)} ({needed} + {gib(memory.margin)} for the models' error)"
     assert shown.because.endswith(f"with it at most {summed}")
     (reason,) = [rejection.reason for rejection in short.rejected if rejection.candidate.micro_batch == 4]
     assert reason.startswith("may need ")

@@ -1,4 +1,4 @@
-"""Of 10 published runs, 8 lie in the interval around the prediction."""
+"""8 of 10 published runs lie in the interval around the prediction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recipes.predict.intervals import memory_interval, time_interval
 
 RUNS = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "training_open.csv"
 FEWEST = 30
-"""Runs of a kind below which their share says little."""
+"""Fewest runs of a kind whose share is judged."""
 
 
 @pytest.mark.parametrize("kind", ["dense", "moe", "encoder", "cnn"])
@@ -44,7 +44,7 @@ def test_published_runs_lie_in_their_intervals() -> None:
 
 
 def compare(row: dict[str, str], answer: CasePrediction, inside: dict[str, list[bool]]) -> None:
-    """Note whether what was measured lies in the intervals of the answer."""
+    """Record whether the measurements lie in the intervals of the answer."""
     if row["peak_mem_gib"] and answer.peak_mem_low_gib is not None and answer.peak_mem_high_gib is not None:
         inside["memory"].append(
             answer.peak_mem_low_gib <= float(row["peak_mem_gib"]) <= answer.peak_mem_high_gib
@@ -57,7 +57,10 @@ def compare(row: dict[str, str], answer: CasePrediction, inside: dict[str, list[
 
 
 def measured_over_predicted_time(row: dict[str, str], answer: CasePrediction) -> float | None:
-    """By the first speed that both sides have, in the scorer's order; a rate is the inverse of a time."""
+    """Return measured over predicted time by the first speed that both sides have, in the scorer's order.
+
+    A rate is the inverse of a time.
+    """
     if row["step_time_s"] and answer.step_time_s:
         return float(row["step_time_s"]) / answer.step_time_s
     for name in ("tokens_per_s_per_gpu", "samples_per_s"):

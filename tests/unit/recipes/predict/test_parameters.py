@@ -1,4 +1,4 @@
-"""Rows of fitted figures: what the models may ask for has one."""
+"""Every figure that the models use has a row."""
 
 from __future__ import annotations
 

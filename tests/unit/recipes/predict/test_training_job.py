@@ -1,4 +1,4 @@
-"""A case is one job of one kind, which holds what follows from model, layout, machine and software."""
+"""A case is one job of one kind, with all that follows from model, layout, machine and software."""
 
 from __future__ import annotations
 
