@@ -18,7 +18,7 @@ from probes.logs.gather import LONGEST_TEXT
 from probes.redaction.text import TextRedactor
 
 _NAME = r"([A-Za-z][\w.-]{0,252}\w)"
-_HOST_SAID = tuple(
+_HOST_PLACES = tuple(
     map(
         re.compile,
         (
@@ -95,8 +95,8 @@ class LogRedactor:
         if title == _HOST_TITLE:
             self._names.learn_hosts(text)
             return
-        for said in _HOST_SAID:
-            for match in said.finditer(text):
+        for place in _HOST_PLACES:
+            for match in place.finditer(text):
                 self._names.learn_hosts(match[1])
         self._names.learn(text, title)
 

@@ -104,13 +104,13 @@ class Reader:
     def _is_new(self, event: Event) -> bool:
         match event.what:
             case NcclError(code=code):
-                said: tuple[object, ...] = (code, None)
+                content: tuple[object, ...] = (code, None)
             case NcclNotice(message=message):
-                said = (None, message)
+                content = (None, message)
             case _:
                 return True
         process = (event.host, event.pid, event.rank, event.local_rank)
-        return self._once.is_new((*process, *said, is_network_layer(event)))
+        return self._once.is_new((*process, *content, is_network_layer(event)))
 
 
 def is_network_layer(event: Event) -> bool:

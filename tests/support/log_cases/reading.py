@@ -21,12 +21,12 @@ def cases() -> list[tuple[str, str]]:
 
 
 def explained(*texts: str) -> Explanation:
-    """What texts say together, each as one log."""
+    """Return the explanation of texts, each as one log."""
     return _explained({f"{place}.log": text.encode() for place, text in enumerate(texts)})
 
 
 def explained_file(path: Path) -> Explanation:
-    """What a recorded log says."""
+    """Return the explanation of a recorded log."""
     return _explained({path.name: path.read_bytes()})
 
 
@@ -40,5 +40,5 @@ def _explained(logs: dict[str, bytes]) -> Explanation:
 
 
 def ids(explanation: Explanation) -> list[str]:
-    """Of all causes, best first."""
+    """Return the ids of all causes, best first."""
     return [diagnosis.cause_id for diagnosis in explanation.diagnoses]
