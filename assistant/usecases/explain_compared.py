@@ -112,7 +112,7 @@ def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
         text = f"the recipe has {wanted} ranks, the largest communicator of the run {had}"
-        yield _event(ComparedRanks(wanted=wanted, had=had, told=text), "recipe", text)
+        yield _event(ComparedRanks(wanted=wanted, had=had, observation=text), "recipe", text)
 
 
 def _hardware(machine: MachineFacts) -> Iterator[Event]:
@@ -133,7 +133,7 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if active and networks == {"Socket"}:
         told = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            ComparedSockets(active=len(active), told=told), "machine", f"{told}, the run used sockets"
+            ComparedSockets(active=len(active), observation=told), "machine", f"{told}, the run used sockets"
         )
     lists = [event.what.names for event in events if carries(event, NcclHcas)]
     used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
@@ -145,12 +145,12 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             listed = ", ".join(sorted(names))
             told = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
-            yield _event(record(names=listed, used=len(used), share=share, told=told), "machine", told)
+            yield _event(record(names=listed, used=len(used), share=share, observation=told), "machine", told)
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
         told = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event(ComparedNicsStrange(names=listed, told=told), "machine", told)
+        yield _event(ComparedNicsStrange(names=listed, observation=told), "machine", told)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
@@ -163,18 +163,18 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     ):
         had = ", ".join(sorted(versions))
         told = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event(ComparedNccl(had=had, told=told), "machine", told)
+        yield _event(ComparedNccl(had=had, observation=told), "machine", told)
     most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
         told = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event(ComparedGpus(had=most, told=told), "machine", told)
+        yield _event(ComparedGpus(had=most, observation=told), "machine", told)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
         named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
         for name in named:
             if name and name not in there:
                 told = f"the run met over {name}, which the machine does not have"
-                yield _event(ComparedInterface(name=name, told=told), "machine", told)
+                yield _event(ComparedInterface(name=name, observation=told), "machine", told)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
@@ -195,5 +195,5 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
         told = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
         observed = f" ({finding.observed})" if finding.observed and finding.observed not in told else ""
         words = f"{finding.check_id} {finding.status.value}: {told}{observed}"
-        failed = MachineCheck(check=finding.check_id, subject=finding.subject, told=told + observed)
+        failed = MachineCheck(check=finding.check_id, subject=finding.subject, observation=told + observed)
         yield _event(failed, "machine", words, host=host)

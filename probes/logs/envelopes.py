@@ -144,8 +144,9 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Return the start of the line: its host's name, which may touch the previous text, or a
-        launcher's prefix.
+        """Return the start of the line: its host's name or a launcher's prefix.
+
+        The name may touch the previous text.
         """
         name = text[start : text.find(":", start)]
         start = max(

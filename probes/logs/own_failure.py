@@ -44,8 +44,9 @@ class OwnFailure(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the exception surely ended a rank: it has a traceback, or the launcher names the
-        rank.
+        """Return whether the exception surely ended a rank.
+
+        It has a traceback, or the launcher names the rank.
         """
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 

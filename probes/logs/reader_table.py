@@ -1,11 +1,11 @@
 """The table of all readers of logs. A new reader is a module in `probes/logs/readers` and a row here.
 
-The module has `SIGNS: tuple[bytes, ...]`: every line that it wants contains one of these substrings. It also has
-either `read(line: LogLine) -> tuple[Event, ...]` or, if lines belong together, a class `Reader` with `read` and
-`end() -> tuple[Event, ...]`, created once for each source. Neither raises, whatever the line is.
+The module has `SIGNS: tuple[bytes, ...]`: every line that it wants contains one of these substrings. It also
+has either `read(line: LogLine) -> tuple[Event, ...]` or, if lines belong together, a class `Reader` with
+`read` and `end() -> tuple[Event, ...]`, created once for each source. Neither raises, whatever the line is.
 
-With `LINES_AFTER: int`, the reader is also given that many lines after a line with a sign, and the last lines of
-the log, whatever they contain.
+With `LINES_AFTER: int`, the reader is also given that many lines after a line with a sign, and the last lines
+of the log, whatever they contain.
 
 A module may also read whole files that are no logs of lines (a dump, a JSON report). It then has
 `DOCUMENT_SIGNS: tuple[bytes, ...]`, one of which the first 64 KiB of such a file contain, and

@@ -53,8 +53,9 @@ class LogRedactor:
         """Redacted texts with the names that are known now, by title or whole, and by text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
-        """Read events, with their whole lines, and names of logs, for the names in them: all, before the
-        first is redacted.
+        """Learn the names in events, in their whole lines and in names of logs.
+
+        All must be learnt before the first event is redacted.
         """
         before = self._names.names_known
         for name in sources:

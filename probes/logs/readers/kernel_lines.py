@@ -34,8 +34,9 @@ _GONE = frozenset({"fallen off the bus", "gone at load"})
 
 
 class Reader:
-    """The kernel's lines of one source. The driver names a GPU in one line and goes on about it in the next
-    ones.
+    """Reads the kernel's lines of one source.
+
+    The driver names a GPU in one line and continues in the next lines without the name.
     """
 
     def __init__(self) -> None:

@@ -55,12 +55,16 @@ def check(name: str) -> Event:
     """A check that the machine does not pass."""
     words = f"what {name} found"
     return event(
-        "machine.check", {"check": name, "told": words}, source="machine", number=0, text=f"{name}: {words}"
+        "machine.check",
+        {"check": name, "observation": words},
+        source="machine",
+        number=0,
+        text=f"{name}: {words}",
     )
 
 
 def beside(kind: str, **fields: Value) -> Event:
-    return event(kind, {"told": "so it is", **fields}, source="machine", number=0, text="so it is")
+    return event(kind, {"observation": "so it is", **fields}, source="machine", number=0, text="so it is")
 
 
 def explained(text: str, *known: Event) -> Explanation:
