@@ -113,7 +113,7 @@ def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
     wanted = recipe.parallelism.world_size
     if had is not None and had != wanted:
         text = f"the recipe has {wanted} ranks, the largest communicator of the run {had}"
-        yield _event(ComparedRanks(wanted=wanted, had=had, told=text), "recipe", text)
+        yield _event(ComparedRanks(wanted=wanted, had=had, observation=text), "recipe", text)
 
 
 def _hardware(machine: MachineFacts) -> Iterator[Event]:
@@ -134,7 +134,7 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if active and networks == {"Socket"}:
         statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
-            ComparedSockets(active=len(active), told=statement),
+            ComparedSockets(active=len(active), observation=statement),
             "machine",
             f"{statement}, the run used sockets",
         )
@@ -149,13 +149,13 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             statement = f"active RDMA ports that the run did not use: {listed}"
             share = round(len(used) / (len(used) + len(names)), 2)
             yield _event(
-                record(names=listed, used=len(used), share=share, told=statement), "machine", statement
+                record(names=listed, used=len(used), share=share, observation=statement), "machine", statement
             )
     strange = used - {nic.name for nic in machine.nics}
     if strange:
         listed = ", ".join(sorted(strange))
         statement = f"RDMA ports of the run that this machine does not have: {listed}"
-        yield _event(ComparedNicsStrange(names=listed, told=statement), "machine", statement)
+        yield _event(ComparedNicsStrange(names=listed, observation=statement), "machine", statement)
 
 
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
@@ -168,18 +168,18 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     ):
         had = ", ".join(sorted(versions))
         statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
-        yield _event(ComparedNccl(had=had, told=statement), "machine", statement)
+        yield _event(ComparedNccl(had=had, observation=statement), "machine", statement)
     most = max((event.what.local_ranks or 0 for event in events if carries(event, NcclCommShape)), default=0)
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
         statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
-        yield _event(ComparedGpus(had=most, told=statement), "machine", statement)
+        yield _event(ComparedGpus(had=most, observation=statement), "machine", statement)
     if known(machine.interfaces) and machine.interfaces:
         there = {interface.name for interface in machine.interfaces}
         named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
         for name in named:
             if name and name not in there:
                 statement = f"the run met over {name}, which the machine does not have"
-                yield _event(ComparedInterface(name=name, told=statement), "machine", statement)
+                yield _event(ComparedInterface(name=name, observation=statement), "machine", statement)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
@@ -200,5 +200,5 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
         statement = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
         observed = f" ({finding.observed})" if finding.observed and finding.observed not in statement else ""
         words = f"{finding.check_id} {finding.status.value}: {statement}{observed}"
-        failed = MachineCheck(check=finding.check_id, subject=finding.subject, told=statement + observed)
+        failed = MachineCheck(check=finding.check_id, subject=finding.subject, observation=statement + observed)
         yield _event(failed, "machine", words, host=host)

@@ -72,8 +72,7 @@ class Cause(StrictRecord, kw_only=True):
     symptom: bool = False
     """Whether any other fault explains this cause, which is then reported as an effect."""
     summary: str
-    """`{field}` takes fields of the first event; a part in [brackets] is left out where its field is not
-    known.
+    """Sentence with fields of the first event as `{field}`; a part in [brackets] needs its field to be known.
     """
     remedy: str
     command: str | None = None

@@ -1,6 +1,4 @@
-"""The ordered table of deductions: what only several events report together, at the line of the first of
-them.
-"""
+"""The ordered table of deductions: facts that several events reveal together."""
 
 from __future__ import annotations
 

@@ -45,9 +45,7 @@ class Diagnosis(Record, kw_only=True):
     source: str = ""
     """Source of the diagnosis: documentation, code, issue."""
     versions: str = ""
-    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty where it does not depend
-    on them.
-    """
+    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty where it affects all."""
 
 
 class Explanation(Record, kw_only=True):

@@ -99,9 +99,8 @@ class Unwrapper:
             time_s = stamps.inner_seconds(line.text, self.year)
         if line.rank is None and line.local_rank is None:
             line = line._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
-        if (
-            line.host is None and line.is_kernel
-        ):  # others name hosts in their own way, which need not be that of the file
+        if line.host is None and line.is_kernel:
+            # Other lines name hosts in their own way, which may differ from the name of the file.
             line = line._replace(host=self._writer.host)
         return LogLine(
             self.source,
@@ -145,8 +144,9 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Return the start of the line: its host's name, which may touch the previous text, or a
-        launcher's prefix.
+        """Return the start of the line: its host's name or a launcher's prefix.
+
+        The name may touch the previous text.
         """
         name = text[start : text.find(":", start)]
         start = max(
@@ -195,7 +195,7 @@ def _strip(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
         numbers["rank"] = int(groups["task"])
     opened = line._replace(text=line.text[match.end() :], host=groups.get("host") or line.host)
     if "local_rank" in numbers and "rank" not in numbers:
-        opened = opened._replace(rank=None)  # what stood before numbers launchers, not ranks
+        opened = opened._replace(rank=None)  # the outer prefix numbers launchers, not ranks
     return opened._replace(**numbers)
 
 
@@ -337,7 +337,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _strip,
     ),
-    # What is left of colours where only the escape character was lost.
+    # Remains of colours without their escape character.
     ("[", pattern(r"\[\d{1,2}(?:;\d{1,3}){0,3}m ?"), _strip),
     # torchrun: the global rank of torch itself, the local rank behind the role of the agent.
     ("[", pattern(r"\[rank ?(?P<rank>\d{1,7})\](?:\[\w{1,40}\])?: ?"), _strip),
@@ -353,14 +353,13 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
         ),
         _strip,
     ),
-    # What mails and issues quote, and a column of stamps out of a cloud's console: `| 2024-05-01T10:00:00.1Z
-    # | `.
+    # Quotes of mails and issues, and a column of stamps of a cloud's console: `| 2024-05-01T10:00:00.1Z | `.
     (">", pattern(r"(?:> ?){1,3}(?=\S)"), _strip),
     (" |", pattern(rf"\s{{0,8}}\| {{0,2}}{stamps.ISO} {{0,2}}\| ?"), _stamp),
     # kubectl logs --prefix, docker compose.
     ("[", pattern(r"\[pod/(?P<host>[\w.-]{1,253})/[\w.-]{1,253}\] "), _strip),
     ("a", pattern(r"(?P<host>[A-Za-z][\w.]{0,60}[-_]\d{1,6}) {1,20}\| "), _strip),
-    # srun --label; further ones only where what follows tells that they are prefixes.
+    # srun --label; further forms only if the following text proves that they are prefixes.
     (" 1", pattern(r"\s{0,8}(?P<task>\d{1,6}): (?!\s{0,4}\d{1,20}(?:\.\d{1,9})?\s{0,8}$)"), _strip),
     ("[", pattern(rf"\[(?P<task>\d{{1,6}})\] (?={_BEGINS})"), _strip),
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),

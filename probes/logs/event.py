@@ -89,8 +89,9 @@ def carries(event: Event, *records: type[Other]) -> TypeGuard[Event[Other]]:
 
 
 def is_clearly_later(event: Event, than: Event) -> bool:
-    """Return whether one comes so long after another that it cannot have caused it; False where a time is not
-    known.
+    """Return whether an event comes so long after another that it cannot be its cause.
+
+    False where a time is not known.
     """
     if event.time_s is None or than.time_s is None:
         return False

@@ -97,9 +97,9 @@ _SPREAD = ("bootstrap_interfaces", "networks", "socket_interfaces", "hcas")
 _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
-_OF_RUNS = ("nccl", "torch", "ofi", "rccl")
+_RUN_KINDS = ("nccl", "torch", "ofi", "rccl")
 """Beginnings of the kinds of events whose hosts take part in the run."""
-_PASSED_OVER = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
+_IGNORED = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
 """Frequent records that hold no fact for this module."""
 
 
@@ -138,14 +138,14 @@ class Facts:
             host is not None
             and host not in self._hosts
             and len(self._hosts) < 100_000
-            and event.kind.startswith(_OF_RUNS)
+            and event.kind.startswith(_RUN_KINDS)
         ):
             self._hosts[host] = None
         self._init.add(event)
         self._bench.add(event)
         self._machine.add(event)
         self._failures.add(event)
-        if not isinstance(event.what, _PASSED_OVER):
+        if not isinstance(event.what, _IGNORED):
             self._add_network(event)
             self._add_plugin(event.what)
             self._add_fabric(event.what)

@@ -96,7 +96,7 @@ class SourceReader:
         self._lines, self._stream = (
             self._stream.lines_read,
             None,
-        )  # what it remembers is much for thousands of sources
+        )  # its memory is large for thousands of sources
         for reader in self._readers:
             self._pass_on(reader.end())
         if self._document:

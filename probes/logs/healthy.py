@@ -145,8 +145,8 @@ def _shape(seen: Seen) -> str:
     ranks, nodes, best = _ranks(seen), nodes_of(seen), _measured(seen)
     words = [f"{ranks} rank{'s' * (ranks > 1)}"] if ranks else []
     words += [f"{nodes} nodes"] * (nodes > 1)
-    said = " on ".join(words)
-    return f"{said}{', ' if said else ''}{best:g} GB/s bus bandwidth measured" if best is not None else said
+    text = " on ".join(words)
+    return f"{text}{', ' if text else ''}{best:g} GB/s bus bandwidth measured" if best is not None else text
 
 
 def _measured(seen: Seen) -> float | None:

@@ -94,9 +94,8 @@ class InitFacts:
             "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
-        everything = (
-            not self._is_folded and max(self._lines.values()) < MOST_ALIKE
-        )  # beyond it, lines are left out
+        # Beyond MOST_ALIKE, lines are not read, so that missing ranks prove nothing.
+        everything = not self._is_folded and max(self._lines.values()) < MOST_ALIKE
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
         absent = ((1 << largest.ranks) - 1) & ~known

@@ -29,9 +29,7 @@ _QUOTED_VALUE = pattern(
     rf"target)=)\s{{0,4}}\[{{0,3}}\s{{0,4}})"
     rf"{_STRING}(?:\s{{0,4}},\s{{0,4}}{_STRING}){{0,400}}"
 )
-"""The value of a key of JSON, of a dictionary's or an object's `repr`: one string, or the first ones of a
-list.
-"""
+"""Value of a key in JSON or in the `repr` of a dictionary or object: one string, or the first of a list."""
 _LABEL = pattern(
     r"(?:^\s{0,8}|[^\w\s\"'(./@~:-]\s{0,8}|[\d:-]\s{1,8}|\b(?:DEBUG|INFO|WARNING)\s{1,8})"
     rf"(?:(?i:(?:{_ADJECTIVES})?(?:{_PLAIN})|{_ADJECTIVES}(?:{_VAGUE}))|[QA]):(?=\s{{1,8}}\S|[\"'])"

@@ -192,9 +192,8 @@ class MachineFacts:
             case FabricStarted():
                 self._plain["fabric_manager"] = what.version
             case FabricDevice() if len(self._fabric) < _MOST * 2:
-                self._fabric[what.kind, what.bus] = (
-                    None  # the inventory is written at each start: a device counts once
-                )
+                # The inventory is written at each start: a device counts once.
+                self._fabric[what.kind, what.bus] = None
             case FabricTeam():
                 self._count("multicast_teams", "set_up", times)
             case FabricSwitchError():
@@ -210,7 +209,7 @@ class MachineFacts:
 
     def _add_link(self, link: KernelLink, times: int) -> None:
         if link.state == "up" and link.device not in self._tables.get("links", {}):
-            return  # as every link comes up once
+            return  # Every link comes up once.
         row = self._row("links", link.device)
         row[link.state] = _whole(row.get(link.state)) + times
         row["last"] = link.state

@@ -23,7 +23,7 @@ _MOST_LINES = 8
 _REMEDY = (
     "Read its traceback, from the last line of your own code on: it is the program, its data or a library."
 )
-_OF_OTHERS = re.compile(
+_FOLLOWING = re.compile(
     r"^\w{1,40}: Caught \w{1,60} in |"
     r"^(?:[\w.]{0,120}\.)?(?:Dist(?:Backend|Network|Store)?Error|ChildFailed|Signal|Rendezvous)|"
     r"CalledProcessError|ProcessExited|"
@@ -44,8 +44,9 @@ class OwnFailure(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the exception surely ended a rank: it has a traceback, or the launcher names the
-        rank.
+        """Return whether the exception surely ended a rank.
+
+        It has a traceback, or the launcher names the rank.
         """
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
@@ -66,15 +67,15 @@ class OwnFailure(NamedTuple):
     ) -> Diagnosis:
         """Return the diagnosis; `where` names the rank and host."""
         row, event = row_of(self.event), self.event
-        said = ": ".join(word for word in _words(event) if word) or event.text.strip()
+        words = ": ".join(word for word in _words(event) if word) or event.text.strip()
         place = f", at {self.frame.what.place}" if self.frame is not None else ""
-        said = f"{said[:_LONGEST].rstrip('.: ')}{place}{where}"
+        words = f"{words[:_LONGEST].rstrip('.: ')}{place}{where}"
         if row is None:
-            summary = f"The program itself failed first: {said}."
+            summary = f"The program itself failed first: {words}."
         elif row.system:
-            summary = f"{row.what[:1].upper()}{row.what[1:]}, and the program ended: {said}."
+            summary = f"{row.what[:1].upper()}{row.what[1:]}, and the program ended: {words}."
         else:
-            summary = f"The program itself failed first: {said}: {row.what}."
+            summary = f"The program itself failed first: {words}: {row.what}."
         others = " The other ranks only tell of its end." if secondary or len(self.others) > 1 else ""
         remedy = row.remedy if row is not None else _REMEDY
         evidence = [*([self.frame] if self.frame is not None else []), event, *self.others]
@@ -132,7 +133,7 @@ def _words(event: Event) -> tuple[str, str]:
 
 def _is_own(event: Event) -> bool:
     words = ": ".join(_words(event))
-    return _OF_OTHERS.search(words) is None or _OUTSIDE.search(words) is not None
+    return _FOLLOWING.search(words) is None or _OUTSIDE.search(words) is not None
 
 
 def _process(event: Event) -> tuple[str, str | None, int | None, int | None]:

@@ -1,16 +1,15 @@
-"""The ordered table of what can be read in logs. A new reader is a module in `probes/logs/readers` and a row
-here.
+"""The table of all readers of logs. A new reader is a module in `probes/logs/readers` and a row here.
 
-A reader's module has `SIGNS: tuple[bytes, ...]`, substrings of which every line that it wants has one, and
-either `read(line: LogLine) -> tuple[Event, ...]` or, where lines belong together, a class `Reader` with
-`read` and `end() -> tuple[Event, ...]`, made once for each source. Neither raises, whatever the line is.
+The module has `SIGNS: tuple[bytes, ...]`: every line that it wants contains one of these substrings. It also
+has either `read(line: LogLine) -> tuple[Event, ...]` or, if lines belong together, a class `Reader` with
+`read` and `end() -> tuple[Event, ...]`, created once for each source. Neither raises, whatever the line is.
 
-With `LINES_AFTER: int`, it is given so many lines after one with a sign too, whatever they hold, and the last
-lines of the log.
+With `LINES_AFTER: int`, the reader is also given that many lines after a line with a sign, and the last lines
+of the log, whatever they contain.
 
-A module may also read whole files that are no logs of lines (a dump, a JSON report): `DOCUMENT_SIGNS:
-tuple[bytes, ...]`, one of which the first 64 KiB of such a file hold, and `read_document(name: str, data:
-bytes) -> tuple[Event, ...]`, empty where it is none after all.
+A module may also read whole files that are no logs of lines (a dump, a JSON report). It then has
+`DOCUMENT_SIGNS: tuple[bytes, ...]`, one of which the first 64 KiB of such a file contain, and
+`read_document(name: str, data: bytes) -> tuple[Event, ...]`, which returns nothing for other files.
 """
 
 from __future__ import annotations

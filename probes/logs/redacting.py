@@ -18,7 +18,7 @@ from probes.logs.gather import LONGEST_TEXT
 from probes.redaction.text import TextRedactor
 
 _NAME = r"([A-Za-z][\w.-]{0,252}\w)"
-_HOST_SAID = tuple(
+_HOST_PLACES = tuple(
     map(
         re.compile,
         (
@@ -53,8 +53,9 @@ class LogRedactor:
         """Redacted texts with the names that are known now, by title or whole, and by text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
-        """Read events, with their whole lines, and names of logs, for the names in them: all, before the
-        first is redacted.
+        """Learn the names in events, in their whole lines and in names of logs.
+
+        All must be learnt before the first event is redacted.
         """
         before = self._names.names_known
         for name in sources:
@@ -95,8 +96,8 @@ class LogRedactor:
         if title == _HOST_TITLE:
             self._names.learn_hosts(text)
             return
-        for said in _HOST_SAID:
-            for match in said.finditer(text):
+        for place in _HOST_PLACES:
+            for match in place.finditer(text):
                 self._names.learn_hosts(match[1])
         self._names.learn(text, title)
 

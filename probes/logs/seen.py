@@ -86,9 +86,7 @@ class Seen:
         return any(self.of(kind) for kind in kinds)
 
     def matching(self, wanted: EventPattern) -> list[Event]:
-        """Return the events that meet a pattern, first failure first; none if there are fewer than it
-        requires.
-        """
+        """Return the events that meet a pattern, in order; none if there are too few."""
         events = [event for event in self.of(wanted.event) if meets(event.what, wanted.where)]
         return self.in_order(events) if sum(event.count for event in events) >= wanted.at_least else []
 

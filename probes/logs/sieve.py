@@ -13,8 +13,10 @@ _HEXADECIMAL = _NUMBERS + b"abcdefABCDEF"
 _ENVELOPE_END = b" NCCL "
 """End of the prefix with host, process and GPU: hosts must not make lines differ."""
 MOST_ALIKE = 20_000
-"""Lines of one shape that are read: enough for a line of each rank of the largest jobs, few enough for the
-hundreds of lines of each rank that name its channels.
+"""Most lines of one shape that are read.
+
+Enough for a line of each rank of the largest jobs, and few enough for the hundreds of lines of each rank
+that name its channels.
 """
 _MOST_SHAPES = 40_000
 _LONGEST_SHAPE = 512

@@ -14,9 +14,9 @@ from probes.facts import MachineFacts, PcieLink
 from recipes.constants import load_constants
 from recipes.job.models.names import find_model
 from recipes.job.workload import Pins
+from recipes.machine.cluster_records import Cluster, StepAnchor
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.from_words import MachineWords, cluster_from_words
-from recipes.planning.plan import Cluster, StepAnchor
 from recipes.planning.planner import default_workload, make_plan
 from recipes.predict.candidate_prediction import predict_time
 from tests.quantities.changing import figures, first_moved, load_cases, with_rows

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from recipes.job.training_job import TransformerJob, transformer_job
 
+from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
-from recipes.planning.plan import Degrees
 from recipes.predict.implementations import Implementation, SavedBytes, load_implementations
 from recipes.predict.memory import memory_of
 from recipes.predict.stacks import load_stacks
+from recipes.predict.training_job import TransformerJob, transformer_job
 from tests.quantities.changing import figures, with_rows
 from tests.support.clusters import case, h100_cluster
 

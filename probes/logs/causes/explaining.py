@@ -16,6 +16,7 @@ from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.log_record import field_of
 from probes.logs.events.measurement_events import NcclTestsSummary
 from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete
 from probes.logs.events.nccl_topology_events import NcclConnected
@@ -328,13 +329,12 @@ def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
 def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
     row = load_causes().find("unknown")
     first = failures[0]
-    said = str(
-        first.fields.get("message") or first.fields.get("reason") or first.fields.get("text") or first.text
-    ).strip()
+    texts = (field_of(first.what, name) for name in ("message", "reason", "text"))
+    reason = str(next(filter(None, texts), first.text)).strip()
     return Diagnosis(
         cause_id="unknown",
         confidence=0.3,
-        summary=f"{row.summary.rstrip('.')}: {said[:200]}{_where(first, tuple(failures))}.",
+        summary=f"{row.summary.rstrip('.')}: {reason[:200]}{_where(first, tuple(failures))}.",
         remedy=" ".join(to_collect(seen)) or row.remedy,
         is_fault=is_fault,
         evidence=tuple(evidence_line(event) for event in failures[:MOST_LINES_OF_EVIDENCE]),
@@ -344,14 +344,14 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
 
 def _healthy(summary: str, seen: Seen) -> Diagnosis:
     row = load_causes().find("healthy")
-    tells = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
+    signs = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
     return Diagnosis(
         cause_id="healthy",
-        confidence=0.6 if tells else 0.36,
+        confidence=0.6 if signs else 0.36,
         summary=summary or row.summary,
         remedy=row.remedy,
         is_fault=False,
-        evidence=tuple(evidence_line(event) for event in tells),
+        evidence=tuple(evidence_line(event) for event in signs),
         source=row.source,
     )
 

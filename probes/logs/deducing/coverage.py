@@ -98,8 +98,12 @@ def waits_at_start(seen: Seen) -> Iterator[Event]:
     """
     starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
-    said = [event for event in seen.events if event.kind.startswith("nccl.")]
-    if ranks < 2 or not all(carries(event, *_BEFORE) for event in said) or seen.has(*load_causes().failures):
+    nccl_events = [event for event in seen.events if event.kind.startswith("nccl.")]
+    if (
+        ranks < 2
+        or not all(carries(event, *_BEFORE) for event in nccl_events)
+        or seen.has(*load_causes().failures)
+    ):
         return
     for source in {event.source for event in starts}:
         last = max(event.number for event in seen.events if event.source == source)

@@ -49,7 +49,7 @@ from probes.logs.seen import Seen
 
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
-_OF_IMAGES = re.compile(r"IBext|SHARP", re.IGNORECASE)
+_IMAGE_PLUGINS = re.compile(r"IBext|SHARP", re.IGNORECASE)
 """Plugins of HPC-X, which images contain whether or not the machine has RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
 """Rest of another line behind the name of a network: names have no digits but those of a version."""
@@ -57,7 +57,14 @@ _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
 """A link goes down and up twice while a host starts."""
-_OF_SOCKETS = (NcclNetwork, NcclSocketInterfaces, NcclBootstrap, NcclVersion, NcclDriver, NcclPluginMissing)
+_SOCKET_RECORDS = (
+    NcclNetwork,
+    NcclSocketInterfaces,
+    NcclBootstrap,
+    NcclVersion,
+    NcclDriver,
+    NcclPluginMissing,
+)
 """Records in an excerpt that holds nothing but the choice of sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
@@ -71,13 +78,18 @@ def sockets(seen: Seen) -> Iterator[Event]:
     listed = first.what.names if carries(first, NcclSocketInterfaces) else ""
     interface = listed.split(",")[0] or None
     signs = _signs_of_rdma(seen, hcas_only=False)
-    if signs and not _of_image_only(seen, signs) and not _wants_sockets(seen) and not _within_a_node(seen):
+    if (
+        signs
+        and not _only_image_suggests(seen, signs)
+        and not _wants_sockets(seen)
+        and not _within_a_node(seen)
+    ):
         yield deduced(first, DeducedSocketsDespiteRdma(why=signs, interface=interface))
     elif _between_nodes(seen):
         is_sure = seen.has(NcclNoIb, *load_causes().failures) or _wants_sockets(seen) or completed(seen)
         record = DeducedSockets if is_sure else DeducedSocketsBetweenNodes
         yield deduced(first, record(interface=interface))
-    elif all(carries(event, *_OF_SOCKETS) for event in seen.events):
+    elif all(carries(event, *_SOCKET_RECORDS) for event in seen.events):
         yield deduced(first, DeducedSocketsAlone(interface=interface))
 
 
@@ -113,7 +125,7 @@ def no_rdma_despite(seen: Seen) -> Iterator[Event]:
         return
     why = _signs_of_rdma(seen, hcas_only=True)
     if why:
-        record = DeducedNoRdmaPerhaps if _of_image_only(seen, why) else DeducedNoRdmaDespite
+        record = DeducedNoRdmaPerhaps if _only_image_suggests(seen, why) else DeducedNoRdmaDespite
         yield deduced(missing[0], record(why=why, reason=missing[0].what.reason))
 
 
@@ -135,9 +147,9 @@ def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
     return ""
 
 
-def _of_image_only(seen: Seen, why: str) -> bool:
+def _only_image_suggests(seen: Seen, why: str) -> bool:
     """Return whether only a plugin of the image suggests RDMA, in a run that may need no network."""
-    return why == _plugin_of(seen, _OF_IMAGES) and not _between_nodes(seen)
+    return why == _plugin_of(seen, _IMAGE_PLUGINS) and not _between_nodes(seen)
 
 
 def _between_nodes(seen: Seen) -> bool:

@@ -1,3 +1,1 @@
-"""Typed records of what log lines report: one file for each family of events, one frozen record for each
-kind.
-"""
+"""Typed records of log lines: a module for each family of events, a frozen record for each kind."""

@@ -7,7 +7,14 @@ from typing import ClassVar
 from probes.logs.events.log_record import LogRecord
 
 
-class MachineCheck(LogRecord, kw_only=True):
+class Observation(LogRecord, kw_only=True):
+    """The base of records of a difference or a finding."""
+
+    observation: str
+    """The difference or finding in words, for sentences of causes."""
+
+
+class MachineCheck(Observation, kw_only=True):
     """A check that the machine does not pass."""
 
     KIND: ClassVar[str] = "machine.check"
@@ -15,8 +22,6 @@ class MachineCheck(LogRecord, kw_only=True):
     """Id of the check."""
     subject: str
     """Subject of the check."""
-    told: str
-    """The finding, in words."""
 
 
 class MachinePort(LogRecord, kw_only=True):
@@ -44,17 +49,15 @@ class RecipeVariable(LogRecord, kw_only=True):
     value: str
 
 
-class ComparedSockets(LogRecord, kw_only=True):
+class ComparedSockets(Observation, kw_only=True):
     """The run used sockets on a machine with active RDMA ports."""
 
     KIND: ClassVar[str] = "compared.sockets"
     active: int
     """Number of active ports."""
-    told: str
-    """Description in words."""
 
 
-class ComparedNicsUnused(LogRecord, kw_only=True):
+class ComparedNicsUnused(Observation, kw_only=True):
     """Active ports of the kind that the run used, which it did not use."""
 
     KIND: ClassVar[str] = "compared.nics-unused"
@@ -64,11 +67,9 @@ class ComparedNicsUnused(LogRecord, kw_only=True):
     """Number of used ports."""
     share: float
     """Used share of all such ports."""
-    told: str
-    """Description in words."""
 
 
-class ComparedNicsOther(LogRecord, kw_only=True):
+class ComparedNicsOther(Observation, kw_only=True):
     """Active ports of another kind, which the run did not use."""
 
     KIND: ClassVar[str] = "compared.nics-other"
@@ -78,21 +79,17 @@ class ComparedNicsOther(LogRecord, kw_only=True):
     """Number of used ports."""
     share: float
     """Used share of all such ports."""
-    told: str
-    """Description in words."""
 
 
-class ComparedNicsStrange(LogRecord, kw_only=True):
+class ComparedNicsStrange(Observation, kw_only=True):
     """Ports of the run that the machine does not have."""
 
     KIND: ClassVar[str] = "compared.nics-strange"
     names: str
     """Names, separated by commas."""
-    told: str
-    """Description in words."""
 
 
-class ComparedRanks(LogRecord, kw_only=True):
+class ComparedRanks(Observation, kw_only=True):
     """The run has another number of ranks than the recipe."""
 
     KIND: ClassVar[str] = "compared.ranks"
@@ -100,8 +97,6 @@ class ComparedRanks(LogRecord, kw_only=True):
     """Value in the recipe."""
     had: int
     """Value in the run."""
-    told: str
-    """Description in words."""
 
 
 class ComparedVariable(LogRecord, kw_only=True):
@@ -115,30 +110,24 @@ class ComparedVariable(LogRecord, kw_only=True):
     """Empty where the log does not name it."""
 
 
-class ComparedNccl(LogRecord, kw_only=True):
+class ComparedNccl(Observation, kw_only=True):
     """The run loaded another NCCL than the training interpreter brings."""
 
     KIND: ClassVar[str] = "compared.nccl"
     had: str
     """Value in the run."""
-    told: str
-    """Description in words."""
 
 
-class ComparedGpus(LogRecord, kw_only=True):
+class ComparedGpus(Observation, kw_only=True):
     """A node has more ranks than the machine has GPUs."""
 
     KIND: ClassVar[str] = "compared.gpus"
     had: int
     """Value in the run."""
-    told: str
-    """Description in words."""
 
 
-class ComparedInterface(LogRecord, kw_only=True):
+class ComparedInterface(Observation, kw_only=True):
     """The run met over an interface that the machine does not have."""
 
     KIND: ClassVar[str] = "compared.interface"
     name: str
-    told: str
-    """Description in words."""

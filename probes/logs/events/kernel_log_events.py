@@ -1,5 +1,6 @@
-"""Records of what the kernel log reports. What each kind of line looks like stands in
-`probes/parsers/kernel/kernel_grammar.py`.
+"""Records of the kernel log.
+
+`probes/parsers/kernel/kernel_grammar.py` describes the lines of each kind.
 """
 
 from __future__ import annotations

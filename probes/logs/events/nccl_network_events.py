@@ -278,8 +278,9 @@ class OfiWarning(LogRecord, kw_only=True):
 
 
 class VerbsDriverMissing(LogRecord, kw_only=True):
-    """libibverbs finds no driver for a device, or none for this kernel; usual in images with providers of
-    other cards.
+    """A device without a driver in libibverbs, or without one for this kernel.
+
+    This is usual in images with providers of other cards.
     """
 
     KIND: ClassVar[str] = "verbs.driver-missing"

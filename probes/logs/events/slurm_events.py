@@ -12,7 +12,7 @@ class SlurmKilled(LogRecord, kw_only=True):
 
     KIND: ClassVar[str] = "slurm.killed"
     reason: str
-    """`time limit`, `preemption`, `node failure`, `task failure`, `signal`, `memory`, `requeue` or its own
+    """`time limit`, `preemption`, `node failure`, `task failure`, `signal`, `memory`, `requeue` or other
     words.
     """
     scope: str | None = None

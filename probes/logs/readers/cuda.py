@@ -169,9 +169,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the sizes that the whole line names, or with the number that CUDA has for its
-    words.
-    """
+    """Return the event with the sizes in the whole line, or with CUDA's number for its words."""
     match event.what:
         case TorchOom() as oom:
             sizes: dict[str, Any] = {

@@ -33,6 +33,7 @@ CODES_OF_TEXTS = {
     "unknown error": 999,
     "GPU is lost": 999,
 }
-"""`cudaError_t` by `cudaGetErrorString`. Source: NVIDIA, CUDA runtime API, cudaError (driver_types.h), of
-CUDA 12.
+"""`cudaError_t` by `cudaGetErrorString`.
+
+Source: NVIDIA, CUDA runtime API, cudaError (driver_types.h), of CUDA 12.
 """

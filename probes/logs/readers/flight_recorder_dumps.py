@@ -1,5 +1,4 @@
-"""Dumps of torch's flight recorder: one file per rank, as JSON or as a pickle, which is read without running
-anything.
+"""Reader of dumps of torch's flight recorder: one file per rank, as JSON or as a pickle that is not executed.
 
 Source: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder*.{hpp,cpp} and TraceUtils.h, versions 1.0
 to 2.10 of the dump (torch 2.2 to 2.13, read 2026-11).

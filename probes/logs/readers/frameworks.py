@@ -1,5 +1,4 @@
-"""Ray, Horovod, JAX, Kubernetes and containers: workers that died, ranks that do not come, pods and
-containers that do not run.
+"""Reader of Ray, Horovod, JAX, Kubernetes and containers: dead workers, missing ranks, pods that do not run.
 
 Source: ray-project/ray, src/ray (worker exit types) and python/ray/exceptions.py; horovod/horovod,
 common/stall_inspector.cc, controller.cc and operations.cc; openxla/xla, xla/service/rendezvous.cc and tsl

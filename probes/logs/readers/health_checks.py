@@ -1,5 +1,4 @@
-"""Checks and burn-in tests that judge a node by themselves: Node Health Check with its checks for GPUs, and
-gpu-burn.
+"""Reader of checks that judge a node by themselves: Node Health Check with its GPU checks, and gpu-burn.
 
 Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu_burn-drv.cpp (read 2026-11).
 """

@@ -14,7 +14,7 @@ from probes.logs.event import Event, event_of
 from probes.logs.events import kernel_log_events as events
 from probes.logs.events.log_record import LogRecord
 from probes.logs.line import LogLine
-from probes.parsers.kernel import kernel_events as said
+from probes.parsers.kernel import kernel_events as parsed
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_message
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
 from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
@@ -34,8 +34,9 @@ _GONE = frozenset({"fallen off the bus", "gone at load"})
 
 
 class Reader:
-    """The kernel's lines of one source. The driver names a GPU in one line and goes on about it in the next
-    ones.
+    """Reads the kernel's lines of one source.
+
+    The driver names a GPU in one line and continues in the next lines without the name.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class Reader:
         return ()
 
 
-def _carrier(line: LogLine) -> said.KernelEvent | None:
+def _carrier(line: LogLine) -> parsed.KernelEvent | None:
     """Return the link that the network daemon reports."""
     if CARRIER_WORD not in line.raw:
         return None
@@ -78,42 +79,42 @@ def kernel_message(line: LogLine) -> str | None:
     return None
 
 
-def record_of(event: said.KernelEvent, message: str) -> LogRecord:
+def record_of(event: parsed.KernelEvent, message: str) -> LogRecord:
     """Return what the causes and facts of logs look at, of an event and the message that it was read from."""
     excerpt = message[:_EXCERPT]
-    record = _FAMILIES.get(type(event), _of_host)(event, excerpt)
+    record = _FAMILIES.get(type(event), _host_record)(event, excerpt)
     return events.KernelPanic(event=excerpt) if record is None else record
 
 
-def _of_gpu(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
+def _gpu_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
     match event:
-        case said.XidError():
+        case parsed.XidError():
             return _xid(event, excerpt)
-        case said.SwitchError():
+        case parsed.SwitchError():
             return _switch_error(event)
-        case said.FirmwareTimeout():
+        case parsed.FirmwareTimeout():
             return events.KernelGsp(message=event.message[:_EXCERPT], bus=event.device)
-        case said.DriverComplaint(variant=what, device=bus) if what in _GONE:
+        case parsed.DriverComplaint(variant=what, device=bus) if what in _GONE:
             return events.KernelGpuLost(what=what, bus=bus)
-        case said.DriverComplaint(variant=what, device=bus, client=client, module=module):
+        case parsed.DriverComplaint(variant=what, device=bus, client=client, module=module):
             return events.KernelNvrm(what=what, event=excerpt, bus=bus, client=client, module=module)
-        case said.PeermemComplaint():
+        case parsed.PeermemComplaint():
             return events.KernelPeermem(what=event.variant)
-        case said.SwitchComplaint():
+        case parsed.SwitchComplaint():
             return events.KernelNvswitch(device=event.device or "", event=excerpt)
-        case said.DriverLoaded():
+        case parsed.DriverLoaded():
             return events.KernelDriver(version=event.version)
         case _:
             return None
 
 
-def _of_card(event: said.KernelEvent, _: str) -> LogRecord | None:
+def _card_record(event: parsed.KernelEvent, _: str) -> LogRecord | None:
     match event:
-        case said.PcieLink():
+        case parsed.PcieLink():
             return events.KernelPcieLink(bus=event.device or "", gbit_per_s=event.gbit_per_s, link=event.link)
-        case said.PcieLimited(link=None):
+        case parsed.PcieLimited(link=None):
             return events.KernelPcieLimited(bus=event.device)
-        case said.PcieLimited():
+        case parsed.PcieLimited():
             return events.KernelPcieLimited(
                 bus=event.device,
                 available_gbit_per_s=event.available_gbit_per_s,
@@ -121,71 +122,78 @@ def _of_card(event: said.KernelEvent, _: str) -> LogRecord | None:
                 limited_by=event.limited_by,
                 link=event.link,
             )
-        case said.PcieError():
+        case parsed.PcieError():
             severity = "unplugged" if event.is_unplugged else event.variant
             return events.KernelAer(severity=severity, bus=event.device)
-        case said.SlotPower():
+        case parsed.SlotPower():
             return events.KernelSlotPower(bus=event.device)
-        case said.IommuFault():
+        case parsed.IommuFault():
             return events.KernelIommuFault(bus=event.address)
-        case said.NicFirmware():
+        case parsed.NicFirmware():
             return events.KernelNicFirmware(bus=event.address, version=event.version)
         case _:
             return None
 
 
-def _of_network(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
+def _network_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
     match event:
-        case said.LinkDown():
+        case parsed.LinkDown():
             return events.KernelLink(device=event.device or "", state="down")
-        case said.LinkUp():
+        case parsed.LinkUp():
             return events.KernelLink(device=event.device or "", state="up")
-        case said.CableFault():
+        case parsed.CableFault():
             return events.KernelCable(what=event.variant, bus=event.device)
-        case said.NicFault():
+        case parsed.NicFault():
             kind = events.KernelMlx if "mlx5" in excerpt or "mlx4" in excerpt else events.KernelNic
             return kind(what=event.variant, event=excerpt, fatal=int(bool(event.fatal)), bus=event.device)
-        case said.FullTable():
+        case parsed.FullTable():
             return events.KernelLimit(what=event.variant)
         case _:
             return None
 
 
-def _of_host(event: said.KernelEvent, excerpt: str) -> LogRecord | None:
+def _host_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
     device, fatal = event.device or "", None if event.fatal is None else int(event.fatal)
     match event:
-        case said.OutOfMemory():
+        case parsed.OutOfMemory():
             return events.KernelOomKill(process=event.process, victim=event.victim, scope=event.scope)
-        case said.Lockup():
+        case parsed.Lockup():
             return events.KernelLockup(what=event.variant)
-        case said.MachineCheck():
+        case parsed.MachineCheck():
             return events.KernelMachineCheck(event=excerpt, what=event.variant or None, fatal=fatal)
-        case said.FilesystemError():
+        case parsed.FilesystemError():
             return events.KernelFilesystem(event=excerpt, device=device, fatal=fatal)
-        case said.FileServerBack():
+        case parsed.FileServerBack():
             return events.KernelFilesystemBack(device=device)
-        case said.StorageError():
+        case parsed.StorageError():
             return events.KernelStorage(event=excerpt, device=device)
-        case said.ProgramCrash():
+        case parsed.ProgramCrash():
             return events.KernelSegfault(process=event.process, library=event.library or None)
         case _:
             return None
 
 
 _GPU = (
-    *(said.XidError, said.SwitchError, said.FirmwareTimeout, said.DriverComplaint),
-    *(said.PeermemComplaint, said.SwitchComplaint, said.DriverLoaded),
+    *(parsed.XidError, parsed.SwitchError, parsed.FirmwareTimeout, parsed.DriverComplaint),
+    *(parsed.PeermemComplaint, parsed.SwitchComplaint, parsed.DriverLoaded),
 )
-_CARD = (said.PcieLink, said.PcieLimited, said.PcieError, said.SlotPower, said.IommuFault, said.NicFirmware)
-_NETWORK = (said.LinkDown, said.LinkUp, said.CableFault, said.NicFault, said.FullTable)
-_FAMILIES: dict[type[said.KernelEvent], Callable[[said.KernelEvent, str], LogRecord | None]] = {
-    **dict.fromkeys(_GPU, _of_gpu),
-    **dict.fromkeys(_CARD, _of_card),
-    **dict.fromkeys(_NETWORK, _of_network),
+_CARD = (
+    parsed.PcieLink,
+    parsed.PcieLimited,
+    parsed.PcieError,
+    parsed.SlotPower,
+    parsed.IommuFault,
+    parsed.NicFirmware,
+)
+_NETWORK = (parsed.LinkDown, parsed.LinkUp, parsed.CableFault, parsed.NicFault, parsed.FullTable)
+_FAMILIES: dict[type[parsed.KernelEvent], Callable[[parsed.KernelEvent, str], LogRecord | None]] = {
+    **dict.fromkeys(_GPU, _gpu_record),
+    **dict.fromkeys(_CARD, _card_record),
+    **dict.fromkeys(_NETWORK, _network_record),
 }
 
 
-def _xid(event: said.XidError, excerpt: str) -> events.KernelXid:
+def _xid(event: parsed.XidError, excerpt: str) -> events.KernelXid:
     known = load_xids().find(event.xid)
     is_application = known is not None and known.kind == "application"
     return events.KernelXid(
@@ -206,7 +214,7 @@ def _xid(event: said.XidError, excerpt: str) -> events.KernelXid:
     )
 
 
-def _switch_error(event: said.SwitchError) -> events.KernelSxid:
+def _switch_error(event: parsed.SwitchError) -> events.KernelSxid:
     fatal = load_xids().switch_fatal(event.sxid) if event.fatal is None else event.fatal
     return events.KernelSxid(
         sxid=event.sxid,

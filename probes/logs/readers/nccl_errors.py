@@ -104,18 +104,19 @@ class Reader:
     def _is_new(self, event: Event) -> bool:
         match event.what:
             case NcclError(code=code):
-                said: tuple[object, ...] = (code, None)
+                content: tuple[object, ...] = (code, None)
             case NcclNotice(message=message):
-                said = (None, message)
+                content = (None, message)
             case _:
                 return True
         process = (event.host, event.pid, event.rank, event.local_rank)
-        return self._once.is_new((*process, *said, is_network_layer(event)))
+        return self._once.is_new((*process, *content, is_network_layer(event)))
 
 
 def is_network_layer(event: Event) -> bool:
-    """Return whether it is NCCL's layer over network plugins, which tries one after the other: its callers
-    may do without.
+    """Return whether an error comes from NCCL's layer over network plugins.
+
+    It tries one plugin after the other, and its callers may do without any.
     """
     match event.what:
         case NcclError(file=str(file)) | NcclNotice(file=file):
@@ -124,9 +125,7 @@ def is_network_layer(event: Event) -> bool:
 
 
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
-    """Return all that a failure reports: codes of CUDA also concern the driver, and those of NVLS
-    multicast.
-    """
+    """Return all events of a failure: codes of CUDA also concern the driver, those of NVLS multicast."""
     match event.what:
         case NcclDriverOld(found=found, needed=needed, text=words):
             return (event, reporting(event, NcclCudaError(found=found, needed=needed, text=words)))

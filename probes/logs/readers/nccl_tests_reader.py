@@ -132,8 +132,8 @@ class Reader:
         other = self._processes.setdefault(number, process) if len(self._processes) < _MOST_RANKS else process
         is_other = (
             other[1] not in process[1] and process[1] not in other[1]
-        )  # else a broken line of the same process
-        if is_other and number == 0:  # each that measures alone begins at 0
+        )  # otherwise a broken line of the same process
+        if is_other and number == 0:  # processes that measure alone begin at 0
             yield event_of(NcclTestsRankTwice(rank=number, host=process[0], other_host=other[0]), line)
 
     def _verdict(self, line: LogLine) -> tuple[Event, ...]:

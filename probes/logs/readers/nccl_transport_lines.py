@@ -146,9 +146,7 @@ def _event(line: LogLine, key: _Key, pairs: Iterable[str] | None = None) -> Even
 
 
 def way(words: str) -> NcclChannel | None:
-    """Return the channel that the words behind `via` describe, without its ranks; None where they describe
-    none.
-    """
+    """Return the channel that the words behind `via` describe, without its ranks; else None."""
     if words.startswith("direct shared memory"):
         return NcclChannel(transport="SHM", how="direct")
     match = _VIA.match(words)

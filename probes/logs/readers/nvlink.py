@@ -1,5 +1,4 @@
-"""State and error counters of NVLinks: `nvidia-smi nvlink -s` and `-e`, `dcgmi nvlink -s` and `-e`, of whole
-files.
+"""Reader of state and error counters of NVLinks: whole files of `nvidia-smi nvlink` and `dcgmi nvlink`.
 
 Source: `probes/parsers/nvidia_smi/nvlink_status.py`, `nvlink_errors.py`, `dcgm_nvlink.py` and what they name.
 """

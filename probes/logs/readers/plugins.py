@@ -31,9 +31,7 @@ class _PluginLoad(NcclPluginFailed, kw_only=True):
 
 
 def _plugin(record: type[LogRecord]) -> Finish:
-    """Return how a line makes a record of a plugin, whose kind and names different versions write
-    differently.
-    """
+    """Return how a line makes a record of a plugin, whose kind and names differ between versions."""
 
     def finish(fields: dict[str, Any]) -> LogRecord:
         kind = str(fields.get("kind", "net")).strip().lower()
@@ -208,8 +206,9 @@ def _failed(event: Event) -> Event:
 
 
 def _judged(event: Event, text: str) -> Event:
-    """Return whether a plugin is missing or fails: one that is there and lacks another library or a symbol
-    fails.
+    """Return whether a plugin is missing or fails.
+
+    A plugin that is there and lacks another library or a symbol fails.
     """
     missing = _OTHER_LIBRARY.search(text)
     match event.what:

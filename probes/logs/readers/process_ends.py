@@ -1,4 +1,4 @@
-"""Reader of ends of processes, in their own or their shell's words: Python and C++ tracebacks, signals, MPI aborts.
+"""Reader of the ends of processes: Python and C++ tracebacks, signals, MPI aborts, words of shells.
 
 Source: open-mpi/ompi help texts, pmodels/mpich hydra, CPython faulthandler.c, glibc, pytorch torch/utils/data
 (read 2026-11).

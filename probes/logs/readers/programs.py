@@ -46,8 +46,9 @@ _OVERCOMES = pattern(
     r"resum(?:ed|ing))\b"
 )
 _ITSELF = pattern(r"(?i)\b(?:retrying|halving|skipp(?:ed|ing)|trial \d{1,9} failed)\b")
-"""Words by which the line of a failure itself reports that the program goes on: a short list, since messages
-of exceptions contain words of all sorts.
+"""Words by which the line of a failure itself reports that the program goes on.
+
+The list is short, since messages of exceptions contain words of all sorts.
 """
 _GIVES_UP = pattern(
     r"(?i)\b(?:giv\w{1,3} up|gave up|exceeded|failed to|cannot|can't|unable|abort\w{0,3}|exit\w{0,3}|"
@@ -75,8 +76,9 @@ _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""Failures, and the end of a communicator, at which NCCL reports failed calls and the program's next words
-count.
+"""Failures, and the end of a communicator.
+
+NCCL reports failed calls there, and the program's next words count.
 """
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)

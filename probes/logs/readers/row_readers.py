@@ -33,9 +33,7 @@ class Row(NamedTuple):
     fields: Mapping[str, Any]
     """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
-    """The named groups, each with the conversion to the type of its field; what needs a `finish` gets flags
-    as words.
-    """
+    """Conversion of each named group to the type of its field; a `finish` gets flags as words."""
     finish: Finish
 
     def record(self, match: re.Match[str]) -> LogRecord:
@@ -109,8 +107,9 @@ def flag_of(text: str) -> bool:
 
 
 def with_rank(event: Event) -> Event:
-    """Return the event with the rank that its own words name (`[Rank 3]`, `[PG ID 0 PG GUID 0(default_pg)
-    Rank 3]`).
+    """Return the event with the rank that its words name.
+
+    Examples are `[Rank 3]` and `[PG ID 0 PG GUID 0(default_pg) Rank 3]`.
     """
     rank = field_of(event.what, "rank")
     if not isinstance(rank, int):

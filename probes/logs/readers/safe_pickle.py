@@ -1,5 +1,4 @@
-"""Pickles read without running anything: of plain data alone, as a small machine of the opcodes that build
-it.
+"""Reader of pickles of plain data that executes nothing: a small machine of the opcodes that build the data.
 
 Python's own `pickle` calls whatever a pickle names. Here only dicts, lists, tuples, strings, numbers,
 booleans and None are built; an opcode that names, imports or calls something, a persistent id, or bytes end
@@ -18,9 +17,7 @@ Plain: TypeAlias = (
 )
 
 _MOST_STEPS = 4_000_000
-"""A dump of some thousand collectives with their stacks; what is built of so many opcodes fits into
-memory.
-"""
+"""Most opcodes: enough for a dump of some thousand collectives with stacks; the result fits into memory."""
 _LONGEST_NUMBER = 64
 """Bytes, or digits of a number that is written as text."""
 

@@ -1,5 +1,4 @@
-"""torch.distributed: the watchdog of ProcessGroupNCCL, exceptions, stores and rendezvous, of torch 1.9 to
-2.13.
+"""Reader of torch.distributed 1.9 to 2.13: the watchdog of ProcessGroupNCCL, exceptions, stores, rendezvous.
 
 Source: pytorch/pytorch, torch/csrc/distributed/c10d (ProcessGroupNCCL.cpp, TCPStore.cpp, socket.cpp,
 NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (read 2026-11).

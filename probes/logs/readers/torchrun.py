@@ -1,5 +1,4 @@
-"""torchrun and its elastic agent: which worker failed first, how, and where its own report lies. Of torch 1.9
-to 2.13.
+"""Reader of torchrun's elastic agent (torch 1.9 to 2.13): the worker that failed first, how, and its report.
 
 The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with
 `key: value` lines.
@@ -30,9 +29,7 @@ from probes.logs.readers.row_readers import read_rows, row, signs, value_of, wor
 
 
 def _with_signal(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the signal behind an exit code, of a process (-9) or of a shell or container
-    (137).
-    """
+    """Return the fields with the signal in an exit code: of a process (-9), or of a shell (137)."""
     code = fields.get("exit_code")
     if code is None or "signal" in fields:
         return fields

@@ -1,5 +1,4 @@
-"""libibverbs, whose providers drive HCAs, UCX, which MPI and some plugins of NCCL reach them by, and UCC
-above it.
+"""Reader of libibverbs, whose providers drive HCAs, UCX, through which MPI and plugins use them, and UCC.
 
 Source: linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx, src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc,
 src/utils/ucc_log.h (read 2026-11).

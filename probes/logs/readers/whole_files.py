@@ -19,9 +19,7 @@ class Document:
     """A file as text, whose lines can be pointed at."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """Return the bytes as text: invalid UTF-8 is replaced, and lines end with one character on all
-        systems.
-        """
+        """Return the bytes as text with one kind of line end; invalid UTF-8 is replaced."""
         encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
         self.name = name
         self.text = data.decode(encoding, errors="replace").replace("\r\n", "\n")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from probes.checks.check_table import CHECKS
 
 from probes.base.record import Unknown
-from probes.checks.check_table import CHECKS
 from probes.facts import Fabric, MachineFacts, counts
 from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Finding, Status

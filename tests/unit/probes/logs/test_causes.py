@@ -1,4 +1,4 @@
-"""Which cause is told first, and what of the rest is its effect."""
+"""Order of causes: the first cause, and which of the others are its effects."""
 
 from __future__ import annotations
 
@@ -103,8 +103,10 @@ def test_the_table_names_only_causes_of_its_own() -> None:
 def watchdog(rank: int, seq: int) -> str:
     """A rank that waited in vain."""
     return (
-        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: "
-        f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=100, NumelOut=100, Timeout(ms)=600000) ran for 600044 milliseconds "
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation "
+        f"timeout: "
+        f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=100, NumelOut=100, Timeout"
+        f"(ms)=600000) ran for 600044 milliseconds "
         "before timing out.\n"
     )
 
@@ -136,7 +138,10 @@ def test_watchdogs_and_closed_connections_are_effects_of_the_rank_that_ran_out_o
 
 def test_the_first_failure_is_the_first_in_time_whatever_the_order_of_the_files() -> None:
     def xid(host: str, time: str, bus: str) -> str:
-        return f"{time} {host} kernel: NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+        return (
+            f"{time} {host} kernel: NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, name=python, GPU has fallen "
+            f"off the bus.\n"
+        )
 
     explanation = explained(
         xid("late", "2025-11-03T10:05:00+00:00", "3b"), xid("early", "2025-11-03T10:00:00+00:00", "18")
@@ -160,15 +165,19 @@ def test_ranks_that_stay_behind_are_named() -> None:
     log = "".join(
         watchdog(rank, 41)
         + f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an "
-        f"error or timeout) detected by watchdog at work: 41, last enqueued NCCL work: {last}, last completed NCCL work: 40.\n"
+        f"error or timeout) detected by watchdog at work: 41, last enqueued NCCL work: {last}, last "
+        f"completed NCCL work: 40.\n"
         for rank, last in ((0, 41), (1, 41), (2, 40))
     )
     explanation = explained(log)
     assert ids(explanation)[0] == "straggler-timeout"
 
 
-def test_an_exception_of_the_program_comes_before_what_its_peers_say() -> None:
-    traceback = "[rank3]: Traceback (most recent call last):\n[rank3]:   File 'train.py', line 3\n[rank3]: ValueError: bad batch\n"
+def test_an_exception_of_the_program_comes_before_what_its_peers_report() -> None:
+    traceback = (
+        "[rank3]: Traceback (most recent call last):\n[rank3]:   File 'train.py', line 3\n[rank3]: "
+        "ValueError: bad batch\n"
+    )
     explanation = explained(traceback + watchdog(0, 33) + watchdog(1, 33))
     first = explanation.diagnoses[0]
     assert explanation.state == "fault"
@@ -177,9 +186,10 @@ def test_an_exception_of_the_program_comes_before_what_its_peers_say() -> None:
     assert any("in time" in effect for effect in first.secondary)
 
 
-def test_an_unknown_failure_says_what_to_collect() -> None:
+def test_an_unknown_failure_names_what_to_collect() -> None:
     explanation = explained(
-        "n1:9:60 [0] proxy.cc:900 NCCL WARN something that no table knows\nn1:9:60 [0] NCCL INFO proxy.cc:910 -> 3\n"
+        "n1:9:60 [0] proxy.cc:900 NCCL WARN something that no table knows\nn1:9:60 [0] NCCL INFO "
+        "proxy.cc:910 -> 3\n"
     )
     assert explanation.state == "unknown"
     assert ids(explanation) == ["unknown"]
@@ -193,16 +203,19 @@ def healthy_run(*, nvls: bool = True, gdr: str = "/GDRDMA", speed: int = 400_000
         "NCCL version 2.27.7+cuda12.9",
         "Bootstrap: Using eth0:10.0.0.4<0>",
         *(
-            f"NET/IB: [{i}] mlx5_{i}:uverbs{i}:1/IB provider=Mlx5 speed={speed} context=0x5 pciPath=/sys/1{i}:00.0 ar=1"
+            f"NET/IB: [{i}] mlx5_{i}:uverbs{i}:1/IB provider=Mlx5 speed={speed} context=0x5 "
+            f"pciPath=/sys/1{i}:00.0 ar=1"
             for i in hcas
         ),
         "NET/IB : Using " + " ".join(f"[{i}]mlx5_{i}:1/IB" for i in hcas) + " [RO]; OOB eth0:10.0.0.4<0>",
         "Using network IB",
-        "ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9e - Init START",
+        "ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9e - "
+        "Init START",
         f"NVLS multicast support is {'available' if nvls else 'not available'} on dev 0 (NVLS_NCHANNELS 16)",
         "comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
         "16 coll channels, 16 collnet channels, 16 nvls channels, 16 p2p channels, 2 p2p channels per peer",
-        "ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9e - Init COMPLETE",
+        "ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x9e - "
+        "Init COMPLETE",
         "Channel 00/0 : 0[0] -> 7[7] via P2P/CUMEM",
         f"Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0{gdr}",
         f"Connected all rings, use ring PXN 0 GDR {int(bool(gdr))}",
@@ -221,7 +234,7 @@ def test_a_healthy_run_is_summed_up_with_what_its_shape_promises() -> None:
     assert "line rate" in explanation.expected[0]
 
 
-def test_what_is_not_told_is_not_promised() -> None:
+def test_what_is_not_reported_is_not_promised() -> None:
     assert explained(healthy_run(gdr="")).expected == ()
     assert "expect" not in explained("n1:9:60 [0] NCCL INFO Using network IB\n").diagnoses[0].summary
 
@@ -235,8 +248,8 @@ def test_a_log_that_goes_on_does_not_hang() -> None:
     assert ids(explained(end + "step\n" * 20)) == ["healthy"]
 
 
-told = {kind.replace("*", "result") for pattern in all_patterns() for kind in pattern.event.split("|")}
-kinds = sorted(kind for kind in told if not kind.startswith("deduced."))
+named_kinds = {kind.replace("*", "result") for pattern in all_patterns() for kind in pattern.event.split("|")}
+kinds = sorted(kind for kind in named_kinds if not kind.startswith("deduced."))
 more_kinds = [
     "nccl.init-start",
     "nccl.bootstrap",
@@ -280,13 +293,16 @@ def test_nothing_seen_is_nothing_wrong() -> None:
     assert ids(explain([])) == ["healthy"]
 
 
-def test_a_cause_that_depends_on_versions_says_on_which() -> None:
+def test_a_cause_that_depends_on_versions_names_them() -> None:
     log = next(text for cause, text in CASES if cause == "ib-retry-exceeded")
     assert "2.23" in explained(log).diagnoses[0].versions
 
 
 def test_a_command_names_the_port_that_the_log_names() -> None:
-    bind = "[E socket.cpp:957] [c10d] The server socket has failed to bind to [::]:29541 (errno: 98 - Address already in use).\n"
+    bind = (
+        "[E socket.cpp:957] [c10d] The server socket has failed to bind to [::]:29541 "
+        "(errno: 98 - Address already in use).\n"
+    )
     assert explained(bind).diagnoses[0].command == "ss -ltnp 'sport = :29541'"
     assert (
         explained("OSError: [Errno 98] Address already in use\n").diagnoses[0].command

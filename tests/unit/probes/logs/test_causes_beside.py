@@ -1,4 +1,4 @@
-"""What the machine and the recipe say makes causes surer, and is none where the log tells of nothing."""
+"""Facts of the machine and the recipe make causes surer, and are no causes without events of the log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ AT = "kit-3:44:55 [0] "
 SILENT = (
     f"{AT}NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n"
     f"{AT}NCCL INFO Connected all rings, use ring PXN 0 GDR 1\n"
-    f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init COMPLETE\n"
+    f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - "
+    f"Init COMPLETE\n"
 )
 STUCK = (
     SILENT
     + "slurmstepd: error: *** STEP 81.0 ON kit-3 CANCELLED AT 2026-03-02T11:12:13 DUE TO TIME LIMIT ***\n"
 )
 RETRY = (
-    f"{AT}transport/net_ib.cc:1950 NCCL WARN NET/IB : Got completion from peer 10.9.0.4<52> with status=12 opcode=0 len=0 "
+    f"{AT}transport/net_ib.cc:1950 NCCL WARN NET/IB : Got completion from peer 10.9.0.4<52> with status=12 "
+    f"opcode=0 len=0 "
     "vendor err 129 (Recv)\n"
 )
 QUEUE_PAIR = f"{AT}misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n"
@@ -38,22 +40,31 @@ NO_GDR = TWO_NODES + f"{AT}NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via N
 CUDA = "RuntimeError: CUDA error: initialization error\n"
 NO_GPU = "RuntimeError: No CUDA GPUs are available\n"
 TIMEOUT = (
-    "[rank1]:[E ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
-    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600044 milliseconds before timing out.\n"
+    "[rank1]:[E ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL"
+    "(SeqNum=9, "
+    "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600044 milliseconds before "
+    "timing out.\n"
 )
-KILLED = "torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 (pid: 12) of binary: python\n"
+KILLED = (
+    "torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 "
+    "(pid: 12) of binary: python\n"
+)
 
 
 def check(name: str) -> Event:
     """A check that the machine does not pass."""
-    told = f"what {name} found"
+    words = f"what {name} found"
     return event(
-        "machine.check", {"check": name, "told": told}, source="machine", number=0, text=f"{name}: {told}"
+        "machine.check",
+        {"check": name, "observation": words},
+        source="machine",
+        number=0,
+        text=f"{name}: {words}",
     )
 
 
 def beside(kind: str, **fields: Value) -> Event:
-    return event(kind, {"told": "so it is", **fields}, source="machine", number=0, text="so it is")
+    return event(kind, {"observation": "so it is", **fields}, source="machine", number=0, text="so it is")
 
 
 def explained(text: str, *known: Event) -> Explanation:

@@ -1,4 +1,4 @@
-"""What stands before a line is taken off and believed; what only looks like it stays."""
+"""Prefixes of lines are removed and used; text that only resembles a prefix stays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unwrapped(text: str, year: int | None = 2024):
 
 
 @pytest.mark.parametrize(
-    ("prefix", "told"),
+    ("prefix", "expected"),
     [
         ("", {}),
         ("12: ", {"rank": 12}),
@@ -70,12 +70,12 @@ def unwrapped(text: str, year: int | None = 2024):
         ("2024-05-03T10:00:00Z 3: [rank3]:", {"time_s": TEN, "rank": 3}),
     ],
 )
-def test_prefixes_of_launchers(prefix: str, told: dict[str, object]) -> None:
+def test_prefixes_of_launchers(prefix: str, expected: dict[str, object]) -> None:
     line = unwrapped(prefix + NCCL)
     assert line.text == NCCL
     assert line.raw == prefix + NCCL
     for name in ("host", "rank", "local_rank", "time_s"):
-        assert getattr(line, name) == told.get(name), name
+        assert getattr(line, name) == expected.get(name), name
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_who_came_and_who_did_not():
     )
 
 
-def test_where_one_line_stands_for_many_ranks_none_is_missed():
+def test_where_one_line_represents_many_ranks_none_is_missed():
     text = "".join(f"{line} [repeated 3x across cluster]\n" for line in RUN.splitlines() if "Init" in line)
     facts = _facts(text)
     assert facts["ranks"] == 4
@@ -116,7 +116,10 @@ def test_thousands_of_ranks_fit():
     def lines():
         for rank in range(4000):
             start = f"node{rank // 8}:{rank}:{rank} [{rank % 8}] NCCL INFO "
-            comm = f"comm 0x{rank:x} rank {rank} nranks 4000 cudaDev {rank % 8} nvmlDev {rank % 8} busId a0 commId 0x9 - Init "
+            comm = (
+                f"comm 0x{rank:x} rank {rank} nranks 4000 cudaDev {rank % 8} nvmlDev {rank % 8} busId a0 "
+                f"commId 0x9 - Init "
+            )
             yield f"{start}Using network IB\n{start}{comm}START\n"
             yield "".join(
                 f"{start}Channel {n:02d}/0 : {rank}[0] -> 0[0] [receive] via NET/IB/{n}/GDRDMA\n"
@@ -132,9 +135,13 @@ def test_thousands_of_ranks_fit():
     reader.end()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    told = facts.as_dict()
-    assert (told["init_started"], told["init_completed"], told["init_incomplete"]) == (4000, 3999, ["77"])
-    assert told["hosts"] == 500
+    values = facts.as_dict()
+    assert (values["init_started"], values["init_completed"], values["init_incomplete"]) == (
+        4000,
+        3999,
+        ["77"],
+    )
+    assert values["hosts"] == 500
     assert most < 24 << 20
 
 

@@ -190,9 +190,9 @@ RUNS["2.30"] = (
 @pytest.mark.parametrize("version", RUNS)
 def test_facts_of_a_version(version: str) -> None:
     text, expected = RUNS[version]
-    told = Facts()
-    reader = SourceReader("job.log", told.add)
+    collected = Facts()
+    reader = SourceReader("job.log", collected.add)
     reader.feed(text.replace("@", "h1:10:10 [0] NCCL INFO ").encode())
     reader.end()
-    facts = told.as_dict()
+    facts = collected.as_dict()
     assert {name: facts.get(name) for name in expected} == expected

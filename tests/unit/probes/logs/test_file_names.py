@@ -1,4 +1,4 @@
-"""Ranks and hosts that names of logs tell, and lines that know better."""
+"""Ranks and hosts in names of logs, and lines that name others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from probes.logs.reading import Reading
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("rank_3.log", (3, None, None)),
         ("out/train-rank12.err", (12, None, None)),
@@ -25,12 +25,15 @@ from probes.logs.reading import Reading
         ("-", (None, None, None)),
     ],
 )
-def test_who_wrote_a_log(name: str, told: tuple[int | None, int | None, str | None]) -> None:
-    assert tuple(writer_of(name)) == told
+def test_who_wrote_a_log(name: str, expected: tuple[int | None, int | None, str | None]) -> None:
+    assert tuple(writer_of(name)) == expected
 
 
 STAMP = "2024-05-03 10:00:{second:02}"
-OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+    "79.15 GiB\n"
+)
 
 
 def explained(logs: dict[str, str]):
@@ -42,7 +45,7 @@ def explained(logs: dict[str, str]):
     return reading.explanation()
 
 
-def test_lines_have_the_rank_of_their_file_unless_they_tell_their_own() -> None:
+def test_lines_have_the_rank_of_their_file_unless_they_name_their_own() -> None:
     assert explained({"rank_3.log": OUT_OF_MEMORY}).diagnoses[0].evidence[0].rank == 3
     assert explained({"rank_3.log": f"[rank5]: {OUT_OF_MEMORY}"}).diagnoses[0].evidence[0].rank == 5
 

@@ -58,7 +58,7 @@ def test_the_rank_that_is_behind_is_the_straggler():
     assert straggler.rank == 0
 
 
-def test_equal_dumps_tell_of_nobody():
+def test_equal_dumps_report_nobody():
     events = (*_events(0, ["all_reduce"] * 5, enqueued=5), *_events(1, ["all_reduce"] * 5, enqueued=5))
 
     assert list(behind(Seen(events))) == list(dumps_differ(Seen(events))) == []

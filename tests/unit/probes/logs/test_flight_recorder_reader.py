@@ -73,14 +73,14 @@ def _check(events, rank):
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_a_pickled_dump_tells_what_hangs_and_where(protocol):
+def test_a_pickled_dump_reports_what_hangs_and_where(protocol):
     data = pickle.dumps(_dump(), protocol=protocol)
 
     assert any(sign in data[:65536] for sign in DOCUMENT_SIGNS)
     _check(read_document("/tmp/nccl_trace_rank_3", data), rank=3)  # noqa: S108 - a name, no file
 
 
-def test_a_dump_as_json_says_the_same():
+def test_a_dump_as_json_states_the_same():
     _check(read_document("dump_12.json", json.dumps(_dump()).encode()), rank=12)
 
 

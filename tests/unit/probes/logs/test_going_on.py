@@ -9,14 +9,19 @@ import pytest
 from tests.support.log_cases.reading import explained
 from tests.unit.probes.logs.test_own_failures import traceback
 
-_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 40.00 GiB\n"
+_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of "
+    "40.00 GiB\n"
+)
 _STEPS = "".join(f"epoch 2 step {step} loss 1.{step}\n" for step in range(10, 14))
 _FAILED = (
-    "E0312 04:01:04.530000 311 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 3 (pid: "
+    "E0312 04:01:04.530000 311 torch/distributed/elastic/multiprocessing/api.py:874] failed "
+    "(exitcode: 1) local_rank: 3 (pid: "
     "322) of binary: /opt/py\n"
 )
 _RESTART = (
-    "I0312 04:01:06.530000 311 torch/distributed/elastic/agent/server/api.py:870] [default] Worker group FAILED. 2/3 attempts "
+    "I0312 04:01:06.530000 311 torch/distributed/elastic/agent/server/api.py:870] [default] Worker group "
+    "FAILED. 2/3 attempts "
     "left; will restart worker group\n"
 )
 _INIT = (
@@ -91,7 +96,7 @@ def test_source_code_did_not_happen(text: str) -> None:
 @pytest.mark.parametrize(
     "line", ["it 100: train 2.31", "step 10 12k tok/s", "rows 7 of 9 are through", "Alles fertig"]
 )
-def test_any_line_of_the_program_tells_that_it_goes_on(line: str) -> None:
+def test_any_line_of_the_program_reports_that_it_goes_on(line: str) -> None:
     assert explained(_INIT + line + "\n").state == "healthy"
 
 

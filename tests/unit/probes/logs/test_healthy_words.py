@@ -12,7 +12,8 @@ from tests.support.log_events import event
 
 RAILS = " ".join(f"[{port}]mlx5_{port}:1/IB" for port in range(8))
 SPEEDS = [
-    f"NET/IB: [{port}] mlx5_{port}:uverbs{port}:1/IB provider=Mlx5 speed=400000 context=0x55 pciPath=/sys/devices/pci0000:1a ar=1"
+    f"NET/IB: [{port}] mlx5_{port}:uverbs{port}:1/IB provider=Mlx5 speed=400000 context=0x55 "
+    f"pciPath=/sys/devices/pci0000:1a ar=1"
     for port in range(8)
 ]
 TREE = ["+ PCI[48.0] - NIC/1a000", "              + NET[50.0] - NET/0 (1a/1/50.0)"]
@@ -26,7 +27,7 @@ H100 = event("machine.gpu", {"name": "NVIDIA H100 80GB HBM3"}, source="machine",
 
 
 def run(*said: str, nodes: int = 16, nvls: int = 16) -> str:
-    """What rank 0 says of a run with eight GPUs a node."""
+    """Lines of rank 0 about a run with eight GPUs a node."""
     lines = (
         f"NET/IB : Using {RAILS} [RO]; OOB eth0:10.0.0.1<0>",
         *said,
@@ -35,8 +36,10 @@ def run(*said: str, nodes: int = 16, nvls: int = 16) -> str:
         f"NVLS multicast support is available on dev 0 (NVLS_NCHANNELS {nvls})",
         "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
         "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA" if nodes > 1 else "",
-        f"16 coll channels, 16 collnet channels, {nvls} nvls channels, 16 p2p channels, 2 p2p channels per peer",
-        f"ncclCommInitRank comm 0x5 rank 0 nranks {8 * nodes} cudaDev 0 nvmlDev 0 busId 1a000 commId 0x9 - Init COMPLETE",
+        f"16 coll channels, 16 collnet channels, {nvls} nvls channels, 16 p2p channels, 2 p2p channels per "
+        f"peer",
+        f"ncclCommInitRank comm 0x5 rank 0 nranks {8 * nodes} cudaDev 0 nvmlDev 0 busId 1a000 commId 0x9 - "
+        f"Init COMPLETE",
     )
     return "".join(f"w0:1:1 [0] NCCL INFO {line}\n" for line in lines if line) + "step 1 loss 2.5\n" * 40
 
@@ -92,5 +95,8 @@ def test_one_machine_is_promised_what_others_of_its_kind_reached(nvls: int, algo
 
 
 def test_sockets_are_named_with_their_interface() -> None:
-    text = "w0:1:1 [0] NCCL INFO NET/Socket : Using [0]ens7:10.0.0.1<0>\nw0:1:1 [0] NCCL INFO NET/IB : No device found.\n"
+    text = (
+        "w0:1:1 [0] NCCL INFO NET/Socket : Using [0]ens7:10.0.0.1<0>\nw0:1:1 [0] NCCL INFO NET/IB : No "
+        "device found.\n"
+    )
     assert sentence(explained(text)).startswith("Socket over ens7")

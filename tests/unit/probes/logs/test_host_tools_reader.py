@@ -1,4 +1,4 @@
-"""What people print of the host into a log."""
+"""Output of host tools in a log."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def _events(text):
     ("line", "kind", "fields"),
     [
         (
-            "[ 1234.567890] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+            "[ 1234.567890] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the "
+            "bus.",
             "kernel.xid",
             {"xid": 79, "bus": "0000:9b:00", "xid_class": "hardware", "pid": 1234, "process": "python"},
         ),
@@ -37,12 +38,14 @@ def _events(text):
             {"xid": 94, "xid_class": "application"},
         ),
         (
-            "Jan  2 03:04:05 node-a kernel: NVRM: Xid (PCI:0000:07:00): 31, Ch 00000010, intr 00000000. MMU Fault",
+            "Jan  2 03:04:05 node-a kernel: NVRM: Xid (PCI:0000:07:00): 31, Ch 00000010, intr 00000000. "
+            "MMU Fault",
             "kernel.xid",
             {"xid": 31, "bus": "0000:07:00"},
         ),
         (
-            "[Mon Jan  5 03:04:05 2026] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+            "[Mon Jan  5 03:04:05 2026] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 "
+            "LTSSM Fault Up",
             "kernel.sxid",
             {"sxid": 20034, "fatal": 1, "link": 30, "bus": "0000:05:00"},
         ),
@@ -52,7 +55,8 @@ def _events(text):
             {"severity": "fatal", "bus": "0000:9b:00"},
         ),
         (
-            "[   10.123456] Memory cgroup out of memory: Killed process 456 (python) total-vm:1kB, anon-rss:2kB",
+            "[   10.123456] Memory cgroup out of memory: Killed process 456 "
+            "(python) total-vm:1kB, anon-rss:2kB",
             "kernel.oom-kill",
             {"process": "python", "victim": 456, "scope": "cgroup"},
         ),
@@ -67,7 +71,8 @@ def _events(text):
             {"bus": "0000:41:00", "fatal": 1},
         ),
         (
-            "[   10.123456] DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x12 [fault reason 0x06]",
+            "[   10.123456] DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x12 "
+            "[fault reason 0x06]",
             "kernel.iommu-fault",
             {"bus": "17:00.0"},
         ),
@@ -78,7 +83,8 @@ def _events(text):
             {"what": "API mismatch", "client": "580.178.01", "module": "580.173.02"},
         ),
         (
-            "[   10.123456] pt_main_thread[99]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2[7f+1]",
+            "[   10.123456] pt_main_thread[99]: segfault at 0 ip 00007f sp 00007f error 4 in "
+            "libnccl.so.2[7f+1]",
             "kernel.segfault",
             {"process": "pt_main_thread", "library": "libnccl.so.2"},
         ),
@@ -121,7 +127,10 @@ def test_lines_of_programs_are_none_of_the_kernel(line):
 
 @given(st.text(max_size=120), st.integers(0, 90), st.integers(0, 90))
 def test_cut_and_mixed_lines_never_raise(garbage, start, end):
-    line = "[ 1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, Link 3 GPU has fallen off the bus, caused by previous Xid 31"
+    line = (
+        "[ 1.5] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, Link 3 GPU has fallen off the bus, "
+        "caused by previous Xid 31"
+    )
     for text in (line[start:end], line[:end] + garbage + line[end:], garbage):
         Reader().read(LogLine(source="dmesg", number=1, text=text, raw=text))
 
@@ -151,7 +160,7 @@ _RECORDED = [
 
 @needs_recordings
 @pytest.mark.parametrize(("path", "kind", "fields"), _RECORDED)
-def test_a_recording_tells_what_is_wrong(path, kind, fields):
+def test_a_recording_reports_what_is_wrong(path, kind, fields):
     events = _events((MACHINES / path).read_text(encoding="utf-8", errors="replace"))
 
     assert any(event.kind == kind and fields.items() <= event.fields.items() for event in events)

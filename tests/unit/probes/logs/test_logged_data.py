@@ -1,6 +1,4 @@
-"""What a program logs as data, explains or counts as zero did not happen; the same words of those who report
-it did.
-"""
+"""Words in logged data, explanations and counts of zero are no events; the same words in reports are."""
 
 from __future__ import annotations
 
@@ -11,7 +9,10 @@ from tests.support.log_cases.reading import explained
 _OK = 'INFO:     10.1.0.4:50111 - "POST /v1/completions HTTP/1.1" 200 OK\n'
 _XID = "NVRM: Xid (PCI:0000:4b:00): 79, pid=12, GPU has fallen off the bus."
 _OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB."
-_OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=70.0. Some of the step tasks have been OOM Killed."
+_OOM_KILL = (
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=70.0. Some of the step tasks have been OOM "
+    "Killed."
+)
 _NCCL = "RuntimeError: NCCL error: unhandled system error"
 _CRASH = "Segmentation fault (core dumped)"
 _FAILURES = (_XID, _OOM, _OOM_KILL, _NCCL, _CRASH, "CUDA error: an illegal memory access was encountered")
@@ -21,7 +22,8 @@ _FAILURES = (_XID, _OOM, _OOM_KILL, _NCCL, _CRASH, "CUDA error: an illegal memor
 @pytest.mark.parametrize(
     "line",
     [
-        "INFO 03-02 09:00:01 [logger.py:41] Received request cmpl-7: prompt: 'why does it say {} now', params: Params(n=1)",
+        "INFO 03-02 09:00:01 [logger.py:41] Received request cmpl-7: prompt: 'why does it say {} now', "
+        "params: Params(n=1)",
         "INFO 03-02 09:00:01 [logger.py:41] Received request cmpl-7: prompt: {}",
         "[2026-03-02 09:00:01,120][INFO] Prompt: {}",
         'prediction: "{}"',
@@ -41,8 +43,8 @@ _FAILURES = (_XID, _OOM, _OOM_KILL, _NCCL, _CRASH, "CUDA error: an illegal memor
     ],
 )
 def test_data_is_not_what_happened(line: str, words: str) -> None:
-    found = explained(line.format(words) + "\n" + _OK)
-    assert [row.cause_id for row in found.diagnoses if row.is_fault] == []
+    explanation = explained(line.format(words) + "\n" + _OK)
+    assert [row.cause_id for row in explanation.diagnoses if row.is_fault] == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,8 @@ def test_a_count_of_none_is_none(line: str) -> None:
         '{{"text": "2026-03-02 09:00:01.120 | ERROR | fit:step:9 - {0}", "record": {{"line": 9}}}}',
         '{{"message": {{"message": "{0}", "extraInfo": {{"timestamp": "1767000000"}}}}}}',
         '  "message": "{0}",',
-        "[W 2026-03-02 09:00:01,120] Trial 3 failed with parameters: {{'rate': 0.1}} because of: OutOfMemoryError('{0}')",
+        "[W 2026-03-02 09:00:01,120] Trial 3 failed with parameters: {{'rate': 0.1}} because of: "
+        "OutOfMemoryError('{0}')",
         "(Trainer pid=77, ip=10.0.0.7) {0}",
         "batch of the longest sample failed: {0}",
         "CUDA out of memory errors: 2",
@@ -78,5 +81,5 @@ def test_a_count_of_none_is_none(line: str) -> None:
     ],
 )
 def test_failures_in_quotes_and_records_of_logs_happened(line: str) -> None:
-    found = explained(line.format(_OOM) + "\n")
-    assert [row.cause_id for row in found.diagnoses][:1] == ["gpu-oom"]
+    explanation = explained(line.format(_OOM) + "\n")
+    assert [row.cause_id for row in explanation.diagnoses][:1] == ["gpu-oom"]

@@ -1,4 +1,4 @@
-"""What explain tells of machines, diagnostics and measurements."""
+"""Explanations of machines, diagnostics and measurements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def links(gpu: int, *rates: str, name: str = "NVIDIA A100-SXM4-80GB") -> str:
     return f"GPU {gpu}: {name} (UUID: GPU-{gpu})\n{lines}"
 
 
-def test_links_of_gpus_that_are_alike_are_told_together() -> None:
+def test_links_of_gpus_that_are_alike_are_reported_together() -> None:
     explanation = explained("".join(links(gpu, *["25 GB/s"] * 12) for gpu in range(4)))
     assert explanation.state == "healthy"
     assert explanation.facts["nvlinks"] == [
@@ -49,7 +49,7 @@ def test_a_link_that_a_bridge_does_not_use_is_no_fault() -> None:
     assert ids(explained(links(0, *half, name="NVIDIA H100 80GB HBM3")))[0] == "nvlink-hardware"
 
 
-def test_why_links_are_not_told_is_a_fact() -> None:
+def test_why_links_are_not_reported_is_a_fact() -> None:
     explanation = explained(
         "GPU 0: NVIDIA H200 (UUID: GPU-0)\nNvlink queries are not supported for Devices in MIG mode\n"
     )
@@ -60,8 +60,10 @@ def test_why_links_are_not_told_is_a_fact() -> None:
 
 def test_xids_are_counted_by_number_and_sub_code() -> None:
     explanation = explained(
-        "[ 1.0] NVRM: Xid (PCI:0008:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 06 (0x025001c6 0x0 0x0 0x0 0x0 0x0)\n"
-        "[ 1.1] NVRM: Xid (PCI:0008:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0009a0c2 0x8 0x1 0x0 0x0 0x4)\n"
+        "[ 1.0] NVRM: Xid (PCI:0008:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 06 "
+        "(0x025001c6 0x0 0x0 0x0 0x0 0x0)\n"
+        "[ 1.1] NVRM: Xid (PCI:0008:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 "
+        "(0x0009a0c2 0x8 0x1 0x0 0x0 0x4)\n"
         "[ 1.2] NVRM: Xid (PCI:0000:1b:00): 31, pid=7, name=a, MMU Fault\n"
         "[ 1.3] NVRM: Xid (PCI:0000:1c:00): 31, pid=7, name=a, MMU Fault\n"
     )
@@ -72,7 +74,7 @@ def test_xids_are_counted_by_number_and_sub_code() -> None:
     }
 
 
-def test_a_boot_that_finds_nothing_wrong_tells_versions() -> None:
+def test_a_boot_that_finds_nothing_wrong_reports_versions() -> None:
     explanation = explained(
         "[   12.1] mlx5_core 0000:53:00.0: firmware version: 28.39.1002\n"
         "[   12.2] mlx5_core 0000:54:00.0: firmware version: 28.39.1002\n"
@@ -93,9 +95,10 @@ def test_links_that_went_down_are_counted() -> None:
     assert explained(lines).facts["links"] == {"ens3": {"down": 3, "up": 3, "last": "up"}}
 
 
-def test_a_limited_link_is_told_with_its_numbers() -> None:
+def test_a_limited_link_is_reported_with_its_numbers() -> None:
     explanation = explained(
-        "[ 10.7] pci 0000:04:00.0: 126.024 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0000:01:00.0 "
+        "[ 10.7] pci 0000:04:00.0: 126.024 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 "
+        "link at 0000:01:00.0 "
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)\n"
     )
     first = explanation.diagnoses[0]
@@ -119,7 +122,7 @@ def test_a_test_is_held_against_the_rate_of_its_port(rate: str, cause: str) -> N
     assert explanation.facts["port_rates_gbit_per_s"] == {"mlx5_4": 200.0}
 
 
-def test_a_port_that_is_not_told_of_makes_no_test_slow() -> None:
+def test_a_port_that_is_not_reported_makes_no_test_slow() -> None:
     assert ids(explained(PERFTEST.format(rate="41.20")))[0] == "healthy"
     assert ids(explained(PORT.replace("mlx5_4", "mlx5_0") + PERFTEST.format(rate="41.20")))[0] == "healthy"
 
@@ -139,9 +142,12 @@ def test_what_a_check_of_the_node_passed_is_counted() -> None:
     assert failed.facts["health_checks"] == {"passed": 8, "failed": ["check_ib_link_flapping"]}
 
 
-def test_a_tool_that_refuses_to_run_is_told_by_its_own_words() -> None:
+def test_a_tool_that_refuses_to_run_is_reported_by_its_own_words() -> None:
     refusal = "ERROR: this application must be run on at least 2 nodes\n"
-    end = "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated.\n"
+    end = (
+        "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to "
+        "be terminated.\n"
+    )
     explanation = explained(refusal + end)
     assert (explanation.state, ids(explanation)) == ("fault", ["unknown"])
     assert "at least 2 nodes" in explanation.diagnoses[0].summary
@@ -194,11 +200,14 @@ def test_the_inventory_of_the_fabric_manager_counts_each_device_once() -> None:
     )
     gpu = "  Physical ID: {n}  Index: {n}  Handle: 00a{n}  PCI Bus ID: 00000000:1{n}:00.0\n"
     inventory = "".join(switch.format(n=n) for n in range(4)) + "".join(gpu.format(n=n) for n in range(8))
-    started = "[Jan 02 2025 03:04:05] [INFO] [tid 7] Fabric Manager version 550.90.07 is running with the following options\n"
+    started = (
+        "[Jan 02 2025 03:04:05] [INFO] [tid 7] Fabric Manager version 550.90.07 is running with the "
+        "following options\n"
+    )
     assert explained(started + inventory + started + inventory).facts["fabric"] == {"switches": 4, "gpus": 8}
 
 
-def test_links_with_errors_are_told_one_by_one() -> None:
+def test_links_with_errors_are_reported_singly() -> None:
     lines = ["Link 0: Replay Errors: 0", "Link 5: Replay Errors: 7", "Link 5: CRC Errors: 2"]
     text = "\n\t ".join(["GPU 3: NVIDIA H100 80GB HBM3 (UUID: GPU-3)", *lines])
     assert explained(text + "\n").facts["nvlink_error_links"] == {"GPU3 link 5": {"crc": 2, "replay": 7}}
@@ -234,14 +243,17 @@ def test_averages_of_a_network_under_load_are_read_by_their_column() -> None:
     [
         "pcieport 0000:40:01.1: pciehp: Slot(17): Card not present",
         "blk_update_request: I/O error, dev sdb, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
-        "critical target error, dev nvme1n1, sector 2048 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 2",
-        "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot (27W).",
+        "critical target error, dev nvme1n1, sector 2048 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio "
+        "class 2",
+        "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot "
+        "(27W).",
         "nvme nvme0: missing or invalid SUBNQN field.",
         "mce: [Hardware Error]: Machine check events logged",
-        "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x3c5 offset:0x0 grain:32)",
+        "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x3c5 "
+        "offset:0x0 grain:32)",
     ],
 )
-def test_what_healthy_machines_say_at_boot_is_no_fault(line: str) -> None:
+def test_what_healthy_machines_report_at_boot_is_no_fault(line: str) -> None:
     explanation = explained(
         f"[   12.500000] {line}\n[   13.500000] NET: Registered PF_VSOCK protocol family\n"
     )
@@ -251,13 +263,14 @@ def test_what_healthy_machines_say_at_boot_is_no_fault(line: str) -> None:
 def test_multicast_teams_that_come_and_go_are_healthy() -> None:
     team = (
         "[Dec 18 2024 19:09:50] [INFO] [tid 4] multicast group 1 is allocated.\n"
-        "[Dec 18 2024 19:09:50] [INFO] [tid 4] successfully setup multicast team for request id 930925739311818{n}.\n"
+        "[Dec 18 2024 19:09:50] [INFO] [tid 4] successfully setup multicast team for request id "
+        "930925739311818{n}.\n"
     )
     explanation = explained("".join(team.format(n=n) for n in range(3)))
     assert (explanation.state, explanation.facts["multicast_teams"]) == ("healthy", {"set_up": 3})
 
 
-def test_a_diagnostic_tells_its_version_and_the_driver() -> None:
+def test_a_diagnostic_reports_its_version_and_the_driver() -> None:
     report = diagnostic("GPU 2 failed to reach the target power")
     facts = explained(
         report.replace('"version"', '"Driver Version Detected": "570.86.15",\n  "version"')

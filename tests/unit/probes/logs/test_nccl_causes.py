@@ -1,4 +1,4 @@
-"""What NCCL, RCCL and their plugins write when something is wrong, and the cause that it is put down to."""
+"""Lines of NCCL, RCCL and their plugins about faults, and the cause of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank 1. Please check",
+            f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank "
+            f"1. Please check",
         ),
         "collective-mismatch",
         id="mismatch-around-a-rank",
@@ -27,7 +28,8 @@ _FAULTS = [
     pytest.param(
         (
             f"{_DATED}NET/IB: Got completion from peer 10.1.1.3<40554> with status=IBV_WC_RETRY_EXC_ERR(12) "
-            "opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129 localGid ::ffff:1.1.2.2 remoteGids::ffff:1.1.1.4 "
+            "opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129 localGid ::ffff:1.1.2.2 "
+            "remoteGids::ffff:1.1.1.4 "
             "hca mlx5_1",
             f"{_DATED}HINT: check that the peer is reachable",
             f"{_INFO}transport/net.cc:1227 -> 6",
@@ -37,14 +39,16 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}NET/IB : Got completion from peer 10.1.1.3<40554> with error 5, opcode 0, len 0, vendor err 249 (Recv)",
+            f"{_WARN}NET/IB : Got completion from peer 10.1.1.3<40554> with error 5, opcode 0, len 0, "
+            f"vendor err 249 (Recv)",
         ),
         "peer-died",
         id="flush-only",
     ),
     pytest.param(
         (
-            f"{_WARN}NET/IB: Got completion from peer 10.1.1.3<40554> with status=10 opcode=0 len=0 vendor err 136 "
+            f"{_WARN}NET/IB: Got completion from peer 10.1.1.3<40554> with status=10 opcode=0 len=0 vendor "
+            f"err 136 "
             "(Send) hca mlx5_3",
         ),
         "ib-remote-access",
@@ -52,7 +56,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}NET/IB: Got completion from peer 10.1.1.3<40554> with status=4 opcode=0 len=0 vendor err 51 "
+            f"{_WARN}NET/IB: Got completion from peer 10.1.1.3<40554> with status=4 opcode=0 len=0 vendor "
+            f"err 51 "
             "(Send) hca mlx5_3",
         ),
         "ib-local-protection",
@@ -60,7 +65,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Call to ibv_modify_qp failed with 61 No data available, on dev rocep1s0f0:1, curr state INIT, "
+            f"{_WARN}Call to ibv_modify_qp failed with 61 No data available, on dev rocep1s0f0:1, curr "
+            f"state INIT, "
             "next state RTR, local GID index 3, local GID ::, remote GID ::",
         ),
         "ib-gid",
@@ -76,7 +82,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, "
+            f"{_WARN}Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr "
+            f"state INIT, "
             "next state RTR, local GID index 3, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.1.2",
         ),
         "ib-modify-qp peer-unreachable",
@@ -87,7 +94,8 @@ _FAULTS = [
             f"{_INFO}Bootstrap : Using lo:127.0.0.1<0>",
             f"{_PEER}Bootstrap : Using lo:127.0.0.1<0>",
             f"{_WARN}Call to connect returned Connection refused, retrying",
-            "n2:100:200 [0] misc/socket.cc:1 NCCL WARN Connect to 127.0.0.1<45763> failed : Connection refused",
+            "n2:100:200 [0] misc/socket.cc:1 NCCL WARN Connect to 127.0.0.1<45763> failed : Connection "
+            "refused",
         ),
         "wrong-interface hostname-loopback",
         id="lo-bootstrap",
@@ -120,7 +128,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}socketPollConnect: Connect to 10.0.0.3<40861> returned 113(No route to host) errno 11(Resource "
+            f"{_WARN}socketPollConnect: Connect to 10.0.0.3<40861> returned 113(No route to host) errno 11"
+            f"(Resource "
             "temporarily unavailable)",
         ),
         "peer-unreachable",
@@ -174,7 +183,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX channel configuration",
+            f"{_WARN}MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX "
+            f"channel configuration",
             f"{_WARN}Cuda failure 800 'operation not permitted'",
         ),
         "imex",
@@ -195,7 +205,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_INFO}P2P is disabled between NVLINK connected GPUs 1 and 0. This should not be the case given their "
+            f"{_INFO}P2P is disabled between NVLINK connected GPUs 1 and 0. This should not be the case "
+            f"given their "
             "connectivity, and is probably due to a hardware issue.",
             f"{_INFO}Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
         ),
@@ -226,7 +237,8 @@ _FAULTS = [
     pytest.param(
         (
             "n1:1:2 [0] transport/nvls.cc:379 (nvlsAllocateMem) NCCL WARN Failed to bind NVLink SHARP (NVLS) "
-            "Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the present "
+            "Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the "
+            "present "
             "state'",
         ),
         "nvls-bind",
@@ -247,7 +259,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_INFO}NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open shared object "
+            f"{_INFO}NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open "
+            f"shared object "
             "file: No such file or directory",
             f"{_INFO}NET/IB : No device found.",
             f"{_INFO}Using network Socket",
@@ -257,7 +270,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_INFO}NET/Plugin: libnccl-net.so: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
+            f"{_INFO}NET/Plugin: libnccl-net.so: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not "
+            f"found "
             "(required by libnccl-net.so)",
             f"{_INFO}NET/IB : No device found.",
             f"{_INFO}Using network Socket",
@@ -267,8 +281,10 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "n1:1:2 [0] int cm_req_handle_error_entry(nccl_net_ofi_context_t*, fid_cq*):46 NCCL WARN NET/OFI Request "
-            "0x7f completed with error. RC: 103. Error: 4126 (Unresponsive receiver (reachable by EFA device but "
+            "n1:1:2 [0] int cm_req_handle_error_entry(nccl_net_ofi_context_t*, fid_cq*):46 NCCL WARN "
+            "NET/OFI Request "
+            "0x7f completed with error. RC: 103. Error: 4126 (Unresponsive receiver "
+            "(reachable by EFA device but "
             "handshake failed) My EFA addr: x). Completed length: 0",
         ),
         "efa-security-group peer-died",
@@ -276,7 +292,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Bootstrap Root : mismatch in info from procs, nranks 16 vs 16, nroots 1 vs 1, iroot 0 vs 0, "
+            f"{_WARN}Bootstrap Root : mismatch in info from procs, nranks 16 vs 16, nroots 1 vs 1, iroot 0 "
+            f"vs 0, "
             "offset -340262910 vs 0",
         ),
         "nccl-version-mismatch stale-process",
@@ -289,15 +306,18 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "n1:1:2 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-fatal async event: port error(10)",
-            "n1:1:2 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-fatal async event: port active(9)",
+            "n1:1:2 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-fatal async event: "
+            "port error(10)",
+            "n1:1:2 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-fatal async event: "
+            "port active(9)",
         ),
         "ib-port-flapping",
         id="async-port",
     ),
     pytest.param(
         (
-            "n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x732d): local "
+            "n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP "
+            "(0x732d): local "
             "access violation work queue error",
         ),
         "ib-local-protection ib-device-fatal ib-remote-access acs-enabled",
@@ -305,7 +325,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event: device fatal error",
+            "n1:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event: device "
+            "fatal error",
         ),
         "ib-device-fatal",
         id="async-dev",
@@ -320,7 +341,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_INFO}cuMem host allocations do not appear to be working; falling back to a /dev/shm/ implementation. "
+            f"{_INFO}cuMem host allocations do not appear to be working; falling back to a /dev/shm/ "
+            f"implementation. "
             "This could be due to the container runtime disabling NUMA support.",
         ),
         "cumem-host",
@@ -328,7 +350,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Error : no algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO "
+            f"{_WARN}Error : no algorithm/protocol available for function AllGather with datatype "
+            f"ncclInt8. NCCL_ALGO "
             "was set to Tree.",
         ),
         "algo-unavailable",
@@ -344,7 +367,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}NET/IB : Attempted to connect incompatible devices: local mlx5_0:1/IB remote RoCE. Try selecting "
+            f"{_WARN}NET/IB : Attempted to connect incompatible devices: local mlx5_0:1/IB remote RoCE. "
+            f"Try selecting "
             "NICs of only one link type using NCCL_IB_HCA",
         ),
         "wrong-hca-selected",
@@ -393,7 +417,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to allow this.",
+            f"{_WARN}Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
+            f"allow this.",
         ),
         "duplicate-gpu",
         id="dup230",
@@ -411,5 +436,7 @@ def _explained(text: str) -> Explanation:
 
 @pytest.mark.parametrize(("lines", "causes"), _FAULTS)
 def test_the_cause_of_a_failure(lines, causes):
-    found = _explained("".join(f"{line}\n" for line in lines))
-    assert found.diagnoses[0].cause_id in causes.split(), [each.cause_id for each in found.diagnoses]
+    explanation = _explained("".join(f"{line}\n" for line in lines))
+    assert explanation.diagnoses[0].cause_id in causes.split(), [
+        each.cause_id for each in explanation.diagnoses
+    ]

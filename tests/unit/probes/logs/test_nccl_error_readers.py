@@ -1,4 +1,4 @@
-"""What NCCL, RCCL and their plugins warn of and fail with, by version of the message."""
+"""Warnings and failures of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INFO = "gpu-7:4001:4008 [3] NCCL INFO "
 _WARN = "gpu-7:4001:4008 [3] file.cc:12 NCCL WARN "
 _WARN_226 = "[2026-03-13 22:26:02] gpu-7:4001:4008 [3] transport/net_ib/p2p.cc:648 (ncclIbTest) NCCL WARN "
 
-_TOLD = [
+_MESSAGES = [
     (
         nccl_errors,
         f"{_WARN}NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
@@ -20,7 +20,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}NET/IB: Got completion from peer 192.0.2.3<51161> with status=4 opcode=32614 len=32614 vendor err 81 (Send) "
+        f"{_WARN}NET/IB: Got completion from peer 192.0.2.3<51161> with status=4 opcode=32614 len=32614 "
+        f"vendor err 81 (Send) "
         "localGid ::ffff:192.0.2.9 remoteGids::ffff:192.0.2.3 hca mlx5_1",
         "nccl.ib.completion-error",
         {
@@ -35,13 +36,15 @@ _TOLD = [
     (
         nccl_errors,
         f"{_WARN_226}NET/IB: Got completion from peer 192.0.2.3<40554> with status=IBV_WC_RETRY_EXC_ERR(12) "
-        "opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129 localGid ::ffff:1.1.2.2 remoteGids::ffff:1.1.1.4 hca mlx5_1",
+        "opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129 localGid ::ffff:1.1.2.2 "
+        "remoteGids::ffff:1.1.1.4 hca mlx5_1",
         "nccl.ib.completion-error",
         {"status": 12, "vendor": 129, "hca": "mlx5_1", "local_gid": "::ffff:1.1.2.2"},
     ),
     (
         nccl_errors,
-        f"{_WARN}NET/IB: Got completion from peer h<1> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) reqSize=8 "
+        f"{_WARN}NET/IB: Got completion from peer h<1> with status=IBV_WC_RETRY_EXC_ERR"
+        f"(12) opcode=IBV_WC_SEND(0) reqSize=8 "
         "vendor_err=129 req_type=Send hca mlx5_0",
         "nccl.ib.completion-error",
         {"status": 12, "vendor": 129, "hca": "mlx5_0"},
@@ -54,7 +57,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}Call to ibv_modify_qp failed with 22 Invalid argument, on dev rocep1s0f0:1, curr state INIT, next state RTR, "
+        f"{_WARN}Call to ibv_modify_qp failed with 22 Invalid argument, on dev rocep1s0f0:1, curr state "
+        f"INIT, next state RTR, "
         "local GID index 3, local GID ::ffff:192.0.2.3, remote GID ::ffff:192.0.2.4",
         "nccl.ib.modify-qp",
         {"errno": 22, "reason": "Invalid argument", "hca": "rocep1s0f0:1", "state": "INIT", "gid_index": 3},
@@ -115,7 +119,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        "GENOA-06: Test NCCL failure common.cu:392 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '",
+        "GENOA-06: Test NCCL failure common.cu:392 'unhandled cuda error (run with NCCL_DEBUG=INFO for "
+        "details) / '",
         "nccl.error",
         {"name": "unhandled cuda error", "code": 1},
     ),
@@ -146,7 +151,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}socketPollConnect: Connect to 192.0.2.3<40861> returned 113(No route to host) errno 11(Resource "
+        f"{_WARN}socketPollConnect: Connect to 192.0.2.3<40861> returned 113(No route to host) errno 11"
+        f"(Resource "
         "temporarily unavailable)",
         "nccl.connect-failed",
         {"errno": 113, "reason": "No route to host"},
@@ -197,13 +203,15 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_INFO}socketPollConnect: connect to 192.0.2.3<45763> returned Connection refused, retrying (3/34) after 300 msec",
+        f"{_INFO}socketPollConnect: connect to 192.0.2.3<45763> returned Connection refused, retrying "
+        f"(3/34) after 300 msec",
         "nccl.connect-retry",
         {"reason": "Connection refused", "tries": 3},
     ),
     (
         nccl_errors,
-        f"{_WARN}NET/Socket : message truncated : receiving 8 bytes instead of 4. If you believe your socket network is healthy",
+        f"{_WARN}NET/Socket : message truncated : receiving 8 bytes instead of 4. If you believe your "
+        f"socket network is healthy",
         "nccl.message-truncated",
         {"received": 8, "expected": 4},
     ),
@@ -233,7 +241,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}no algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to Tree.",
+        f"{_WARN}no algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO "
+        f"was set to Tree.",
         "nccl.algo-unavailable",
         {"function": "AllGather", "algorithm": "Tree"},
     ),
@@ -245,7 +254,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}Error: failed to extend /dev/shm/nccl-a to 9637892 bytes, error: No space left on device (28)",
+        f"{_WARN}Error: failed to extend /dev/shm/nccl-a to 9637892 bytes, error: No space left on device "
+        f"(28)",
         "nccl.shm",
         {"step": "extend", "bytes": 9637892, "reason": "No space left on device (28)"},
     ),
@@ -281,7 +291,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be'",
+        f"{_WARN}Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the "
+        f"operation cannot be'",
         "nccl.nvls-bind",
         {"error": 401, "bytes": 2097152},
     ),
@@ -331,7 +342,8 @@ _TOLD = [
     ),
     (
         nccl_errors,
-        f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank 1. Please check",
+        f"{_WARN}Your program may be hanging, this may be caused by a collective mismatch around rank 1. "
+        f"Please check",
         "nccl.collective-mismatch",
         {"rank": 1},
     ),
@@ -370,7 +382,8 @@ _TOLD = [
     ),
     (
         plugins,
-        f"{_INFO}NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found "
+        f"{_INFO}NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or "
+        f"directory No plugin found "
         "(libnccl-net.so), using internal implementation",
         "nccl.plugin-missing",
         {"kind": "net"},
@@ -390,7 +403,8 @@ _TOLD = [
     ),
     (
         plugins,
-        f"{_INFO}NET/Plugin : Plugin load returned 2 : libfabric.so.1: cannot open shared object file: No such file",
+        f"{_INFO}NET/Plugin : Plugin load returned 2 : libfabric.so.1: cannot open shared object file: No "
+        f"such file",
         "nccl.plugin-failed",
         {"kind": "net"},
     ),
@@ -475,14 +489,17 @@ _TOLD = [
     (ofi, "WARN: Function: main Line: 66: NET/OFI OFI NCCL failure: 2", "ofi.failure", {"code": 2}),
     (
         ofi,
-        "gpu-7:1:2 [0] ncclResult_t nccl_net_ofi_init_v6(ncclDebugLogger_t):166 NCCL WARN NET/OFI Initializing plugin failed",
+        "gpu-7:1:2 [0] ncclResult_t nccl_net_ofi_init_v6(ncclDebugLogger_t):166 NCCL WARN NET/OFI "
+        "Initializing plugin failed",
         "ofi.failure",
         {"reason": "Initializing plugin failed"},
     ),
     (
         ofi,
-        "gpu-7:1:2 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 20. Error: unknown error. "
-        "Completed length: 0, Request: { buffer_index: 255, dev: 1, size: 0, state: CREATED, direction: SEND }",
+        "gpu-7:1:2 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 20. "
+        "Error: unknown error. "
+        "Completed length: 0, Request: { buffer_index: 255, dev: 1, size: 0, state: CREATED, direction: "
+        "SEND }",
         "ofi.completion-error",
         {"code": 20, "reason": "unknown error", "device": 1, "direction": "SEND"},
     ),
@@ -495,8 +512,10 @@ _TOLD = [
     ),
     (
         ofi,
-        f"{_WARN}NET/OFI Request 0x7f completed with error. RC: 103. Error: 4126 (Unresponsive receiver (reachable by EFA device "
-        "but handshake failed) My EFA addr: fi_addr_efa://[fe80::c55]:0:1 Peer EFA addr: fi_addr_efa://[fe80::d]:0:2). Completed",
+        f"{_WARN}NET/OFI Request 0x7f completed with error. RC: 103. Error: 4126 (Unresponsive receiver "
+        f"(reachable by EFA device "
+        "but handshake failed) My EFA addr: fi_addr_efa://[fe80::c55]:0:1 Peer EFA addr: "
+        "fi_addr_efa://[fe80::d]:0:2). Completed",
         "ofi.completion-error",
         {"code": 103},
     ),
@@ -531,18 +550,18 @@ def _read(module, text):
     return reader.read(LogLine(source="log", number=7, text=text, raw=text))
 
 
-@pytest.mark.parametrize(("module", "text", "kind", "fields"), _TOLD)
+@pytest.mark.parametrize(("module", "text", "kind", "fields"), _MESSAGES)
 def test_a_message_gives_its_event(module, text, kind, fields):
     event = next(event for event in _read(module, text) if event.kind == kind)
     assert {name: event.fields.get(name) for name in fields} == fields
 
 
-@pytest.mark.parametrize(("module", "text", "kind", "fields"), _TOLD)
+@pytest.mark.parametrize(("module", "text", "kind", "fields"), _MESSAGES)
 def test_the_line_bears_a_sign_of_its_reader(module, text, kind, fields):
     assert any(sign in text.encode() for sign in module.SIGNS)
 
 
-@pytest.mark.parametrize("text", [text for _, text, _, _ in _TOLD])
+@pytest.mark.parametrize("text", [text for _, text, _, _ in _MESSAGES])
 def test_cut_anywhere_nothing_is_raised(text):
     for module in (nccl_errors, ofi, plugins, rccl):
         for place in range(0, len(text), 3):

@@ -1,4 +1,4 @@
-"""What NCCL, RCCL and their plugins say, by version of the message."""
+"""Lines of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WARN = "gpu-7:4001:4008 [3] file.cc:12 NCCL WARN "
 _WARN_226 = "[2026-03-13 22:26:02] gpu-7:4001:4008 [3] transport/net_ib/p2p.cc:648 (ncclIbTest) NCCL WARN "
 _START = "comm 0x7f12 rank 3 nranks 16 cudaDev 3 "
 
-_TOLD = [
+_MESSAGES = [
     (nccl, "NCCL version 2.4.8+cuda10.1", "nccl.version", {"version": "2.4.8", "cuda": "10.1"}),
     (nccl, f"{_INFO}NCCL version 2.27.5+cuda12.9", "nccl.version", {"version": "2.27.5", "cuda": "12.9"}),
     (nccl, f"{_INFO}cudaDriverVersion 12080", "nccl.driver", {"api": 12080}),
@@ -89,7 +89,8 @@ _TOLD = [
     ),
     (
         nccl,
-        f"{_INFO}NET/IB : Using [0]={{[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}} [1]mlx5_2:1/IB ; OOB ib0:192.0.2.3<0>",
+        f"{_INFO}NET/IB : Using [0]={{[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}} [1]mlx5_2:1/IB ; OOB "
+        f"ib0:192.0.2.3<0>",
         "nccl.hcas",
         {"names": "mlx5_0:1,mlx5_1:1,mlx5_2:1", "relaxed_ordering": 0, "interface": "ib0"},
     ),
@@ -172,7 +173,8 @@ _TOLD = [
     ),
     (
         nccl,
-        f"{_INFO}16 coll channels, 16 collnet channels, 8 nvls channels, 32 p2p channels, 4 p2p channels per peer",
+        f"{_INFO}16 coll channels, 16 collnet channels, 8 nvls channels, 32 p2p channels, 4 p2p channels "
+        f"per peer",
         "nccl.channels",
         {"coll": 16, "collnet": 16, "nvls": 8, "p2p": 32, "p2p_per_peer": 4},
     ),
@@ -243,7 +245,8 @@ _TOLD = [
     ),
     (
         nccl,
-        f"{_INFO}ncclCommSplit {_START}nvmlDev 3 busId a0 parent 0x55 splitCount 2 color 7 key 1 - Init COMPLETE",
+        f"{_INFO}ncclCommSplit {_START}nvmlDev 3 busId a0 parent 0x55 splitCount 2 color 7 key 1 - Init "
+        f"COMPLETE",
         "nccl.init-complete",
         {"parent": "0x55", "comm": "split 2 color 7"},
     ),
@@ -346,7 +349,8 @@ _TOLD = [
 _HEALTHY = [
     f"{_INFO}NET/Plugin: Failed to find ncclCollNetPlugin_v5 symbol.",
     f"{_INFO}Call to mlx5dv_get_data_direct_sysfs_path failed with error No such device errno 19",
-    f"{_INFO}Call to ibv_modify_qp failed with 110 Connection timed out, dev mlx5_0:1, retrying 1/3 after 100 msec of sleep",
+    f"{_INFO}Call to ibv_modify_qp failed with 110 Connection timed out, dev mlx5_0:1, retrying 1/3 after "
+    f"100 msec of sleep",
     f"{_INFO}Setting affinity for GPU 0 to ff,00000000",
     f"{_INFO}threadThresholds 8/8/64 | 128/8/64 | 512 | 512",
     f"{_INFO}NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
@@ -365,14 +369,14 @@ def _read(module, text):
     return reader.read(LogLine(source="log", number=7, text=text, raw=text))
 
 
-@pytest.mark.parametrize(("module", "text", "kind", "fields"), _TOLD)
+@pytest.mark.parametrize(("module", "text", "kind", "fields"), _MESSAGES)
 def test_a_message_gives_its_event(module, text, kind, fields):
     event = next(event for event in _read(module, text) if event.kind == kind)
     assert {name: event.fields.get(name) for name in fields} == fields
     assert (event.source, event.number, event.text) == ("log", 7, text)
 
 
-@pytest.mark.parametrize(("module", "text", "kind", "fields"), _TOLD)
+@pytest.mark.parametrize(("module", "text", "kind", "fields"), _MESSAGES)
 def test_the_line_bears_a_sign_of_its_reader(module, text, kind, fields):
     assert any(sign in text.encode() for sign in module.SIGNS)
 
@@ -382,7 +386,7 @@ def test_what_healthy_runs_print_is_no_failure(text):
     assert [event for module in _ALL for event in _read(module, text)] == []
 
 
-def test_warnings_of_the_plugins_are_told_by_their_readers_alone():
+def test_warnings_of_the_plugins_are_reported_by_their_readers_alone():
     text = f"{_WARN}NET/OFI Couldn't find any optimal provider"
     assert _read(nccl_errors, text) == ()
 
@@ -398,7 +402,7 @@ def test_nccl_knows_its_host_better_than_who_passes_its_lines_on():
     assert (event.host, event.pid) == ("gpu-7", 4001)
 
 
-def test_what_all_ranks_of_a_host_say_alike_is_told_once():
+def test_what_all_ranks_of_a_host_report_alike_is_reported_once():
     reader = nccl.Reader()
     lines = [
         LogLine(source="log", number=rank, text=f"gpu-7:40{rank}:1 [{rank}] NCCL INFO Using network IB")
@@ -422,12 +426,12 @@ def test_a_variable_that_a_plugin_sets_is_the_plugins():
 
 def test_channels_are_counted_by_way_and_host():
     reader = nccl_transports.Reader()
-    told = []
+    events = []
     for number in range(100):
         way = f"[receive] via NET/IB/{number % 8}/GDRDMA"
         text = f"gpu-7:1:1 [0] NCCL INFO Channel {number:02d}/0 : {number}[0] -> 0[0] {way}"
-        told += reader.read(LogLine(source="log", number=number, text=text))
-    assert [event.number for event in told] == [0]
+        events += reader.read(LogLine(source="log", number=number, text=text))
+    assert [event.number for event in events] == [0]
     (rest,) = reader.end()
     assert (rest.count, rest.number, rest.fields["from_rank"]) == (99, 99, 99)
 
@@ -440,7 +444,7 @@ def test_a_result_that_goes_up_through_the_calls_is_one():
     assert [event.number for line in lines for event in reader.read(line)] == [10]
 
 
-@pytest.mark.parametrize("text", [text for _, text, _, _ in _TOLD])
+@pytest.mark.parametrize("text", [text for _, text, _, _ in _MESSAGES])
 def test_cut_anywhere_nothing_is_raised(text):
     for module in _ALL:
         for place in range(0, len(text), 3):
@@ -448,7 +452,7 @@ def test_cut_anywhere_nothing_is_raised(text):
             _read(module, text[place:])
 
 
-@given(st.text(max_size=60), st.sampled_from([text for _, text, _, _ in _TOLD]), st.integers(0, 200))
+@given(st.text(max_size=60), st.sampled_from([text for _, text, _, _ in _MESSAGES]), st.integers(0, 200))
 def test_garbage_in_between_is_read_or_not_but_never_raises(garbage, text, place):
     for module in _ALL:
         for event in _read(module, text[:place] + garbage + text[place:]):

@@ -1,4 +1,4 @@
-"""What logs say when the network between nodes is the trouble, and the cause that it is put down to."""
+"""Lines about faults of the network between nodes, and the cause of each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ _PEER = "gpu-b:512:608 [1] NCCL INFO "
 _WARN = "gpu-a:310:402 [1] transport/net_ib.cc:101 NCCL WARN "
 _UCX = "[1700000000.1] [gpu-a:310:0]       ib_mlx5_log.c:177  UCX  ERROR "
 _TORCH = (
-    "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:317, unhandled "
+    "[rank3]: torch.distributed.DistBackendError: NCCL error in: "
+    "../torch/csrc/distributed/c10d/NCCLUtils.hpp:317, unhandled "
     "system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5",
-    "[rank3]: ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+    "[rank3]: ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device "
+    "error.",
     "[rank3]: Last error:",
 )
 _EFA = "libfabric:310:1731000000::efa:cq:efa_rdm_txe_handle_error():737<warn> err: "
@@ -23,7 +25,8 @@ _FAULTS = [
     pytest.param(
         (
             f"{_WARN}NET/IB : mlx5_2:1 Got async event : local access violation work queue error",
-            f"{_WARN}NET/IB : Got completion from peer 10.4.0.2<41000> with status=5 opcode=1 len=0 vendor err 249 (Recv)",
+            f"{_WARN}NET/IB : Got completion from peer 10.4.0.2<41000> with status=5 opcode=1 len=0 vendor "
+            f"err 249 (Recv)",
         ),
         "ib-remote-access",
         id="access-violation-before-flush",
@@ -35,7 +38,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "2024-03-02T10:13:44.884Z: [1,3]<stdout>:gpu-a:310:402 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : "
+            "2024-03-02T10:13:44.884Z: [1,3]<stdout>:gpu-a:310:402 [0] transport/net_ib.cu:80 NCCL WARN "
+            "NET/IB : "
             "Got async event : local catastrophic error",
             "2024-03-02T10:13:44.884Z: [1,3]<stdout>:gpu-a:310:402 [0] misc/ibvwrap.cu:220 NCCL WARN Call to "
             "ibv_get_async_event failed",
@@ -45,7 +49,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "[1700000000.473099] [gpu-a:310:0]          ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate "
+            "[1700000000.473099] [gpu-a:310:0]          ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq"
+            "() failed: Cannot allocate "
             "memory. Please set max locked memory (ulimit -l) to 'unlimited' (current: 128 kbytes)",
         ),
         "memlock",
@@ -53,21 +58,24 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_EFA}113, message: Unreachable remote (never received a response) My EFA addr: fi_addr_efa://[fe80::1]:0:7 (15)",
+            f"{_EFA}113, message: Unreachable remote (never received a response) My EFA addr: "
+            f"fi_addr_efa://[fe80::1]:0:7 (15)",
         ),
         "efa-security-group",
         id="efa-unreachable",
     ),
     pytest.param(
         (
-            f"{_EFA}103, message: Unresponsive receiver (connection previously established) My EFA addr: fi_addr (4124)",
+            f"{_EFA}103, message: Unresponsive receiver (connection previously established) My EFA addr: "
+            f"fi_addr (4124)",
         ),
         "peer-died",
         id="efa-was-there",
     ),
     pytest.param(
         (
-            "gpu-a:310:402 [1] nccl_net_ofi_rdma_connect:5501 NCCL WARN NET/OFI Unable to insert remote address into address "
+            "gpu-a:310:402 [1] nccl_net_ofi_rdma_connect:5501 NCCL WARN NET/OFI Unable to insert remote "
+            "address into address "
             "vector for device 3. RC: -22",
             f"{_INFO}transport/net.cc:733 -> 3",
         ),
@@ -76,7 +84,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "gpu-a:310:402 [1] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",
+            "gpu-a:310:402 [1] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo"
+            "() call failed: No data available",
         ),
         "rdma-device-missing",
         id="ofi-without-devices",
@@ -98,7 +107,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0",
+            "libibverbs: Warning: no userspace device-specific driver found for "
+            "/sys/class/infiniband_verbs/uverbs0",
             f"{_INFO}NET/IB : No device found.",
             f"{_INFO}Using network Socket",
         ),
@@ -107,7 +117,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device "
+            "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 "
+            "(supports 1 to 1) for device "
             "/sys/class/infiniband/bnxt_re0",
             f"{_INFO}NET/IB : No device found.",
             f"{_INFO}Using network Socket",
@@ -117,7 +128,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            "gpu-a:310:402 [1] accept_wait_for_connection(a_t*, b_t**):4909 NCCL WARN NET/OFI Unexpected number of remote rails "
+            "gpu-a:310:402 [1] accept_wait_for_connection(a_t*, b_t**):4909 NCCL WARN NET/OFI Unexpected "
+            "number of remote rails "
             "for dev 3. Expected 4 but got 0",
             f"{_INFO}transport/net.cc:867 -> 3",
         ),
@@ -131,7 +143,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_WARN}NET/IB : mlx5_3:1 async fatal event on QP (0x732d78661238): invalid request local work queue error",
+            f"{_WARN}NET/IB : mlx5_3:1 async fatal event on QP (0x732d78661238): invalid request local "
+            f"work queue error",
         ),
         "ib-remote-access",
         id="fatal-for-a-queue-pair-alone",
@@ -167,7 +180,8 @@ _FAULTS = [
     pytest.param(
         (
             *_TORCH,
-            "[rank3]: NET/IB : req 0/1 tag 0 peer 10.4.0.2<58683> collective mismatch error, local size 496640 remote size 65536",
+            "[rank3]: NET/IB : req 0/1 tag 0 peer 10.4.0.2<58683> collective mismatch error, local size "
+            "496640 remote size 65536",
         ),
         "collective-mismatch",
         id="mismatch-in-last-error",
@@ -183,7 +197,8 @@ _FAULTS = [
     ),
     pytest.param(
         (
-            f"{_INFO}socketPollConnect: connect returned No route to host, retrying (34/34) after sleep for 3400 msec",
+            f"{_INFO}socketPollConnect: connect returned No route to host, retrying "
+            f"(34/34) after sleep for 3400 msec",
         ),
         "peer-unreachable",
         id="the-last-retry",
@@ -192,9 +207,11 @@ _FAULTS = [
         (
             f"{_INFO}misc/socket.cc:567 -> 2",
             f"{_INFO}transport/net_socket.cc:336 -> 2",
-            "gpu-a:310:402 [1] proxy.cc:1519 NCCL WARN [Proxy Service 11] Failed to execute operation Connect from rank 11, "
+            "gpu-a:310:402 [1] proxy.cc:1519 NCCL WARN [Proxy Service 11] Failed to execute operation "
+            "Connect from rank 11, "
             "retcode 2",
-            "gpu-a:310:402 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu-a.ibnet<53735>",
+            "gpu-a:310:402 [1] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote "
+            "peer gpu-a.ibnet<53735>",
         ),
         "peer-unreachable",
         id="a-connection-that-fails-without-a-word",
@@ -223,8 +240,8 @@ def _explained(*lines: str) -> Explanation:
 
 @pytest.mark.parametrize(("lines", "cause"), _FAULTS)
 def test_the_cause_of_a_failure(lines, cause):
-    found = _explained(*lines)
-    assert found.diagnoses[0].cause_id == cause, [each.cause_id for each in found.diagnoses]
+    explanation = _explained(*lines)
+    assert explanation.diagnoses[0].cause_id == cause, [each.cause_id for each in explanation.diagnoses]
 
 
 @pytest.mark.parametrize(
@@ -242,14 +259,17 @@ def test_the_cause_of_a_failure(lines, cause):
         pytest.param(
             (
                 f"{_INFO}Using network Socket",
-                f"{_INFO}bootstrapSplit: comm 0x7f5d parent 0x5622 rank 0 nranks 4 color 11 key 0 prev 3 next 1 - DONE",
-                f"{_INFO}comm 0x7f5d rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 9a000 commId 0xdf33 - Init START",
+                f"{_INFO}bootstrapSplit: comm 0x7f5d parent 0x5622 rank 0 nranks 4 color 11 key 0 prev 3 "
+                f"next 1 - DONE",
+                f"{_INFO}comm 0x7f5d rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 9a000 commId 0xdf33 - Init "
+                f"START",
             ),
             id="communicator-within-a-node",
         ),
         pytest.param(
             (
-                f"{_INFO}NET/Plugin : dlerror=librccl-net.so: cannot open shared object file: No such file or directory "
+                f"{_INFO}NET/Plugin : dlerror=librccl-net.so: cannot open shared object file: No such file "
+                f"or directory "
                 "No plugin found (librccl-net.so), using internal implementation",
                 f"{_INFO}NET/Socket : Using [0]eth0:10.4.0.1<0>",
                 f"{_INFO}comm 0x7f5d rank 0 nranks 4 cudaDev 0 busId 9a000 commId 0xdf33 - Init START",
@@ -258,7 +278,8 @@ def test_the_cause_of_a_failure(lines, cause):
         ),
         pytest.param(
             (
-                "libibverbs: Warning: couldn't load driver 'libsiw-rdmav34.so': libsiw-rdmav34.so: cannot open shared object",
+                "libibverbs: Warning: couldn't load driver 'libsiw-rdmav34.so': libsiw-rdmav34.so: cannot "
+                "open shared object",
                 f"{_INFO}NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.4.0.1<0>",
                 f"{_INFO}Using network IB",
             ),

@@ -1,4 +1,4 @@
-"""Where the cause is not known, what to collect next depends on what the logs hold and what they lack."""
+"""Data to collect next for an unknown cause depends on what the logs contain and lack."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ BARE = (
 )
 INFO = f"{AT}NCCL INFO Bootstrap: Using eth0:10.9.0.3<0>\n"
 CHANNEL = f"{AT}NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
-START = f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 2 nranks 12 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init START\n"
+START = (
+    f"{AT}NCCL INFO ncclCommInitRank comm 0x1 rank 2 nranks 12 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - "
+    f"Init START\n"
+)
 CLOSED = f"{AT}misc/socket.cc:80 NCCL WARN socketProgress: Connection closed by remote peer kit-9<4455>\n"
 PROGRAM = "Traceback (most recent call last):\nValueError: the shapes of both do not fit\n"
 EXIT = "srun: error: kit-3: task 4: Exited with exit code 1\n"

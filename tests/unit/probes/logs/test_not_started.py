@@ -9,7 +9,10 @@ import pytest
 from tests.support.log_cases.reading import explained, ids
 
 _PLACED = "Normal  Scheduled  1s  default-scheduler  Successfully assigned team/job-0 to n3\n"
-_UNPLACED = "Warning  FailedScheduling  9s (x3 over 2m)  default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n"
+_UNPLACED = (
+    "Warning  FailedScheduling  9s (x3 over 2m)  default-scheduler  0/6 nodes are available: 6 "
+    "Insufficient nvidia.com/gpu.\n"
+)
 _STEP = "{{'loss': {}, 'grad_norm': {}, 'learning_rate': 1e-05, 'epoch': 0.{}}}\n"
 _NFS = "[Thu Nov  6 02:11:0{} 2025] nfs: server store-a {}\n"
 _PLAIN = {
@@ -36,7 +39,8 @@ _PLAIN = {
     ),
     "a disk of a node": ("The node was low on resource: ephemeral-storage.\n", "ephemeral-storage", "volume"),
     "a job that is not taken": (
-        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n",
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination "
+        "specified\n",
         "does not take the job: Invalid account",
         "QOS",
     ),
@@ -65,7 +69,7 @@ _PLAIN = {
 
 
 @pytest.mark.parametrize(("log", "summary", "remedy"), _PLAIN.values(), ids=_PLAIN.keys())
-def test_what_kept_the_job_from_running_is_told_plainly(log: str, summary: str, remedy: str) -> None:
+def test_what_kept_the_job_from_running_is_reported_plainly(log: str, summary: str, remedy: str) -> None:
     explanation = explained(log)
     first = explanation.diagnoses[0]
     assert (first.cause_id, first.is_fault) == ("unknown", True)
@@ -85,7 +89,10 @@ def test_a_container_that_is_being_made_is_no_fault_and_not_healthy() -> None:
 
 
 def test_a_name_in_an_exception_is_no_mere_warning() -> None:
-    words = "The IPv6 network addresses of (job-0-head, 29400) cannot be retrieved (gai error: -2 - Name or service not known)."
+    words = (
+        "The IPv6 network addresses of (job-0-head, 29400) cannot be retrieved "
+        "(gai error: -2 - Name or service not known)."
+    )
     failed = explained(f"torch.distributed.DistNetworkError: {words}\n").diagnoses[0]
     assert (failed.cause_id, failed.is_fault) == ("peer-unreachable", True)
     assert "job-0-head" in failed.summary

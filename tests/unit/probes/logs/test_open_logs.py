@@ -30,9 +30,9 @@ def paths(*, state: str = "", with_causes: bool = False) -> list[str]:
 def test_the_cause_of_the_index_is_the_first() -> None:
     wrong = {}
     for path in paths(with_causes=True):
-        found = ids(explained_file(MACHINES / path))
-        if found[0] not in index()[path]["accepted_causes"].split():
-            wrong[path] = found
+        causes = ids(explained_file(MACHINES / path))
+        if causes[0] not in index()[path]["accepted_causes"].split():
+            wrong[path] = causes
     assert len(wrong) <= (1 - FIRST) * len(paths(with_causes=True)), wrong
 
 
@@ -40,8 +40,8 @@ def test_the_cause_of_the_index_is_the_first() -> None:
     "path", [path for path in paths(with_causes=True) if path not in WITHOUT_ITS_EVIDENCE]
 )
 def test_an_accepted_cause_is_among_the_first_three(path: str) -> None:
-    found = ids(explained_file(MACHINES / path))[:3]
-    assert set(found) & set(index()[path]["accepted_causes"].split()), found
+    causes = ids(explained_file(MACHINES / path))[:3]
+    assert set(causes) & set(index()[path]["accepted_causes"].split()), causes
 
 
 @pytest.mark.parametrize("path", paths(state="healthy"))

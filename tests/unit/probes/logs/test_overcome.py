@@ -1,6 +1,4 @@
-"""What a program says of how it goes on counts with one line of progress after it; what only sounds so does
-not.
-"""
+"""A program's report that it goes on counts with a line of progress after it; similar words do not."""
 
 from __future__ import annotations
 
@@ -9,9 +7,13 @@ import pytest
 from tests.support.log_cases.reading import explained
 from tests.unit.probes.logs.test_own_failures import traceback
 
-_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 40.00 GiB\n"
+_OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of "
+    "40.00 GiB\n"
+)
 _BUSY = (
-    "[W312 04:01:02.1 socket.cpp:200] [c10d] The server socket has failed to bind to [::]:29400 (errno: 98 - Address already in "
+    "[W312 04:01:02.1 socket.cpp:200] [c10d] The server socket has failed to bind to [::]:29400 "
+    "(errno: 98 - Address already in "
     "use).\n"
 )
 _CANCELLED = "slurmstepd: error: *** STEP 71.0 ON kit-1 CANCELLED AT 2026-03-12T04:01:02 DUE TO {why} ***\n"
@@ -33,7 +35,8 @@ _TAKEN_DOWN = (
         traceback("ModuleNotFoundError: No module named 'fastops'", prefix="")
         + "no fastops here, using the fallback\n"
         + _STEP,
-        "[W 2026-03-12] Trial 3 failed because of: OutOfMemoryError('CUDA out of memory.')\nTrial 4 finished with value: 0.4\n",
+        "[W 2026-03-12] Trial 3 failed because of: OutOfMemoryError('CUDA out of memory.')\nTrial 4 "
+        "finished with value: 0.4\n",
         "urllib3.exceptions.NewConnectionError: Failed to connect: [Errno 111] Connection refused\n"
         "wandb: Network error (ConnectionError), entering retry loop.\n" + _STEP,
         _BUSY + "port 29400 is busy, trying 29410\naccuracy: 0.71\n",
@@ -44,7 +47,8 @@ _TAKEN_DOWN = (
         _CANCELLED.format(why="PREEMPTION") + "Resuming from step 10\n" + _STEP,
         _CANCELLED.format(why="JOB REQUEUE") + "[rank0] Resuming from step 10\n[rank0] step 11 loss 2.0\n",
         _INIT + _STEP + _TAKEN_DOWN + "Training complete\n",
-        "slurmstepd: error: Unable to create TMPDIR [/fast/71]: Permission denied\nslurmstepd: error: Setting TMPDIR to /tmp\n",
+        "slurmstepd: error: Unable to create TMPDIR [/fast/71]: Permission denied\nslurmstepd: error: "
+        "Setting TMPDIR to /tmp\n",
         "  Warning  FailedScheduling  0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
         "  Normal   Started  3m  kubelet  Started container fit\n",
         "[2026-03-12 04:01:02,000] [INFO] [launch.py:351:main] Process 71 exits successfully.\n",
@@ -87,7 +91,8 @@ def test_an_end_without_a_new_start_stays_unknown(text: str) -> None:
 def test_sockets_over_a_bridge_are_the_cause_of_refused_connections() -> None:
     first = explained(
         "kit-1:9:60 [0] NCCL INFO NET/Socket : Using [0]docker0:172.18.0.1<0>\n"
-        "kit-1:9:70 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 172.18.0.1<40007> failed : Connection "
+        "kit-1:9:70 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 172.18.0.1<40007> "
+        "failed : Connection "
         "refused\n"
     ).diagnoses[0]
     assert first.cause_id == "wrong-interface"
@@ -97,7 +102,10 @@ def test_sockets_over_a_bridge_are_the_cause_of_refused_connections() -> None:
     ("last", "said"),
     [("Connected all rings", "during"), ("comm 0x55 rank 0 nranks 2 - Init COMPLETE", "completes")],
 )
-def test_a_log_that_ends_within_the_initialisation_says_so(last: str, said: str) -> None:
-    start = "kit-1:9:60 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId 0x9e - Init START\n"
+def test_a_log_that_ends_within_the_initialisation_states_it(last: str, said: str) -> None:
+    start = (
+        "kit-1:9:60 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1b000 commId "
+        "0x9e - Init START\n"
+    )
     first = explained(f"{start}kit-1:9:60 [0] NCCL INFO {last}\n").diagnoses[0]
     assert (first.cause_id, said in first.summary) == ("hang-after-init", True)

@@ -1,6 +1,4 @@
-"""A program's own exception leads over what its peers and launchers tell, and asks for what fits its own
-kind.
-"""
+"""A program's own exception leads over the reports of its peers and launchers; the advice fits its kind."""
 
 from __future__ import annotations
 
@@ -10,25 +8,32 @@ from probes.logs.exceptions import load_exceptions
 from tests.support.log_cases.reading import cases, explained
 
 _LAUNCHER = (
-    "W0312 04:01:02.118000 311 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 320 closing signal SIGTERM\n"
-    "E0312 04:01:04.530000 311 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 3 (pid: "
+    "W0312 04:01:02.118000 311 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 320 "
+    "closing signal SIGTERM\n"
+    "E0312 04:01:04.530000 311 torch/distributed/elastic/multiprocessing/api.py:874] failed "
+    "(exitcode: 1) local_rank: 3 (pid: "
     "322) of binary: /opt/py\n"
 )
 _PEERS = {
     "an id that never came": (
-        "[rank5]: torch.distributed.DistBackendError: [5] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
+        "[rank5]: torch.distributed.DistBackendError: [5] is setting up NCCL communicator and retrieving "
+        "ncclUniqueId from [0] "
         "via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer\n"
     ),
     "a store that cannot be reached": (
-        "[rank5]: torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to"
+        "[rank5]: torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while "
+        "trying to connect to"
         " (kit-1, 29400).\n"
     ),
     "a connection that was closed": (
-        "kit-2:71:99 [5] misc/socket.cc:80 NCCL WARN socketProgress: Connection closed by remote peer kit-1<4455>\n"
+        "kit-2:71:99 [5] misc/socket.cc:80 NCCL WARN socketProgress: Connection closed by remote peer "
+        "kit-1<4455>\n"
     ),
     "a collective that timed out": (
-        "[rank5]:[E312 04:11:44.120 ProcessGroupNCCL.cpp:616] [Rank 5] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=31, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600020 milliseconds\n"
+        "[rank5]:[E312 04:11:44.120 ProcessGroupNCCL.cpp:616] [Rank 5] Watchdog caught collective "
+        "operation timeout: "
+        "WorkNCCL(SeqNum=31, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600020 "
+        "milliseconds\n"
     ),
     "a launcher": _LAUNCHER,
     "a scheduler": "srun: error: kit-1: task 3: Exited with exit code 1\n",
@@ -36,7 +41,7 @@ _PEERS = {
 
 
 def traceback(last: str, *, prefix: str = "[rank3]: ") -> str:
-    """Of a program in `/job/fit.py` that calls a library."""
+    """Return the lines of a program in `/job/fit.py` that calls a library."""
     lines = (
         "Traceback (most recent call last):",
         '  File "/job/fit.py", line 41, in <module>',
@@ -68,7 +73,7 @@ def test_the_first_exception_leads(after: str, last: str) -> None:
     assert not any("NCCL_DEBUG" in piece for piece in explanation.collect_next)
 
 
-def test_a_rank_that_says_first_that_it_lost_its_peers_is_believed() -> None:
+def test_a_rank_that_reports_first_that_it_lost_its_peers_is_believed() -> None:
     lost = _PEERS["a store that cannot be reached"]
     explanation = explained(lost + traceback("ValueError: no group was made", prefix="[rank5]: "))
     assert explanation.diagnoses[0].cause_id == "peer-unreachable"
@@ -103,7 +108,7 @@ def test_what_the_system_refused_leads_over_what_follows_from_it() -> None:
     assert "fit.py:17" in explanation.diagnoses[0].summary
 
 
-def test_rows_of_exceptions_say_what_and_what_to_do() -> None:
+def test_rows_of_exceptions_name_what_and_what_to_do() -> None:
     for row in load_exceptions():
         assert row.errno or row.name or row.message or row.kinds
         assert row.what[0].islower()

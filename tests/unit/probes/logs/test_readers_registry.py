@@ -64,13 +64,13 @@ _SIGNS = [sign.decode() for reader in line_readers() for sign in reader.signs]
         max_size=12,
     )
 )
-def test_whatever_stands_around_a_sign_is_read_without_raising(texts):
+def test_whatever_surrounds_a_sign_is_read_without_raising(texts):
     for reader in line_readers():
-        told = []
+        events = []
         for number, text in enumerate(texts, 1):
-            told += reader.read(LogLine(source="any.log", number=number, text=text, raw=text))
-        told += reader.end()
-        for event in told:
+            events += reader.read(LogLine(source="any.log", number=number, text=text, raw=text))
+        events += reader.end()
+        for event in events:
             assert _KIND.fullmatch(event.kind), event.kind
             assert event.source == "any.log"
             assert all(isinstance(value, str | int | float) for value in event.fields.values()), event.fields
@@ -80,7 +80,7 @@ def test_whatever_stands_around_a_sign_is_read_without_raising(texts):
 @given(
     st.binary(max_size=200), st.sampled_from([sign for reader in document_readers() for sign in reader.signs])
 )
-def test_whatever_stands_around_a_sign_of_a_document_is_read_without_raising(data, sign):
+def test_whatever_surrounds_a_sign_of_a_document_is_read_without_raising(data, sign):
     for reader in document_readers():
         for event in reader.read("any.bin", data + sign + data):
             assert _KIND.fullmatch(event.kind), event.kind
@@ -90,7 +90,7 @@ _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 1
 
 
 def _participations(items: Iterable[Any], names: dict[int, str]) -> list[frozenset[str]]:
-    """Return sets of named groups that can take part in a match: the fewest first, then one choice at a time."""
+    """Return sets of named groups that a match can have: the fewest first, then one choice at a time."""
     choices = [_choices_of(code, argument, names) for code, argument in items]
     fewest = [each[0] for each in choices]
     sets = [frozenset().union(*fewest)]
@@ -127,7 +127,7 @@ def _rows() -> Iterator[Any]:
 
 @pytest.mark.parametrize("row", list(_rows()))
 def test_a_row_makes_its_record_whichever_optional_groups_take_part(row):
-    """A required field of a record that only an optional group fills raises for the lines without the group."""
+    """A required field that only an optional group fills raises for lines without the group."""
     names = {number: name for name, number in row.shape.groupindex.items()}
     for present in _participations(_parser.parse(row.shape.pattern, row.shape.flags & ~re.UNICODE), names):
         texts: Any = {name: "1" if name in present else None for name in names.values()}

@@ -1,6 +1,4 @@
-"""Explaining with redaction: no name or secret of a log is told, wherever it stood and wherever a line was
-cut.
-"""
+"""Redacted explanations contain no name or secret of a log, wherever it was and wherever a line was cut."""
 
 from __future__ import annotations
 
@@ -29,15 +27,18 @@ ENVELOPES = (
     "[1,3]<stderr>:{host}:4001:4008 [0] NCCL WARN {message}",
     "srun: error: {host}: task 3: Exited with exit code 1\n{message}",
     "srun: error: Node failure on {host}\n{message}",
-    "slurmstepd: error: *** JOB 812 ON {host} CANCELLED AT 2026-05-03T10:00:09 DUE TO TIME LIMIT ***\n{message}",
-    "mpirun noticed that process rank 3 with PID 4100 on node {host} exited on signal 11 (Segmentation fault).\n{message}",
+    "slurmstepd: error: *** JOB 812 ON {host} CANCELLED AT 2026-05-03T10:00:09 DUE TO TIME "
+    "LIMIT ***\n{message}",
+    "mpirun noticed that process rank 3 with PID 4100 on node {host} exited on signal 11 "
+    "(Segmentation fault).\n{message}",
     "Root Cause (first observed failure):\n[0]:\n  time      : 2026-05-03_10:00:01\n  host      : {host}\n"
     "  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 77)\n  error_file: <N/A>\n"
     "  traceback : To enable traceback see: https://pytorch.org/\n{message}",
     '{{"_HOSTNAME":"{host}","MESSAGE":"{message}","_TRANSPORT":"kernel"}}',
     "[W503 10:00:01.1 socket.cpp:767] [c10d] The client socket has failed to connect to [{host}]:29500 "
     "(errno: 111 - Connection refused).\n{message}",
-    "[E1119 10:15:11.3 socket.cpp:957] [c10d] The client socket has timed out after 300000ms while trying to connect to "
+    "[E1119 10:15:11.3 socket.cpp:957] [c10d] The client socket has timed out after 300000ms while trying "
+    "to connect to "
     "({host}, 29400).\n{message}",
 )
 MESSAGES = (
@@ -48,8 +49,10 @@ MESSAGES = (
     "NET/IB : Got completion from peer {said} with status=12 opcode=0 len=0 vendor err 129 (Recv)",
     "NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, name=python, GPU has fallen off the bus. {said}",
     "terminate called after throwing\n  what():  {filler} {said}",
-    "[rank3]:[E503 10:00:01.1 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing "
+    "[rank3]:[E503 10:00:01.1 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation "
+    "timeout: "
+    "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 "
+    "milliseconds before timing "
     "out. {filler} {said}",
     "Health check failed: gpu_burn: {filler} {said}",
     "OSError: [Errno 28] No space left on device: {said}",
@@ -81,14 +84,14 @@ users = st.builds("wq{}z".format, st.text(LETTERS, min_size=3, max_size=9))
 bodies = st.text(ALPHABET, min_size=20, max_size=48).filter(lambda text: any(map(str.isdigit, text)))
 
 
-def told(text: str) -> str:
-    """All that is told of a log, to people and to programs."""
+def everything_shown(text: str) -> str:
+    """Return all output about a log, for people and for programs."""
     reading = Reading(LogRedactor(b"salt"))
     source = reading.source("job.log")
     reading.feed(source, text.encode())
     source.end()
-    found = reading.explanation()
-    return text_of(explain_page(found, verbose=True)) + msgspec.json.encode(found).decode()
+    explanation = reading.explanation()
+    return text_of(explain_page(explanation, verbose=True)) + msgspec.json.encode(explanation).decode()
 
 
 def stands(name: str, text: str) -> bool:
@@ -105,7 +108,7 @@ def stands(name: str, text: str) -> bool:
     user=users,
     filler=st.integers(0, 1200),
 )
-def test_what_was_planted_is_told_nowhere(
+def test_what_was_planted_is_reported_nowhere(
     *, envelope: str, message: str, secret: tuple[str, str], body: str, host: str, user: str, filler: int
 ) -> None:
     def log(host: str, user: str, body: str) -> str:
@@ -114,9 +117,9 @@ def test_what_was_planted_is_told_nowhere(
             envelope.format(host=host, message=message.format(filler="x " * (filler // 2), said=said)) + "\n"
         )
 
-    plain = told(log("quux", "quux", "quux"))
+    plain = everything_shown(log("quux", "quux", "quux"))
     assume(not any(stands(part, plain) for name in (host, user) for part in name.split(".")))
-    words = told(log(host, user, body))
+    words = everything_shown(log(host, user, body))
     for name in (host.partition(".")[0], user):
         assert not stands(name, words)
     assert not any(body[:length] in words for length in range(6, 8))
@@ -125,7 +128,7 @@ def test_what_was_planted_is_told_nowhere(
 
 @pytest.mark.parametrize("words", ["gpu[07-09]", "gpu[07,09]", "gpu[07-08,11]"])
 def test_lists_of_nodes_are_taken_apart(words: str) -> None:
-    text = told(
+    text = everything_shown(
         f"srun: error: {words}: tasks 0-15: Killed\nsrun: error: Node failure on {words}\n"
         "RuntimeError: lost the connection to gpu07 and gpu08-ib0\n"
     )
@@ -134,14 +137,17 @@ def test_lists_of_nodes_are_taken_apart(words: str) -> None:
     assert "host-" in text
 
 
-def test_the_same_name_has_one_placeholder_in_all_that_is_told() -> None:
-    text = told(
-        "trn-a7:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000\n"
+def test_the_same_name_has_one_placeholder_in_all_that_is_reported() -> None:
+    text = everything_shown(
+        "trn-a7:4001:4008 [0] init.cc:497 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on "
+        "CUDA device 1000\n"
         "[rank2]: RuntimeError: trn-a7 gave up\n"
     )
     assert len(set(re.findall(r"host-[0-9a-f]{8}", text))) == 1
 
 
 def test_words_of_the_run_stay() -> None:
-    text = told("trn-a7:4001:4008 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.1.2.3<0>\n")
+    text = everything_shown(
+        "trn-a7:4001:4008 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.1.2.3<0>\n"
+    )
     assert "mlx5_0" in text

@@ -1,4 +1,4 @@
-"""What is to be done fits what was seen, and sentences are whole whatever the log names."""
+"""Advice fits the events, and sentences are complete whatever names the log contains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from probes.logs.wording import filled
 from tests.support.log_cases.reading import cases, explained
 
 _OOM = (
-    "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 2 has a total capacity of 39.40 GiB of "
+    "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 2 has a total "
+    "capacity of 39.40 GiB of "
     "which 1.10 GiB is free. {holders}Of the allocated memory 15.00 GiB is allocated by PyTorch\n"
 )
 _REMEDIES = {
@@ -21,7 +22,8 @@ _REMEDIES = {
         ("sm_120", "a torch whose CUDA knows it", "get_arch_list"),
     ),
     "an extension of another torch": (
-        "ImportError: /opt/py/fast_attn_cuda.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops5zeros4callEv\n",
+        "ImportError: /opt/py/fast_attn_cuda.cpython-311-x86_64-linux-gnu.so: undefined symbol: "
+        "_ZN2at4_ops5zeros4callEv\n",
         "library-conflict",
         ("another torch", "build it again", "torch.__version__"),
     ),
@@ -94,12 +96,16 @@ def test_memory_that_this_process_alone_holds_is_no_other_process() -> None:
 
 def test_a_rank_that_waits_in_another_collective_is_cited() -> None:
     work = (
-        "[rank{0}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600023 milliseconds\n"
+        "[rank{0}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective "
+        "operation timeout: "
+        "WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600023 "
+        "milliseconds\n"
     )
     status = (
-        "[rank{0}]:[E101 10:00:00.4 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an "
-        "error or timeout) detected by watchdog at work: {1}, last enqueued NCCL work: {1}, last completed NCCL work: {2}.\n"
+        "[rank{0}]:[E101 10:00:00.4 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        "Exception (either an "
+        "error or timeout) detected by watchdog at work: {1}, last enqueued NCCL work: {1}, last completed "
+        "NCCL work: {2}.\n"
     )
     log = (
         work.format(0, 91, "ALLREDUCE")
@@ -123,7 +129,7 @@ def test_sentences_have_no_gaps(log: str) -> None:
 
 
 def _own_words(summary: str) -> str:
-    """Without what a log says, which has colons and marks of its own."""
+    """Return the words without those of the log, which have colons and marks of their own."""
     return re.sub(r"https?://\S+|\S+::\S+|\S+:\d\S*|'[^']*'|\S+\.(?:cc|cpp|h|py)\S*", "x", summary)
 
 
@@ -134,8 +140,11 @@ def test_numbers_of_one_and_of_several_ranks() -> None:
     assert filled("{free:GiB} of {api:CUDA}", []) == "? of ?"
 
 
-def test_what_was_printed_of_the_host_tells_why() -> None:
-    shm = "Filesystem     1K-blocks  Used Available Use% Mounted on\nshm                65536 {0}      1024  {1}% /dev/shm\n"
+def test_what_was_printed_of_the_host_reports_why() -> None:
+    shm = (
+        "Filesystem     1K-blocks  Used Available Use% Mounted on\nshm                65536 {0}      1024 "
+        " {1}% /dev/shm\n"
+    )
     bus = "Fatal Python error: Bus error\n"
     full = explained(shm.format(64512, 99) + bus).diagnoses[0]
     assert (full.cause_id, "99 % of /dev/shm" in full.summary) == ("shm-too-small", True)

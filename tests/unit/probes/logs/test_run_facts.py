@@ -13,35 +13,37 @@ from tests.support.recordings import MACHINES, needs_recordings
 
 
 def facts(*texts: str) -> dict[str, object]:
-    """What some logs tell of the run."""
-    told = Facts()
+    """Return the facts of a run from some logs."""
+    values = Facts()
     for place, text in enumerate(texts):
-        reader = SourceReader(f"{place}.log", told.add)
+        reader = SourceReader(f"{place}.log", values.add)
         reader.feed(text.encode())
         reader.end()
-    return told.as_dict()
+    return values.as_dict()
 
 
 def init(process: tuple[str, int], rank: int, ranks: int, step: str = "START", comm: str = "0xc0") -> str:
     """A process of a host that begins or ends its initialisation."""
     host, pid = process
     return (
-        f"{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} nranks {ranks} cudaDev 0 nvmlDev 0 "
+        f"{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} nranks {ranks} "
+        f"cudaDev 0 nvmlDev 0 "
         f"busId {rank}a000 commId {comm} - Init {step}\n"
     )
 
 
 RETRY = (
-    "kit-7:72:99 [1] transport/net_ib.cc:1950 NCCL WARN NET/IB : Got completion from peer 10.9.0.4<52> with status=12 opcode=0 "
+    "kit-7:72:99 [1] transport/net_ib.cc:1950 NCCL WARN NET/IB : Got completion from peer 10.9.0.4<52> "
+    "with status=12 opcode=0 "
     "len=0 vendor err 129 (Recv)\n"
 )
 
 
 def test_a_failure_has_the_rank_of_its_process() -> None:
     text = init(("kit-7", 72), 5, 16) + init(("kit-7", 72), 1, 4, comm="0xd1") + RETRY
-    told = facts(text)["first_failure"]
-    assert isinstance(told, dict)
-    assert (told["host"], told["rank"]) == ("kit-7", 5)
+    values = facts(text)["first_failure"]
+    assert isinstance(values, dict)
+    assert (values["host"], values["rank"]) == ("kit-7", 5)
     first = explained(text).diagnoses[0]
     assert "kit-7, rank 5" in first.summary
     assert first.evidence[0].rank == 5
@@ -49,9 +51,9 @@ def test_a_failure_has_the_rank_of_its_process() -> None:
 
 def test_a_process_with_several_ranks_names_none() -> None:
     text = init(("kit-7", 72), 0, 2) + init(("kit-7", 72), 1, 2) + RETRY
-    told = facts(text)["first_failure"]
-    assert isinstance(told, dict)
-    assert "rank" not in told
+    values = facts(text)["first_failure"]
+    assert isinstance(values, dict)
+    assert "rank" not in values
     assert "rank" not in explained(text).diagnoses[0].summary
 
 
@@ -63,14 +65,14 @@ def test_the_first_failure_is_the_earliest_of_all_files() -> None:
         "[2026-05-04 09:59:59] kit-2:22:22 [0] include/alloc.h:9 NCCL WARN Cuda failure 2 'out of memory'\n"
     )
     begin = "[2026-05-04 09:59:00] " + init(("kit-1", 11), 0, 2)
-    told = facts(begin + late, init(("kit-2", 22), 1, 2) + early)
-    first = told["first_failure"]
+    values = facts(begin + late, init(("kit-2", 22), 1, 2) + early)
+    first = values["first_failure"]
     assert isinstance(first, dict)
     assert (first["host"], first["rank"], first["source"], first["after_s"]) == ("kit-2", 1, "1.log", 59.0)
-    assert told["failed_ranks"] == [1, 0]
+    assert values["failed_ranks"] == [1, 0]
 
 
-def test_hosts_tell_how_many_nodes_there_are_once_all_ranks_came() -> None:
+def test_hosts_report_how_many_nodes_there_are_once_all_ranks_came() -> None:
     text = "".join(init((f"kit-{rank // 2}", rank + 10), rank, 4, "COMPLETE") for rank in range(4))
     assert {name: facts(text)[name] for name in ("ranks", "nodes", "ranks_per_node")} == {
         "ranks": 4,
@@ -95,13 +97,14 @@ def test_refused_pairs_and_the_distance_of_adapters() -> None:
     text = (
         "kit-1:1:1 [0] NCCL INFO Could not enable P2P between dev 1(=2a000) and dev 0(=1a000)\n"
         "kit-1:1:1 [1] NCCL INFO Could not enable P2P between dev 0(=1a000) and dev 1(=2a000)\n"
-        "kit-1:1:1 [0] NCCL INFO GPU/0-1a000 :GPU/0-1a000 (0/5000.0/LOC) GPU/0-2a000 (2/240.0/NVL) NET/0-0 (6/12.0/SYS)"
+        "kit-1:1:1 [0] NCCL INFO GPU/0-1a000 :GPU/0-1a000 (0/5000.0/LOC) GPU/0-2a000 (2/240.0/NVL) NET/0-0 "
+        "(6/12.0/SYS)"
         " NET/0-1 (3/24.0/PIX)\n"
         "kit-1:1:1 [0] NCCL INFO NET/0-0 :GPU/0-1a000 (6/12.0/SYS) CPU/0-1 (2/24.0/PHB)\n"
     )
-    told = facts(text)
-    assert told["p2p_refused"] == ["0-1"]
-    assert told["gpu_to_nic"] == {"PIX": 1}
+    values = facts(text)
+    assert values["p2p_refused"] == ["0-1"]
+    assert values["gpu_to_nic"] == {"PIX": 1}
 
 
 def test_no_nvls_channels_means_that_it_is_not_used() -> None:
@@ -153,11 +156,11 @@ def test_of_a_table_that_was_left_out_the_average_is_known() -> None:
     ],
 )
 def test_measurements_that_the_index_states(path: str, expected: dict[str, object]) -> None:
-    told = facts((MACHINES / "nccl_tests" / path).read_text("utf-8"))
-    tables = told.get("bandwidth")
+    values = facts((MACHINES / "nccl_tests" / path).read_text("utf-8"))
+    tables = values.get("bandwidth")
     assert isinstance(tables, dict)
     (table,) = tables.values()
-    assert {name: told.get(name, table.get(name)) for name in expected} == expected
+    assert {name: values.get(name, table.get(name)) for name in expected} == expected
 
 
 @needs_recordings
@@ -185,8 +188,8 @@ def test_measurements_that_the_index_states(path: str, expected: dict[str, objec
     ],
 )
 def test_more_facts_that_the_index_states(path: str, expected: dict[str, object]) -> None:
-    told = facts((MACHINES / "nccl_log" / path).read_text("utf-8"))
-    assert {name: told.get(name) for name in expected} == expected
+    values = facts((MACHINES / "nccl_log" / path).read_text("utf-8"))
+    assert {name: values.get(name) for name in expected} == expected
 
 
 def test_how_many_came_to_the_rendezvous() -> None:

@@ -1,6 +1,4 @@
-"""What a program, its launcher and its scheduler say: what happened is told plainly, and a run that works is
-no failure.
-"""
+"""Lines of programs, launchers and schedulers: the failure is stated plainly; a working run is none."""
 
 from __future__ import annotations
 
@@ -10,7 +8,8 @@ from tests.support.log_cases.reading import explained, ids
 
 _STEPS = "".join(f"step {number} loss {3 - number / 1000:.3f} 410 ms\n" for number in range(400))
 _STORE = (
-    "[rank3]:[W101 08:12:44.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=61, addr=[node-a]:53310, "
+    "[rank3]:[W101 08:12:44.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl"
+    "(fd=61, addr=[node-a]:53310, "
     "remote=[node-a]:29500): failed to recv, got 0 bytes\n"
     '[rank3]:[W101 08:12:44.2 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to check the "should '
     'dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: failed to recv, got 0 bytes\n'
@@ -26,7 +25,8 @@ _HEALTHY = {
     "the store's server ends first": f"{_STEPS}saved to out/\n{_STORE}",
     "an exception that Python ignores": f"{_STEPS}{_IGNORED}",
     "a batch that does not fit, and a smaller one": (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 79.10 GiB of "
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total "
+        "capacity of 79.10 GiB of "
         f"which 1.00 GiB is free.\nTrying batch size 8\n{_STEPS}"
     ),
     "an exception that the program caught": (
@@ -34,38 +34,48 @@ _HEALTHY = {
         f"the next try is in 5 s\n{_STEPS}"
     ),
     "a folder that is not on the node": (
-        f"slurmstepd: error: couldn't chdir to `/home/a/run': No such file or directory: going to /tmp instead\n{_STEPS}"
+        f"slurmstepd: error: couldn't chdir to `/home/a/run': No such file or directory: going to /tmp "
+        f"instead\n{_STEPS}"
     ),
     "a process group that was not destroyed": (
-        f"{_STEPS}[rank0]:[W101 09:17:03.2 ProcessGroupNCCL.cpp:1168] Warning: WARNING: process group has NOT been destroyed "
-        "before we destruct ProcessGroupNCCL. On normal program exit, the application should call destroy_process_group\n"
+        f"{_STEPS}[rank0]:[W101 09:17:03.2 ProcessGroupNCCL.cpp:1168] Warning: WARNING: process group has "
+        f"NOT been destroyed "
+        "before we destruct ProcessGroupNCCL. On normal program exit, the application should call "
+        "destroy_process_group\n"
     ),
     "an exception of a thread at the end": (
         f"{_STEPS}Exception in thread Thread-5 (_pin_memory_loop):\nTraceback (most recent call last):\n"
         "ConnectionResetError: [Errno 104] Connection reset by peer\n"
     ),
     "a worker of Ray that was to end": (
-        f"{_STEPS}(raylet) A worker died or was killed while executing a task. Worker exit type: INTENDED_USER_EXIT Worker exit "
+        f"{_STEPS}(raylet) A worker died or was killed while executing a task. Worker exit type: "
+        f"INTENDED_USER_EXIT Worker exit "
         "detail: exit() was called.\n"
     ),
     "a limit of memory that was touched": (
-        f"{_STEPS}slurmstepd: error: Exceeded step memory limit at some point. Step may have been partially swapped out.\n"
+        f"{_STEPS}slurmstepd: error: Exceeded step memory limit at some point. Step may have been "
+        f"partially swapped out.\n"
     ),
     "a loss that is no number": f"{_STEPS}TestError: nan\n",
     "an agent that finds the store of another": (
-        "[W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 (errno: 98 - Address already in use).\n"
-        f"[E socket.cpp:435] [c10d] The server socket has failed to listen on any local network address.\n{_STEPS}"
+        "[W socket.cpp:401] [c10d] The server socket has failed to listen on [::]:29500 "
+        "(errno: 98 - Address already in use).\n"
+        f"[E socket.cpp:435] [c10d] The server socket has failed to listen on any local network "
+        f"address.\n{_STEPS}"
     ),
     "a pod that waited for its node": (
-        "Warning  FailedScheduling  12s  default-scheduler  0/4 nodes are available: 4 Insufficient nvidia.com/gpu.\n"
+        "Warning  FailedScheduling  12s  default-scheduler  0/4 nodes are available: 4 Insufficient "
+        "nvidia.com/gpu.\n"
         f"Normal  Scheduled  2s  default-scheduler  Successfully assigned job-0 to n7\n{_STEPS}"
     ),
     "a name that leads to loopback on one node": (
-        "[W ProcessGroupGloo.cpp:684] Warning: Unable to resolve hostname to a (local) address. Using the loopback address as "
+        "[W ProcessGroupGloo.cpp:684] Warning: Unable to resolve hostname to a (local) address. Using the "
+        "loopback address as "
         f"fallback.\n{_STEPS}"
     ),
     "a stall that resolved itself": (
-        "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and "
+        "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted "
+        "by subset of ranks and "
         f"are waiting for remainder of ranks for more than 60 seconds.\n{_STEPS}"
     ),
 }
@@ -105,7 +115,8 @@ _PLAIN = {
     ),
     "a loss": ("Loss is nan, stopping training", "The loss is no number"),
     "a data loader": (
-        "RuntimeError: Caught RuntimeError in DataLoader worker process 3.\nOriginal Traceback (most recent call last):\n"
+        "RuntimeError: Caught RuntimeError in DataLoader worker process 3.\nOriginal Traceback "
+        "(most recent call last):\n"
         "RuntimeError: stack expects each tensor to be equal size",
         "stack expects",
     ),
@@ -132,7 +143,7 @@ def test_a_run_that_goes_on_has_not_failed(log: str) -> None:
 
 
 @pytest.mark.parametrize(("line", "words"), _PLAIN.values(), ids=_PLAIN.keys())
-def test_what_is_no_fault_of_a_machine_is_said_plainly(line: str, words: str) -> None:
+def test_what_is_no_fault_of_a_machine_is_stated_plainly(line: str, words: str) -> None:
     explanation = explained(f"step 1 loss 2.0\n{line}\n")
     assert ids(explanation) == ["unknown"]
     assert explanation.state == ("unknown" if words in _FROM_OUTSIDE else "fault")
@@ -174,7 +185,7 @@ def test_an_exception_in_a_sentence_ended_nothing() -> None:
     assert not explained(f"{_STEPS}warning: ValueError: bad shard, the next one is taken\n").diagnoses
 
 
-def test_an_end_is_told_behind_a_failure_that_stands_before_it() -> None:
+def test_an_end_is_reported_behind_a_failure_that_precedes_it() -> None:
     end = "srun: error: kit-3: task 4: Exited with exit code 1\n"
     explanation = explained(
         f"kit-3:44:55 [0] enqueue.cc:700 NCCL WARN Cuda failure 'a new kind of failure'\n{end}"
@@ -184,7 +195,7 @@ def test_an_end_is_told_behind_a_failure_that_stands_before_it() -> None:
     assert not explained(end).collect_next
 
 
-def test_a_program_that_fails_is_told_though_its_gpus_lack_peer_to_peer() -> None:
+def test_a_program_that_fails_is_reported_though_its_gpus_lack_peer_to_peer() -> None:
     log = (
         "n1:5:60 [0] NCCL INFO Could not enable P2P between dev 3(=3e000) and dev 2(=3d000)\n"
         "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 9x4)\n"
@@ -194,11 +205,13 @@ def test_a_program_that_fails_is_told_though_its_gpus_lack_peer_to_peer() -> Non
 
 def test_a_job_that_hung_until_its_time_limit_is_a_hang() -> None:
     init = "".join(
-        f"t1:5:6{rank} [{rank}] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev {rank} busId {rank}000 - Init COMPLETE\n"
+        f"t1:5:6{rank} [{rank}] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev {rank} busId {rank}000 - "
+        f"Init COMPLETE\n"
         for rank in range(2)
     )
     calls = "".join(
-        f"t1:5:5 [0] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x7f1 recvbuff 0x7f1 count 1 datatype 1 op 0 root 0\n"
+        f"t1:5:5 [0] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x7f1 recvbuff 0x7f1 count 1 "
+        f"datatype 1 op 0 root 0\n"
         for number in range(40)
     )
     end = "slurmstepd: error: *** JOB 4711 ON t1 CANCELLED AT 2025-01-01T09:09:37 DUE TO TIME LIMIT ***\n"
@@ -208,8 +221,10 @@ def test_a_job_that_hung_until_its_time_limit_is_a_hang() -> None:
 
 def test_a_rank_that_joined_is_no_straggler_though_it_enqueued_less() -> None:
     line = (
-        "[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected "
-        "by watchdog at work sequence id: {seq} PG status: last enqueued work: {last}, last completed work: {done}\n"
+        "[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:2168] "
+        "[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected "
+        "by watchdog at work sequence id: {seq} PG status: last enqueued work: {last}, last completed "
+        "work: {done}\n"
     )
     joined = line.format(rank=0, seq=8, last=11, done=7) + line.format(rank=1, seq=8, last=9, done=7)
     assert "did not join" not in explained(joined).diagnoses[0].summary
@@ -219,9 +234,12 @@ def test_a_rank_that_joined_is_no_straggler_though_it_enqueued_less() -> None:
 
 def test_groups_of_one_number_on_other_ranks_are_not_compared() -> None:
     line = (
-        "[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=8, OpType={op}, NumelIn=6, NumelOut=6, Timeout(ms)=600000) ran for 600086 milliseconds before timing out"
-        ".\n[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:2168] [PG ID 2 PG GUID {guid} Rank {rank}]  failure detected by "
+        "[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+        "operation timeout: "
+        "WorkNCCL(SeqNum=8, OpType={op}, NumelIn=6, NumelOut=6, Timeout(ms)=600000) ran for 600086 "
+        "milliseconds before timing out"
+        ".\n[rank{rank}]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:2168] [PG ID 2 PG GUID {guid} Rank {rank}]  "
+        "failure detected by "
         "watchdog at work sequence id: 8 PG status: last enqueued work: 8, last completed work: 7\n"
     )
     apart = line.format(rank=0, op="ALLREDUCE", guid=3) + line.format(rank=1, op="BROADCAST", guid=5)

@@ -18,11 +18,11 @@ WANTED = b"node-1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/I
 
 def lines_of(data: bytes, *cuts: int) -> list[tuple[int, bytes]]:
     stream = LogStream((SIGNS,))
-    found = []
+    lines = []
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     for start, end in itertools.pairwise(edges):
-        found += list(stream.feed(data[start:end]))
-    return [(line.number, line.text) for line in [*found, *stream.finish()]]
+        lines += list(stream.feed(data[start:end]))
+    return [(line.number, line.text) for line in [*lines, *stream.finish()]]
 
 
 def test_only_wanted_lines_pass_with_their_numbers() -> None:
@@ -35,9 +35,9 @@ def test_returns_colours_and_nul() -> None:
 
 def test_long_lines_come_in_pieces_and_do_not_upset_the_count() -> None:
     long = b"x" * (3 << 20)
-    found = lines_of(long + b" Xid 1\nXid 79\n", *range(0, 3 << 20, 1 << 18))
-    assert [number for number, _ in found] == [1, 2]
-    assert all(len(text) <= LONGEST_LINE for _, text in found)
+    lines = lines_of(long + b" Xid 1\nXid 79\n", *range(0, 3 << 20, 1 << 18))
+    assert [number for number, _ in lines] == [1, 2]
+    assert all(len(text) <= LONGEST_LINE for _, text in lines)
 
 
 def test_utf_16_is_read() -> None:
@@ -66,7 +66,7 @@ ALL_SIGNS = tuple(reader.signs for reader in line_readers())
 
 
 @given(st.data(), st.text("abxyz:[] 0123", max_size=9), st.text("abxyz:[] 0123", max_size=9))
-def test_every_sign_is_found_wherever_it_stands(data: st.DataObject, before: str, behind: str) -> None:
+def test_every_sign_is_found_wherever_it_is(data: st.DataObject, before: str, behind: str) -> None:
     place = data.draw(st.integers(0, len(ALL_SIGNS) - 1))
     sign = data.draw(st.sampled_from(ALL_SIGNS[place]))
     assert place in Sieve(ALL_SIGNS).readers(before.encode() + sign + behind.encode())

@@ -39,11 +39,11 @@ node-a:10:33 [0] NCCL INFO comm 0x1 rank 0 nranks 2
 
 def _events(reader, text):
     made = reader.Reader() if hasattr(reader, "Reader") else reader
-    told = []
+    events = []
     for number, line in enumerate(text.split("\n"), 1):
         if any(sign in line.encode() for sign in reader.SIGNS):
-            told += made.read(LogLine(source="out.txt", number=number, text=line, raw=line))
-    return [*told, *(made.end() if hasattr(made, "end") else ())]
+            events += made.read(LogLine(source="out.txt", number=number, text=line, raw=line))
+    return [*events, *(made.end() if hasattr(made, "end") else ())]
 
 
 def _document(reader, text):
@@ -90,7 +90,7 @@ def test_two_runs_in_one_text_are_two_tables():
     assert [summary["sizes"] for summary in summaries] == [2, 2]
 
 
-def test_wrong_results_and_low_averages_are_told():
+def test_wrong_results_and_low_averages_are_reported():
     text = _NCCL_TESTS.replace(": 0 OK", ": 3 FAILED").replace("61.025", "61.025 FAILED")
     events = _events(
         nccl_tests, text + "node-a: Test NCCL failure common.cu:401 'unhandled system error / '\n"
@@ -127,28 +127,32 @@ def test_recorded_tables(path, collective, busbw, average):
     ("line", "kind", "fields"),
     [
         (
-            "[Jan 02 2026 03:04:05] [ERROR] [tid 12] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
+            "[Jan 02 2026 03:04:05] [ERROR] [tid 12] detected NVSwitch fatal error 20034 on fid 0 on "
+            "NVSwitch pci bus id "
             "00000000:86:00.0 "
             "physical id 3 port 33",
             "fabric_manager.switch-error",
             {"error": 20034, "fatal": 1, "bus": "0000:86:00", "port": 33},
         ),
         (
-            "[Jan 02 2026 03:04:05] [ERROR] [tid 12] fabric manager NVIDIA GPU driver interface version 550.1 don't match "
+            "[Jan 02 2026 03:04:05] [ERROR] [tid 12] fabric manager NVIDIA GPU driver interface version "
+            "550.1 don't match "
             "with driver "
             "version 535.1",
             "fabric_manager.mismatch",
             {},
         ),
         (
-            "[Jan 02 2026 03:04:05] [ERROR] detected number of NVSwitches don't match with any supported system topology, "
+            "[Jan 02 2026 03:04:05] [ERROR] detected number of NVSwitches don't match with any supported "
+            "system topology, "
             "aborting fabric "
             "manager",
             "fabric_manager.failed",
             {"aborted": 1},
         ),
         (
-            "[Jan 02 2026 03:04:05] [INFO] [tid 12] Fabric Manager version 535.161.08 is running with the following "
+            "[Jan 02 2026 03:04:05] [INFO] [tid 12] Fabric Manager version 535.161.08 is running with the "
+            "following "
             "configuration options",
             "fabric_manager.started",
             {"version": "535.161.08"},
@@ -162,8 +166,11 @@ def test_lines_of_the_fabric_manager(line, kind, fields):
     assert fields.items() <= event.fields.items()
 
 
-def test_a_line_of_the_journal_without_its_head_tells_the_versions():
-    line = "nv-fabricmanager[3]: fabric manager NVIDIA GPU driver interface version 530.30 don't match with driver version 530.41"
+def test_a_line_of_the_journal_without_its_head_reports_the_versions():
+    line = (
+        "nv-fabricmanager[3]: fabric manager NVIDIA GPU driver interface version 530.30 don't match with "
+        "driver version 530.41"
+    )
 
     (event,) = _events(fabric_manager, line)
 
@@ -236,7 +243,7 @@ def test_reports_of_dcgm_3_and_4(report, fields):
 
 @needs_recordings
 @pytest.mark.parametrize("path", [path for path, row in index().items() if row["kind"] == "dcgm"])
-def test_recorded_reports_fail_where_the_index_says_so(path):
+def test_recorded_reports_fail_where_the_index_states_it(path):
     events = _document(dcgm, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
 
     assert bool(_fields(events, "dcgm.failure")) == (index()[path]["state"] == "fault")
@@ -264,7 +271,7 @@ def test_recorded_reports_fail_where_the_index_says_so(path):
 def test_recorded_links(path, kind, fields):
     events = _document(nvlink, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
 
-    assert any(fields.items() <= found.items() for found in _fields(events, kind))
+    assert any(fields.items() <= values.items() for values in _fields(events, kind))
 
 
 @needs_recordings
@@ -352,7 +359,7 @@ def test_recorded_outputs_of_other_benchmarks(path, tool, kind):
     assert tool in {fields["tool"] for fields in _fields(events, kind)}
 
 
-def test_links_without_errors_and_cards_without_links_are_told():
+def test_links_without_errors_and_cards_without_links_are_reported():
     heading = "GPU 0: NVIDIA L40S (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
     counters = "\t Link 0: Replay Errors: 0\n\t Link 0: CRC Errors: 0\n"
 

@@ -65,7 +65,7 @@ def _events(text):
     return [*events, *reader.end()]
 
 
-def test_every_worker_of_a_report_is_told_and_the_first_is_the_root():
+def test_every_worker_of_a_report_is_reported_and_the_first_is_the_root():
     agent, other, root = _events(_REPORT)
 
     assert (agent.kind, agent.fields["exit_code"], agent.fields["signal"]) == ("torch.worker-failed", -9, 9)
@@ -96,7 +96,7 @@ def test_a_list_of_settings_is_no_report():
     assert _events("lora:\n  rank: 16\n  alpha: 32\n  host: db\n") == []
 
 
-def test_the_agent_tells_that_it_was_stopped():
+def test_the_agent_reports_that_it_was_stopped():
     events = _events(
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 15\n"
         "WARNING:torch.distributed.elastic.agent.server.api:Received 15 death signal, shutting down workers\n"
@@ -110,9 +110,10 @@ def test_the_agent_tells_that_it_was_stopped():
     ]
 
 
-def test_other_launchers_tell_how_their_workers_ended():
+def test_other_launchers_report_how_their_workers_ended():
     deepspeed, accelerate, signalled = _events(
-        "[2026-01-02 03:04:05,6] [ERROR] [launch.py:321:sigkill_handler] ['python', '-u'] exits with return code = -9\n"
+        "[2026-01-02 03:04:05,6] [ERROR] [launch.py:321:sigkill_handler] ['python', '-u'] exits with "
+        "return code = -9\n"
         "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.\n"
         "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.\n"
     )
@@ -133,6 +134,6 @@ def test_interleaved_reports_never_raise(lines):
 
 @given(st.integers(0, len(_REPORT)))
 def test_a_cut_report_names_no_worker_that_it_does_not_hold(end):
-    told = {event.rank for event in _events(_REPORT[:end]) if event.kind == "torch.child-failed"}
+    ranks = {event.rank for event in _events(_REPORT[:end]) if event.kind == "torch.child-failed"}
 
-    assert told <= {1, 9, None}
+    assert ranks <= {1, 9, None}

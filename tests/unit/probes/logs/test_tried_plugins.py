@@ -1,4 +1,4 @@
-"""What NCCL tries and does without is no failure; what its callers fail for is."""
+"""Attempts of NCCL that it can do without are no failures; attempts that its callers need are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def explained(text: str) -> Explanation:
 
 
 @pytest.mark.parametrize("call", ["include/net.h:19 -> 2", "net.cc:55 -> 3", "transport/net.cc:55 -> 3"])
-def test_a_log_that_ends_while_plugins_are_tried_tells_of_no_fault(call: str) -> None:
+def test_a_log_that_ends_while_plugins_are_tried_reports_no_fault(call: str) -> None:
     assert explained(f"{START}{PREFIX} NCCL INFO {call}\n").state == "healthy"
 
 

@@ -1,4 +1,4 @@
-"""Ranks that begin and say nothing more: they wait for others, or do not reach them."""
+"""Ranks that begin and write nothing more: they wait for others, or do not reach them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from tests.support.log_cases.reading import explained, ids
 
 
 def begins(ranks: range, of: int, *, step: str = "START") -> str:
-    """Ranks of one host that say so."""
+    """Return lines of ranks of one host."""
     line = (
-        "w2:{pid}:{pid} [{gpu}] NCCL INFO ncclCommInitRankConfig comm 0x5 rank {rank} nranks {of} cudaDev {gpu} nvmlDev {gpu} "
+        "w2:{pid}:{pid} [{gpu}] NCCL INFO ncclCommInitRankConfig comm 0x5 rank {rank} nranks {of} "
+        "cudaDev {gpu} nvmlDev {gpu} "
         "busId {gpu}8000 commId 0xab - Init {step}\n"
     )
     return "".join(line.format(pid=70 + rank, gpu=rank % 8, rank=rank, of=of, step=step) for rank in ranks)
@@ -57,5 +58,5 @@ def test_a_run_that_goes_on_waits_for_nobody(more: str) -> None:
 
 
 @pytest.mark.parametrize("text", [begins(range(1), 1), begins(range(2), 8), OLD + begins(range(7), 8)])
-def test_the_logs_of_some_ranks_alone_tell_of_no_wait(text: str) -> None:
+def test_the_logs_of_some_ranks_alone_report_no_wait(text: str) -> None:
     assert explained(text).state == "healthy"

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from probes.catalogue.hardware import load_catalogue
+from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import MachineWords, cluster_from_words
-from recipes.planning.plan import Cluster
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import Collective, Group, algorithms
 from tests.support.clusters import cpu_cluster, figure, h100_cluster, measured

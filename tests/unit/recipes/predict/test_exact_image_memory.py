@@ -6,7 +6,7 @@ import pytest
 
 from recipes.cases.prediction import predict_row
 from recipes.job.models.image_models import find_vision_model
-from recipes.planning.plan import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.parameters import parameter
 
 MODEL = find_vision_model("resnet50", 224)

@@ -6,7 +6,7 @@ import pytest
 
 from recipes.job.models.counts import flops_per_token, parameter_count
 from recipes.job.workload import TransformerModel
-from recipes.planning.plan import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import predict_memory
 from recipes.predict.parameters import parameter
 from tests.support.clusters import case, h100_cluster
