@@ -81,7 +81,7 @@ class ResolvedCase(Record, kw_only=True):
         return self.job.stack
 
     def memory_of_case(self) -> MemoryBreakdown:
-        """Return peak memory of the fullest rank."""
+        """Return the peak memory of the fullest rank."""
         return self.memory or memory_for(self.job)
 
     @property
