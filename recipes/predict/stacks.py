@@ -258,7 +258,7 @@ class Stack(StrictRecord, kw_only=True):
         return workload.fine_tuning and (untold or self.samples in ("cut", "dropped"))
 
     def sample_tokens(self, workload: Workload, micro_batch: int) -> float:
-        """Return tokens that one sequence of a micro-batch costs: its stated length, or less.
+        """Return the tokens that one sequence of a micro-batch costs: its stated length, or less.
 
         Less where padding is left out, and where samples end before the length at which longer ones are cut;
         then each sample of a micro-batch is padded to the longest of them.

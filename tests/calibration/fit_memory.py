@@ -1,9 +1,8 @@
-"""Fits the memory model's figures to published peaks, and counts what it says of runs that fitted and of runs
-that did not.
+"""Fit of the memory model's figures to published peaks, and its rightness about which runs fit.
 
-    python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
+python tests/calibration/fit_memory.py [--write] [--leave-one-out] [--as-is] [--worst N]
 
-Reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), where it is there, and
+It reads `training_open.csv` below $RIGTUNE_SHARED/data (default ../shared), if it exists, and
 `published_runs.csv` beside this.
 """
 
@@ -27,7 +26,7 @@ FIGURES = ("allocated", "reserved", "device")
 
 
 def transformer_rows(*paths: Path) -> list[tuple[dict[str, str], ResolvedCase]]:
-    """Yield every row about a transformer whose case resolves; of all tables if none is named."""
+    """Return every row about a transformer whose case resolves; of all tables if none is named."""
     return [
         (row, resolved) for row, resolved in resolved_rows(*paths) if isinstance(resolved.job, TransformerJob)
     ]

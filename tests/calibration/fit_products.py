@@ -1,9 +1,8 @@
-"""Fits the rates of products and attention (`recipes/predict/speed/rates.py`) to published measurements of
-single kernels.
+"""Fit of the rates in `recipes/predict/speed/rates.py` to published measurements of single kernels.
 
-    python tests/calibration/fit_products.py [--write] [--leave-one-out]
+python tests/calibration/fit_products.py [--write] [--leave-one-out]
 
-Reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). A group that is left out is one GPU
+It reads `device_open.csv` below $RIGTUNE_SHARED/data (default ../shared). A group that is left out is one GPU
 with one precision.
 """
 

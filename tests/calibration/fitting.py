@@ -3,7 +3,7 @@
 The residual of a measurement is ln(predicted / measured). Its weight falls with the number of measurements of
 the same source, so that a large table does not decide for all others. A residual far beyond what a good model
 misses by hardly counts (Cauchy's loss): such runs have a cause that their row does not state. Each parameter
-is held near its prior, so that what the measurements do not tell stays what the literature says.
+is held near its prior, so that the literature decides what the measurements leave open.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ worded.
 
 
 def published_rows(*paths: Path) -> Iterator[dict[str, str]]:
-    """Return the rows of the tables that exist; a column that a table lacks is blank."""
+    """Yield the rows of the tables that exist; a column that a table lacks is blank."""
     for path in paths:
         if path.exists():
             with path.open(newline="", encoding="utf-8") as file:

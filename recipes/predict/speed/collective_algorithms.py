@@ -215,7 +215,7 @@ def _algorithm(
 
 
 def _ring_wire(shape: _Shape) -> float:
-    """Return seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
+    """Return the seconds per byte over the slower of the ring's links, for one pass of it: S (n-1)/n."""
     limit = shape.ring if shape.domains == 1 else min(shape.ring, shape.network)
     return (shape.ranks - 1) / shape.ranks / limit
 

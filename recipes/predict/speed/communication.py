@@ -43,7 +43,7 @@ def expert_data_group(candidate: Candidate, cluster: Cluster, expert_tensor: int
 
 
 def shard_group(candidate: Candidate, cluster: Cluster) -> Group:
-    """Return ranks that share one copy of fully sharded parameters."""
+    """Return the ranks that share one copy of fully sharded parameters."""
     degrees = candidate.degrees
     return _group(degrees.fsdp * degrees.cp, degrees.tp, cluster)
 

@@ -234,6 +234,6 @@ def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
 
 
 def _straggling(cluster: Cluster, how: str) -> float:
-    """Return part of a step by which the slowest of the ranks is late."""
+    """Return the part of a step by which the slowest of the ranks is late."""
     within = parameter("vision.straggling", how) * math.log2(cluster.ranks_per_node)
     return within + parameter("vision.straggling_nodes", how) * math.log2(cluster.nodes)

@@ -326,7 +326,7 @@ def attention_rates(
 def _as_measured(
     rates: AttentionRates, cluster: Cluster, precision: str, *, share: float, sequence: float
 ) -> AttentionRates:
-    """Return rates that give the measured times at the nearest length.
+    """Return the rates that give the measured times at the nearest length.
 
     Exponentials are scaled apart, as they do not grow with the head. On a CPU they take most of the time, so
     a measurement in any precision serves.

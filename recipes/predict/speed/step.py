@@ -178,12 +178,12 @@ def _shards(candidate: Candidate) -> int:
 
 
 def _updated(held: Held, candidate: Candidate, shards: int) -> float:
-    """Return parameters of one rank's share."""
+    """Return the parameters of one rank's share."""
     return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
-    """Return ranks that share the states of one expert."""
+    """Return the ranks that share the states of one expert."""
     degrees = candidate.degrees
     return max(1, shards * degrees.tp // (degrees.ep * held.expert_tensor)) if shards > 1 else 1
 

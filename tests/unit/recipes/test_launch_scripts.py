@@ -1,6 +1,4 @@
-"""Launch scripts, run by a real bash with a stand-in for the interpreter, the scheduler and ssh that records
-its call.
-"""
+"""Launch scripts, run by a real bash with recording stand-ins for interpreter, scheduler and ssh."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ user_texts = st.fixed_dictionaries(
 
 
 class Call(NamedTuple):
-    """What the stand-in was called with."""
+    """Call of a stand-in: its arguments and environment."""
 
     arguments: list[str]
     directory: str
@@ -77,7 +75,7 @@ def put_files(folder: Path, artifacts: tuple[Artifact, ...]) -> Path:
 
 
 class Bench:
-    """A folder of stand-ins that come first on the PATH, and what they were called with."""
+    """A folder of stand-ins that come first on the PATH, and their recorded calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,8 +130,10 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def launch_bench(bench: Bench) -> Bench:
-    """srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts
-    MPI_RANKS ranks in each of its groups, which a colon parts.
+    """Return a bench with stand-ins for Slurm and MPI.
+
+    srun runs the step once per node, as Slurm does; scontrol knows two nodes and this job; mpirun starts
+    MPI_RANKS ranks in each of its groups, which a colon separates.
     """
     bench.stand_in(
         "srun",
@@ -179,7 +179,7 @@ def render(launcher: str, recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 def program_of(call: Call) -> list[str]:
-    """What follows torchrun's own options."""
+    """Return the words that follow torchrun's own options."""
     if "-u" in call.arguments:
         return call.arguments[call.arguments.index("-u") + 1 :]
     return call.arguments[call.arguments.index("--nproc-per-node") + 2 :]
@@ -552,9 +552,7 @@ def test_unknown_placeholders_are_not_rendered(make_recipe, launcher):
 
 @pytest.mark.parametrize("launcher", [row.id for row in LAUNCHERS])
 def test_the_scripts_own_variables_are_closed_to_recipes(make_recipe, launcher):
-    """A recipe that sets `python` would start another program: every name that a script assigns must be
-    refused.
-    """
+    """A recipe that sets `python` would start another program: names that a script assigns are refused."""
     recipe = make_recipe(nodes=2, resources={"hosts": ("a", "b"), "cpus_per_node": 1})
     for artifact in render(launcher, recipe):
         if artifact.path.endswith((".sh", ".sbatch")):

@@ -1,6 +1,4 @@
-"""The exported hooks, started with a rigtune that works, one that is broken, and a Slurm made of two small
-scripts.
-"""
+"""The exported hooks, with a rigtune that works, one that is broken, and a Slurm of two small scripts."""
 
 from __future__ import annotations
 
@@ -72,11 +70,11 @@ class Node:
             path.chmod(0o755)
 
     def judged(self, line: str, code: int) -> None:
-        """From now on rigtune gives this verdict."""
+        """Let rigtune give this verdict from now on."""
         self.script("rigtune", f"#!/bin/sh\ncat <<'END'\n{line}END\nexit {code}\n")
 
     def crowd(self, *, marked: int, others: int) -> None:
-        """How many nodes of each partition rigtune has drained."""
+        """Set the number of nodes of each partition that rigtune has drained."""
         lines = [f"a{n} rigtune: x #1" for n in range(marked)] + [f"b{n} none" for n in range(others)]
         self.script(
             "sinfo",
@@ -84,13 +82,13 @@ class Node:
         )
 
     def put(self, state: str, reason: str = "", *, drained: float | None = None) -> None:
-        """Somebody else sets the node's state, at the moment `drained`."""
+        """Let somebody else set the node's state, at the moment `drained`."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(drained))
         for name, text in (("state", state), ("reason", reason), ("since", moment)):
             (self.folder / name).write_text(text)
 
     def refused(self, moment: float) -> None:
-        """Our prolog refused a job at `moment`."""
+        """Leave the marker of a job that our prolog refused at `moment`."""
         self.marker.parent.mkdir(exist_ok=True)
         self.marker.write_text("x\n")
         os.utime(self.marker, (moment, moment))

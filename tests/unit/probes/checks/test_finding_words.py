@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from probes.checks.check_table import CHECKS
 
 from probes.base.record import Unknown
 from probes.facts import Fabric, MachineFacts, counts
+from probes.judging.check_table import CHECKS
 from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Finding, Status
 from tests.support.check_case import NODE, TIMEOUT
