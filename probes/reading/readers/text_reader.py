@@ -2,8 +2,8 @@
 
 A row names a kind of text (`probes/catalogue/text_kinds.py`), the commands that write such a text on this
 machine, and a function of the kind's parser: `(text: str) -> tuple[R, ...]`, partial records with what
-the text reports and nothing else. A parser may leave `line_ref(12)` as the evidence of a record; without any, the
-whole text is named. The parser is loaded only when such a text is there.
+the text reports and nothing else. A parser may leave `line_ref(12)` as the evidence of a record; without any,
+the whole text is named. The parser is loaded only when such a text is there.
 """
 
 from __future__ import annotations
