@@ -235,7 +235,7 @@ def test_files_hold_no_words_about_memory_instead_of_sources():
         )
 
 
-def test_the_machines_that_users_are_told_of_are_there():
+def test_the_machines_that_users_are_reported_of_are_there():
     expected = {"dgx-h100", "dgx-a100", "hgx-h200", "hgx-b200", "dgx-b200", "l40s-pcie-8", "rtx4090-2"}
     assert expected <= {machine.id for machine in CATALOGUE.machines}
     assert CATALOGUE.machine(" DGX-H100 ") is CATALOGUE.machine("dgx-h100")

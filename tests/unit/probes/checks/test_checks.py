@@ -99,7 +99,7 @@ def test_many_processes_are_counted_not_listed() -> None:
     assert "and 296 more" in finding.observed
 
 
-def test_throttled_gpu_is_told_the_cause_not_the_general_bit() -> None:
+def test_throttled_gpu_is_reported_the_cause_not_the_general_bit() -> None:
     facts = with_gpus(h100_node(), 0, throttle_reasons=("hw_thermal_slowdown", "hw_slowdown"))
     assert "hot" in run("gpu-throttle", facts)[0].summary
 
@@ -126,7 +126,7 @@ def test_versions_compare_by_number(version: str, minimum: str, expected: bool) 
         ((("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")), "every link"),
     ],
 )
-def test_a_slow_host_is_told_with_its_direction(slow: tuple[tuple[str, str], ...], words: str) -> None:
+def test_a_slow_host_is_reported_with_its_direction(slow: tuple[tuple[str, str], ...], words: str) -> None:
     rates = {f"{a}->{b}": 0.1 if (a, b) in slow else 1.2 for a, b in itertools.permutations("abc", 2)}
     links = tuple(
         measured("network", "tcp_bandwidth_bytes_per_s", subject, rate * 1e9)
@@ -137,7 +137,7 @@ def test_a_slow_host_is_told_with_its_direction(slow: tuple[tuple[str, str], ...
     assert words in finding.summary
 
 
-def test_a_slow_gpu_is_told_with_its_cause() -> None:
+def test_a_slow_gpu_is_reported_with_its_cause() -> None:
     capped = with_gpus(h100_node(), 1, power_limit_w=400.0)
     finding = run("measured-gemm", capped, measurements=tuple(gemm(720.0, 430.0)))[0]
     assert (finding.subject, finding.status) == ("GPU1", Status.FAIL)

@@ -25,7 +25,7 @@ def test_infiniband_beside_a_bond_for_storage() -> None:
     assert names(rails.others) == ["mlx5_bond_0"]
 
 
-def test_storage_port_of_the_same_type_is_told_by_its_place() -> None:
+def test_storage_port_of_the_same_type_is_reported_by_its_place() -> None:
     node = with_nics(h100_node(), "mlx5_8", link_layer="InfiniBand", rate_gbps=400.0, device_type="MT4129")
     assert names(training_rails(node).others) == ["mlx5_8"]
 

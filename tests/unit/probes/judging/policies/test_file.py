@@ -133,7 +133,7 @@ def test_an_empty_file_demands_nothing() -> None:
         ),
     ],
 )
-def test_a_fault_is_told_with_its_place(text: str, words: tuple[str, ...], hint: str) -> None:
+def test_a_fault_is_reported_with_its_place(text: str, words: tuple[str, ...], hint: str) -> None:
     with pytest.raises(InputError) as caught:
         policy_of(text)
     for word in ("site.toml", *words):
@@ -193,7 +193,7 @@ def test_a_machine_meets_what_was_learned_from_it(facts: MachineFacts) -> None:
         (h100_node(storage=()), "host the mount /raid"),
     ],
 )
-def test_another_machine_is_told_its_differences(other: MachineFacts, named: str) -> None:
+def test_another_machine_is_shown_its_differences(other: MachineFacts, named: str) -> None:
     policy = policy_of(policy_text(learned_policy(h100_node(), CATALOGUE), "node17", DAY))
     verdict = verdict_under(policy, other)
     assert verdict.verdict is Status.FAIL
