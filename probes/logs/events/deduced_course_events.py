@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import LogRecord, Reasoned
 
 
-class DeducedCollectivesDiffer(LogRecord, kw_only=True):
+class DeducedCollectivesDiffer(Reasoned, kw_only=True):
     """Ranks part at one number of their sequence."""
 
     KIND: ClassVar[str] = "deduced.collectives-differ"
     seq: int | str
     """Number in the sequence of collectives."""
-    why: str
-    """The reason, in words."""
 
 
 class DeducedStragglers(LogRecord, kw_only=True):
@@ -30,27 +28,23 @@ class DeducedStragglers(LogRecord, kw_only=True):
     """Collective for which the late ranks wait themselves, in words."""
 
 
-class DeducedIneffectiveVariable(LogRecord, kw_only=True):
+class DeducedIneffectiveVariable(Reasoned, kw_only=True):
     """A variable does not do what it should."""
 
     KIND: ClassVar[str] = "deduced.ineffective-variable"
     name: str
     firm: bool
     """Whether it surely has no effect."""
-    why: str
-    """The reason, in words."""
     fix: str
     """Recommended replacement."""
 
 
-class DeducedLeftoverVariable(LogRecord, kw_only=True):
+class DeducedLeftoverVariable(Reasoned, kw_only=True):
     """A variable for debugging is still set."""
 
     KIND: ClassVar[str] = "deduced.leftover-variable"
     name: str
     value: str
-    why: str
-    """The reason, in words."""
 
 
 class DeducedRanksNotTold(LogRecord, kw_only=True):
@@ -83,12 +77,10 @@ class DeducedWaitsForRanks(LogRecord, kw_only=True):
     """Ranks of the communicator."""
 
 
-class DeducedSilenceAfterInit(LogRecord, kw_only=True):
+class DeducedSilenceAfterInit(Reasoned, kw_only=True):
     """Nothing follows an initialisation until the job was ended from outside."""
 
     KIND: ClassVar[str] = "deduced.silence-after-init"
-    why: str
-    """The reason, in words."""
     complete: int | None = None
     """Number of ranks that completed."""
     ranks: int | None = None
@@ -97,12 +89,10 @@ class DeducedSilenceAfterInit(LogRecord, kw_only=True):
     """`during`, where no line says that the initialisation is done."""
 
 
-class DeducedEndsAfterInit(LogRecord, kw_only=True):
+class DeducedEndsAfterInit(Reasoned, kw_only=True):
     """The log ends with an initialisation."""
 
     KIND: ClassVar[str] = "deduced.ends-after-init"
-    why: str
-    """The reason, in words."""
     complete: int | None = None
     """Number of ranks that completed."""
     ranks: int | None = None
@@ -111,12 +101,10 @@ class DeducedEndsAfterInit(LogRecord, kw_only=True):
     """`during`, where no line says that the initialisation is done."""
 
 
-class DeducedStopsAtP2p(LogRecord, kw_only=True):
+class DeducedStopsAtP2p(Reasoned, kw_only=True):
     """The log stops while peer-to-peer channels are connected."""
 
     KIND: ClassVar[str] = "deduced.stops-at-p2p"
-    why: str
-    """The reason, in words."""
 
 
 class DeducedKilledFirst(LogRecord, kw_only=True):

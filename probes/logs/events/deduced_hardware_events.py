@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedPcieError(LogRecord, kw_only=True):
@@ -35,22 +35,18 @@ class DeducedShmWithinNode(LogRecord, kw_only=True):
     """Number of the second GPU."""
 
 
-class DeducedFlatTopology(LogRecord, kw_only=True):
+class DeducedFlatTopology(Reasoned, kw_only=True):
     """Each GPU is alone in its PCI domain."""
 
     KIND: ClassVar[str] = "deduced.flat-topology"
-    why: str
-    """The reason, in words."""
 
 
-class DeducedFabricDegraded(LogRecord, kw_only=True):
+class DeducedFabricDegraded(Reasoned, kw_only=True):
     """The fabric of NVLinks between nodes is degraded."""
 
     KIND: ClassVar[str] = "deduced.fabric-degraded"
     health_mask: str
     """Mask of the fabric's health."""
-    why: str
-    """The reason, in words."""
 
 
 class DeducedXid(LogRecord, kw_only=True):
@@ -68,7 +64,7 @@ class DeducedXid(LogRecord, kw_only=True):
     process: str | None = None
 
 
-class DeducedSwitchError(LogRecord, kw_only=True):
+class DeducedSwitchError(Reasoned, kw_only=True):
     """Errors of NVSwitches."""
 
     KIND: ClassVar[str] = "deduced.switch-error"
@@ -76,8 +72,6 @@ class DeducedSwitchError(LogRecord, kw_only=True):
     """Whether it ends the run."""
     bus: str
     link: str
-    why: str
-    """The reason, in words."""
 
 
 class DeducedDriverOlderThanCuda(LogRecord, kw_only=True):
@@ -98,28 +92,24 @@ class DeducedVersionsDiffer(LogRecord, kw_only=True):
     """Versions with their hosts."""
 
 
-class DeducedWrongResults(LogRecord, kw_only=True):
+class DeducedWrongResults(Reasoned, kw_only=True):
     """The results of a collective are wrong."""
 
     KIND: ClassVar[str] = "deduced.wrong-results"
     wrong: int
     """Number of wrong values."""
-    why: str
-    """The reason, in words."""
 
 
-class DeducedBandwidthFailed(LogRecord, kw_only=True):
+class DeducedBandwidthFailed(Reasoned, kw_only=True):
     """A test did not reach the minimum that it was given."""
 
     KIND: ClassVar[str] = "deduced.bandwidth-failed"
     what: str
     """Subject of the measurement."""
     value: str
-    why: str
-    """The reason, in words."""
 
 
-class DeducedBandwidthCliff(LogRecord, kw_only=True):
+class DeducedBandwidthCliff(Reasoned, kw_only=True):
     """Bandwidth collapses above a size."""
 
     KIND: ClassVar[str] = "deduced.bandwidth-cliff"
@@ -128,8 +118,6 @@ class DeducedBandwidthCliff(LogRecord, kw_only=True):
     value: str
     expected: str
     """Expected value."""
-    why: str
-    """The reason, in words."""
 
 
 class DeducedBandwidthLow(LogRecord, kw_only=True):

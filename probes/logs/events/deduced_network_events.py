@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from probes.logs.events.log_record import Complaint, LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord, Reasoned
 
 
-class DeducedBadInterface(LogRecord, kw_only=True):
+class DeducedBadInterface(Reasoned, kw_only=True):
     """Ranks meet over an interface that leads to no other host."""
 
     KIND: ClassVar[str] = "deduced.bad-interface"
@@ -15,8 +15,6 @@ class DeducedBadInterface(LogRecord, kw_only=True):
     address: str
     kind: str
     """`loopback`, `bridge`, `tunnel` or `link-local`."""
-    why: str
-    """The reason, in words."""
     nodes: int
     """Number of nodes that take part."""
     failed: bool
@@ -25,23 +23,19 @@ class DeducedBadInterface(LogRecord, kw_only=True):
     """Whether the run works all the same."""
 
 
-class DeducedConnectToLocal(LogRecord, kw_only=True):
+class DeducedConnectToLocal(Reasoned, kw_only=True):
     """A rank connects to an address that no other host can have."""
 
     KIND: ClassVar[str] = "deduced.connect-to-local"
     peer: str
     """Address of the other side."""
-    why: str
-    """The reason, in words."""
 
 
-class DeducedBadSockets(LogRecord, kw_only=True):
+class DeducedBadSockets(Reasoned, kw_only=True):
     """Data may go over an interface that leads to no other host."""
 
     KIND: ClassVar[str] = "deduced.bad-sockets"
     interface: str
-    why: str
-    """The reason, in words."""
 
 
 class DeducedHostIdShared(LogRecord, kw_only=True):
@@ -82,12 +76,10 @@ class DeducedRanksMissingAtStart(LogRecord, kw_only=True):
     """Names, separated by commas."""
 
 
-class DeducedSocketsDespiteRdma(LogRecord, kw_only=True):
+class DeducedSocketsDespiteRdma(Reasoned, kw_only=True):
     """Sockets carry data although RDMA should be there."""
 
     KIND: ClassVar[str] = "deduced.sockets-despite-rdma"
-    why: str
-    """The reason, in words."""
     interface: str | None = None
 
 
@@ -128,34 +120,28 @@ class DeducedNoRdmaPerhaps(Complaint, kw_only=True):
     """The reason, in words."""
 
 
-class DeducedMixedHcas(LogRecord, kw_only=True):
+class DeducedMixedHcas(Reasoned, kw_only=True):
     """The list of adapters mixes what does not belong together."""
 
     KIND: ClassVar[str] = "deduced.mixed-hcas"
     names: str
     """Names, separated by commas."""
-    why: str
-    """The reason, in words."""
 
 
-class DeducedHcaPrefix(LogRecord, kw_only=True):
+class DeducedHcaPrefix(Reasoned, kw_only=True):
     """A name in NCCL_IB_HCA is the beginning of more adapters than it means."""
 
     KIND: ClassVar[str] = "deduced.hca-prefix"
     names: str
     """Names, separated by commas."""
-    why: str
-    """The reason, in words."""
 
 
-class DeducedHcasDiffer(LogRecord, kw_only=True):
+class DeducedHcasDiffer(Reasoned, kw_only=True):
     """Processes of one run use different numbers of adapters."""
 
     KIND: ClassVar[str] = "deduced.hcas-differ"
     names: str
     """Names, separated by commas."""
-    why: str
-    """The reason, in words."""
 
 
 class DeducedMixedNetwork(LogRecord, kw_only=True):
@@ -166,15 +152,13 @@ class DeducedMixedNetwork(LogRecord, kw_only=True):
     """Networks, in words."""
 
 
-class DeducedGdrMissing(LogRecord, kw_only=True):
+class DeducedGdrMissing(Reasoned, kw_only=True):
     """Channels over RDMA go without GPUDirect, and nothing says why."""
 
     KIND: ClassVar[str] = "deduced.gdr-missing"
     firm: bool
     """Whether nothing else can explain it."""
     network: str
-    why: str
-    """The reason, in words."""
 
 
 class DeducedGdrTooFar(LogRecord, kw_only=True):
@@ -189,20 +173,16 @@ class DeducedGdrTooFar(LogRecord, kw_only=True):
     """The largest distance that is allowed."""
 
 
-class DeducedGidSuspected(LogRecord, kw_only=True):
+class DeducedGidSuspected(Reasoned, kw_only=True):
     """A peer does not answer where addresses of Ethernet decide."""
 
     KIND: ClassVar[str] = "deduced.gid-suspected"
     firm: bool
     """Whether the address is surely wrong."""
-    why: str
-    """The reason, in words."""
 
 
-class DeducedPortFlaps(LogRecord, kw_only=True):
+class DeducedPortFlaps(Reasoned, kw_only=True):
     """A network port went down more than once, or stays down."""
 
     KIND: ClassVar[str] = "deduced.port-flaps"
     device: str
-    why: str
-    """The reason, in words."""

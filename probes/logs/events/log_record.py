@@ -34,6 +34,13 @@ class Complaint(LogRecord, kw_only=True):
     reason: str
 
 
+class Reasoned(LogRecord, kw_only=True):
+    """The base of records of deductions that give their reason."""
+
+    why: str
+    """The reason, in words."""
+
+
 def fields_of(record: LogRecord) -> dict[str, Value]:
     """Return the fields that the line names, by name."""
     fields: dict[str, Any] = {name: getattr(record, name) for name in record.__struct_fields__}
