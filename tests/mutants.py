@@ -3,13 +3,13 @@
     python -m tests.mutants --count 100 --seed 13
 
 Each mutant is a copy of the tree in which one operator or one number of one function is changed. These tests
-run against it: every test file that imports the changed module, and the unit tests that mirror its room and the
-rooms of the modules that use it. A mutant that no test notices is printed with its line, so that a person can
-decide whether it matters. A test that also fails in an unchanged copy of the tree does not count.
+run against it: every test file that imports the changed module, and the unit tests that mirror its room and
+the rooms of the modules that use it. A mutant that no test notices is printed with its line, so that a person
+can decide whether it matters. A test that also fails in an unchanged copy of the tree does not count.
 
 Operators: a comparison becomes its neighbour (`<` and `<=`, `==` and `!=`, `in` and `not in`), `+` and `-` as
-well as `*` and `/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled (0
-becomes 1).
+well as `*` and `/` are exchanged, `and` and `or` are exchanged, `not x` becomes `x`, and a number is doubled
+(0 becomes 1).
 """
 
 from __future__ import annotations

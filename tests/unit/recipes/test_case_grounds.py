@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from recipes.cases.grounds import grounds_of
 from recipes.cases.prediction import predict_row
+from recipes.job.models.names import find_model
+from tests.support.clusters import case, h100_cluster, measured
 
 ROW = {"model": "llama-3-70b", "gpu": "H100-SXM-80GB", "n_gpus": "64", "precision": "bf16", "seq_len": "8192"}
 DIVIDED = {
@@ -23,6 +26,12 @@ def test_rates_are_reported_with_their_source() -> None:
     assert len(nodes) == 4
     assert all("catalogue: h100-sxm" in line for line in nodes[:3])
     assert "network" in nodes[3]
+
+
+def test_a_measured_rate_is_given_in_teraflops() -> None:
+    cluster = h100_cluster(ranks=1, flops_per_s={"bf16": measured(700e12)})
+    _, candidate = case(find_model("llama-3-8b"), ranks=1)
+    assert grounds_of(candidate, cluster)[0] == "700 TFLOP/s in bf16 (test)"
 
 
 @pytest.mark.parametrize("figure", ["", "device"])

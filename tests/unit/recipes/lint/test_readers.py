@@ -281,3 +281,11 @@ def test_lines_are_counted_as_editors_do(separator: str) -> None:
     document = read_document("hosts", f"# a{separator}b\r\nnode1 slots=8\r\n", "hostfile")
     assert document is not None
     assert [entry.place.line for entry in document.entries] == [2, 2]
+
+
+def test_a_python_variable_whose_name_is_computed_is_no_setting() -> None:
+    document = read(
+        'import os\nos.environ[name] = "1"\nos.environ[0] = "2"\nos.environ["NCCL_DEBUG"] = "INFO"\n',
+        "python",
+    )
+    assert [setting.name for setting in document.settings] == ["NCCL_DEBUG"]

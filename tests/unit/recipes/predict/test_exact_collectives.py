@@ -112,7 +112,7 @@ def test_the_network_of_gpus_has_the_hop_of_its_transport() -> None:
 
 
 def test_hops_of_described_machines_are_those_of_nccls_table() -> None:
-    # NVIDIA/nccl src/graph/tuning.cc, hwLatencies: LL128 over NVLink 1.9 us and over PCIe 2.5 us, network 14 us
+    # NVIDIA/nccl src/graph/tuning.cc, hwLatencies: LL128 over NVLink 1.9 us, over PCIe 2.5 us, network 14 us
     catalogue = load_catalogue()
     links = cluster_from_words(MachineWords(gpu="H100-SXM-80GB", gpus=16, gpus_per_node=8), catalogue)
     slots = cluster_from_words(MachineWords(gpu="L40S", gpus=16, gpus_per_node=8, intra="PCIe"), catalogue)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from recipes.job.models.counts import flops_per_token, parameter_count
 from recipes.job.workload import TransformerModel
+<<<<<<< HEAD
 from recipes.predict.breakdowns import MemoryBreakdown
+=======
+from recipes.planning.plan import Degrees, MemoryBreakdown
+>>>>>>> wp
 from recipes.predict.candidate_prediction import predict_memory
 from recipes.predict.parameters import parameter
 from tests.support.clusters import case, h100_cluster
@@ -89,3 +94,12 @@ def test_flops_are_six_per_weight_that_multiplies_and_the_causal_half_of_the_sco
     weights = 2 * (ATTENTION + MLP) + 1000 * 64
     scores = 2 * 6 * 4 * (16 + 16) * 128 / 2
     assert flops_per_token(MODEL, 128) == 6 * weights + scores == 1_219_584
+
+
+def test_tensor_parallel_ranks_divide_all_but_the_inputs_that_they_gather() -> None:
+    workload, candidate = case(MODEL, micro_batch=2, precision="fp32")
+    candidate = msgspec.structs.replace(candidate, degrees=Degrees(tp=2, dp=4))
+    divided = (NORMS + 256 * 4 + QUERIES_KEYS_VALUES + OUTPUT_AND_SUMS + 256 * 12) / 2
+    final = 64 * (8 / 2 + 4)
+    found = predict_memory(workload, candidate, h100_cluster()).activations
+    assert found == TOKENS * (2 * (divided + (64 + 64) * 4) + final)
