@@ -5,13 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from recipes.job.candidate import Degrees
 from recipes.job.models.counts import flops_per_token, parameter_count
 from recipes.job.workload import TransformerModel
-<<<<<<< HEAD
 from recipes.predict.breakdowns import MemoryBreakdown
-=======
-from recipes.planning.plan import Degrees, MemoryBreakdown
->>>>>>> wp
 from recipes.predict.candidate_prediction import predict_memory
 from recipes.predict.parameters import parameter
 from tests.support.clusters import case, h100_cluster
