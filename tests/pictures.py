@@ -47,7 +47,8 @@ SIZES = ((80, 24), (140, 40))
 LONGEST_WAIT_S = 180.0
 TICK_S = 0.05
 LOG = "".join(
-    f"{rank}: trn-a{rank // 8}:40{rank}:41{rank} [{rank % 8}] net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer "
+    f"{rank}: trn-a{rank // 8}:40{rank}:41{rank} [{rank % 8}] net_ib.cc:1295 NCCL WARN NET/IB : Got "
+    "completion from peer "
     f"10.1.0.{rank // 8}<4{rank:04}> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0\n"
     for rank in range(16)
 )
@@ -197,14 +198,20 @@ async def draw_keys(services: Services, keys: tuple[str, ...], size: tuple[int, 
 
 
 def to_png(svg: Path) -> None:
-    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.read_text()).groups()  # type: ignore[union-attr]
+    width, height = re.search(
+        r'viewBox="0 0 '
+        r'([\d.]+) ([\d.]+)"',
+        svg.read_text(),
+    ).groups()  # type: ignore[union-attr]
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         return
     with tempfile.TemporaryDirectory() as profile:
         command = [
-            "unshare", "-n", chromium, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND",
-            "--hide-scrollbars", f"--user-data-dir={profile}", f"--window-size={round(float(width))},{round(float(height))}",
+            "unshare", "-n", chromium, "--headless", "--no-sandbox", "--disable-gpu",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--hide-scrollbars", f"--user-data-dir={profile}",
+            f"--window-size={round(float(width))},{round(float(height))}",
             f"--screenshot={svg.with_suffix('.png')}", svg.resolve().as_uri(),
         ]  # fmt: skip
         subprocess.run(command, check=False, capture_output=True, timeout=120)

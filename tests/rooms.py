@@ -2,8 +2,9 @@
 
     python -m tests.rooms assistant/docs/rooms.svg
 
-A room is a folder or a module directly below `probes/`, `recipes/` or `assistant/`. A room stands above every room that it imports.
-An arrow that follows from others (a imports b, b imports c, a imports c) is left out, so that the picture stays readable.
+A room is a folder or a module directly below `probes/`, `recipes/` or `assistant/`. A room stands above every
+room that it imports. An arrow that follows from others (a imports b, b imports c, a imports c) is left out,
+so that the picture stays readable.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _targets(tree: ast.AST) -> list[str]:
 
 
 def floors(arrows: Arrows) -> dict[str, int]:
-    """Return the height of each room: 0 where it imports nothing, else one more than the highest room it imports.
+    """Return the height of each room: 0 without imports, else one more than the highest room it imports.
 
     Raises ValueError for rooms that import each other in a circle.
     """

@@ -45,10 +45,9 @@ class Wish(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One expectation held against what was found."""
+    """One expectation of the policy, at its field `place`, beside the value that was read."""
 
     place: str
-    """Field of the policy."""
     what: str
     expected: str
     found: str | Unknown
@@ -91,7 +90,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
             HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date"
         )
         return
-    over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
+    over = [waiver for waiver in waivers if not waiver.holds("on" if evidence.today else "off")]
     for index, waiver in enumerate(waivers):
         if waiver in over:
             yield WAIVERS.warned(
@@ -186,7 +185,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     if wanted.mig is not None:
         mig = wanted.mig
         yield from _of_each(
-            Wish("gpu.mig", "the MIG mode", _on(mig)),
+            Wish("gpu.mig", "the MIG mode", ("on" if mig else "off")),
             judged_gpus,
             lambda gpu: gpu.mig_enabled,
             lambda has: has is mig,
@@ -447,7 +446,3 @@ def _module(name: str) -> str:
 
 def _is_near(size: int, wanted: int, share_percent: float) -> bool:
     return abs(size - wanted) <= wanted * share_percent / 100
-
-
-def _on(value: bool) -> str:
-    return "on" if value else "off"

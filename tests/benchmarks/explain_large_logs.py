@@ -26,8 +26,10 @@ def warnings() -> Iterator[str]:
     for rank in range(512):
         for hca in range(8):
             yield (
-                f"{rank}: trn-{rank // 8}:40{rank}:41{rank} [{rank % 8}] net_ib.cc:1295 NCCL WARN NET/IB : Got completion "
-                f"from peer 10.0.{rank // 8}.1<43{rank}> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_{hca}\n"
+                f"{rank}: trn-{rank // 8}:40{rank}:41{rank} [{rank % 8}] net_ib.cc:1295 NCCL WARN NET/IB : "
+                "Got completion "
+                f"from peer 10.0.{rank // 8}.1<43{rank}> with status=12 opcode=0 len=0 vendor err 129 "
+                f"(Send) hca mlx5_{hca}\n"
             )
 
 
@@ -35,8 +37,10 @@ def xids() -> Iterator[str]:
     """Every line an Xid in the kernel log."""
     for number in range(20_000):
         yield (
-            f"[{1000 + number / 77:13.6f}] NVRM: Xid (PCI:0000:{number % 8 * 16 + 27:02x}:00): {(13, 31, 79, 94)[number % 4]}, "
-            f"pid={4000 + number % 900}, name=python, Ch {number % 64:08x}, faulted @ 0x7f{number * 977:08x}_{number * 131:08x}\n"
+            f"[{1000 + number / 77:13.6f}] NVRM: Xid (PCI:0000:{number % 8 * 16 + 27:02x}:00): "
+            f"{(13, 31, 79, 94)[number % 4]}, "
+            f"pid={4000 + number % 900}, name=python, Ch {number % 64:08x}, faulted @ "
+            f"0x7f{number * 977:08x}_{number * 131:08x}\n"
         )
 
 
@@ -44,8 +48,14 @@ def progress() -> Iterator[str]:
     """Bars that a return draws anew, and a line for each step."""
     for step in range(2000):
         for percent in range(0, 101, 5):
-            yield f"\rEpoch {step // 100}: {percent:3d}%|{'█' * (percent // 5):<20}| {percent * 37}/3700 [00:{percent % 60:02}]"
-        yield f"\n[rank{step % 8}]: step {step} loss {1 + step * 37 % 991 / 991:.4f} tokens/s {12_000 + step % 977}\n"
+            yield (
+                f"\rEpoch {step // 100}: {percent:3d}%|{'█' * (percent // 5):<20}| {percent * 37}/3700 "
+                f"[00:{percent % 60:02}]"
+            )
+        yield (
+            f"\n[rank{step % 8}]: step {step} loss {1 + step * 37 % 991 / 991:.4f} tokens/s "
+            f"{12_000 + step % 977}\n"
+        )
 
 
 def main() -> None:
@@ -62,7 +72,10 @@ def main() -> None:
             used = explain(path)
             seconds = used.processor_s / gigabytes
             grep = _grep_s(path) / gigabytes
-            words_of = f"{seconds:.1f} s for 1 GB, {used.memory_bytes / 2**20:.0f} MiB; grep {grep:.2f} s, ratio {seconds / grep:.0f}"
+            words_of = (
+                f"{seconds:.1f} s for 1 GB, {used.memory_bytes / 2**20:.0f} MiB; grep {grep:.2f} s, "
+                f"ratio {seconds / grep:.0f}"
+            )
             print(f"{lines.__name__:12s} {words_of}")
             path.unlink()
 

@@ -165,7 +165,8 @@ def show(peer: str, comparisons: Sequence[Comparison]) -> None:
     for row in comparisons:
         note = "  <- the peer is ahead" if row.behind else ""
         print(
-            f"{peer:24s} {row.measure:27s} {row.cases:6d} {row.ours:8.1%} {row.theirs:8.1%} {row.ratio:7.2f}{note}"
+            f"{peer:24s} {row.measure:27s} {row.cases:6d} {row.ours:8.1%} {row.theirs:8.1%} "
+            f"{row.ratio:7.2f}{note}"
         )
         peer = ""
 

@@ -100,7 +100,8 @@ def main() -> int:
         type=counts,
         default=(None, None),
         metavar="N[,M]",
-        help="only the first N of each kind, or N transformers and M residual networks; --only chooses before",
+        help="only the first N of each kind, or N transformers and M residual networks; --only chooses "
+        "before",
     )
     parser.add_argument("--only", default="", help="names of runs, separated by commas")
     options = parser.parse_args()

@@ -15,9 +15,15 @@ from probes.parsers.kernel.kernel_log import parse_kernel_log, recognise
 
 MEGABYTES = 200
 WANTED_MB_PER_S = 20.0
-_NOISE = '[{0:7d}.123456] audit: type=1400 audit(1753325017.308:2): apparmor="STATUS" operation="profile_load" pid={0} comm="parser"\n'
+_NOISE = (
+    '[{0:7d}.123456] audit: type=1400 audit(1753325017.308:2): apparmor="STATUS" '
+    'operation="profile_load" pid={0} comm="parser"\n'
+)
 _LINK = "[{0:7d}.123456] mlx5_core 0000:53:00.0 enp83s0f0np0: Link down\n"
-_XID = "[{0:7d}.123456] NVRM: Xid (PCI:0000:38:00): 13, pid={0}, name=python3, Graphics SM Warp Exception on (GPC 8, TPC 5, SM 0)\n"
+_XID = (
+    "[{0:7d}.123456] NVRM: Xid (PCI:0000:38:00): 13, pid={0}, name=python3, Graphics SM Warp Exception "
+    "on (GPC 8, TPC 5, SM 0)\n"
+)
 
 
 def generated(size: int, *, trouble_every: int) -> str:
@@ -48,7 +54,8 @@ def main() -> int:
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
         print(
-            f"{title:<12} {len(text) / 1e6:6.0f} MB {speed:7.1f} MB/s {peak:6.1f} MB beyond the text, {len(events)} events"
+            f"{title:<12} {len(text) / 1e6:6.0f} MB {speed:7.1f} MB/s {peak:6.1f} MB beyond the text, "
+            f"{len(events)} events"
         )
     return 0 if worst >= WANTED_MB_PER_S else 1
 

@@ -42,7 +42,8 @@ def report(rows: Sequence[Row], title: str) -> bool:
         error_words = "" if row.time_error is None else f"{row.time_error:+.1%}"
         print(
             f"{row.name:22} {time_words:>11} {row.measured_s * 1e3:>8.1f} ms {error_words:>7} "
-            f"{row.predicted_bytes / MIB:>7.1f} MiB {row.measured_bytes / MIB:>7.1f} MiB {row.memory_error:>+7.1%}"
+            f"{row.predicted_bytes / MIB:>7.1f} MiB {row.measured_bytes / MIB:>7.1f} MiB "
+            f"{row.memory_error:>+7.1%}"
             f"  {row.differs}{' (disturbed)' if row.disturbed else ''}"
         )
     quiet = [row for row in rows if not row.disturbed]
@@ -64,6 +65,7 @@ def tell(name: str, errors: Sequence[float], bar: float) -> bool:
         return False
     median = statistics.median(errors)
     print(
-        f"{name}: median error {median:.1%} (bar {bar:.0%}), largest {max(errors):.1%}, over {len(errors)} runs"
+        f"{name}: median error {median:.1%} (bar {bar:.0%}), largest {max(errors):.1%}, over {len(errors)} "
+        "runs"
     )
     return median < bar

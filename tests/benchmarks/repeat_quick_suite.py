@@ -144,12 +144,14 @@ def main() -> int:
         middle = quantity(statistics.median(spread.medians), spread.unit)
         ratio = f"{spread.largest_over_smallest:7.2f} {spread.variation:9.1%}"
         print(
-            f"{ratio} {good:>6} {spread.told_runs:>3}/{len(runs)}  {middle:>14}  {'; '.join(filter(None, spread.key))}"
+            f"{ratio} {good:>6} {spread.told_runs:>3}/{len(runs)}  {middle:>14}  "
+            f"{'; '.join(filter(None, spread.key))}"
         )
     within = [spread.largest_over_smallest - 1 <= options.limit for spread in spreads]
     told = [spread.told_runs > 0 for spread, good in zip(spreads, within, strict=True) if not good]
     print(
-        f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(told)} were told as unsure"
+        f"\n{sum(within)} of {len(within)} figures within {options.limit:.0%}; of the others {sum(told)} "
+        "were told as unsure"
     )
     for key in partial:
         print("not in every run:", "; ".join(filter(None, key)))

@@ -75,7 +75,10 @@ def line(name: str, found: list[float]) -> str:
     errors = sorted(abs(math.expm1(value)) for value in found)
     bias = math.expm1(statistics.median(found))
     p90 = errors[int(0.9 * (len(errors) - 1))]
-    return f"{name[:60]:60s} n {len(found):4d} median {statistics.median(errors):6.1%} p90 {p90:6.1%} bias {bias:+6.1%}"
+    return (
+        f"{name[:60]:60s} n {len(found):4d} median {statistics.median(errors):6.1%} p90 {p90:6.1%} bias "
+        f"{bias:+6.1%}"
+    )
 
 
 def show(

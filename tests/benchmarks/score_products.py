@@ -200,7 +200,8 @@ def main() -> None:
     for key, (count, median, ninety, ratio) in sorted(summary(errors()).items()):
         kind, gpu, precision, source = key
         print(
-            f"{kind:14s} {gpu:26s} {precision:5s} {source:15s} {count:4d}  {median:6.1%}  {ninety:6.1%}  ratio {ratio:5.2f}"
+            f"{kind:14s} {gpu:26s} {precision:5s} {source:15s} {count:4d}  {median:6.1%}  {ninety:6.1%}  "
+            f"ratio {ratio:5.2f}"
         )
 
 

@@ -364,7 +364,10 @@ def test_files_that_a_script_reads_are_judged_too(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "env.sh").write_text("export NCCL_SHM_DISABLE=1\n")
     (tmp_path / "hosts.txt").write_text("n1 slots=4\n")
     (tmp_path / "secret.sh").write_text("export NCCL_P2P_DISABLE=1\n")
-    script = "source env.sh\nsource $WHERE/secret.sh\nsource ../secret.sh\nsource gone.sh\nmpirun -np 8 --hostfile hosts.txt a.out\n"
+    script = (
+        "source env.sh\nsource $WHERE/secret.sh\nsource ../secret.sh\nsource gone.sh\nmpirun -np 8 "
+        "--hostfile hosts.txt a.out\n"
+    )
     (tmp_path / "jobs" / "train.sh").write_text(script)
     done = lint("jobs/train.sh", "--format", "json", cwd=tmp_path)
     report = json.loads(done.stdout)

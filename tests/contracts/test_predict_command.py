@@ -178,7 +178,10 @@ def test_json_conforms_and_says_the_same(tmp_path: Path) -> None:
 
 
 def test_collectives(tmp_path: Path) -> None:
-    cases = b"case_id,gpu,n_gpus,collective,bytes\na,H100-SXM-80GB,8,all_reduce,1073741824\nb,H100-SXM-80GB,8,hug,4\n"
+    cases = (
+        b"case_id,gpu,n_gpus,collective,bytes\n"
+        b"a,H100-SXM-80GB,8,all_reduce,1073741824\nb,H100-SXM-80GB,8,hug,4\n"
+    )
     rows = answers(rigtune("-", "--collectives", cwd=tmp_path, stdin=cases).stdout)
     assert [(row["case_id"], row["status"]) for row in rows] == [("a", "predicted"), ("b", "refused")]
     assert float(rows[0]["time_us"]) > 0

@@ -212,7 +212,10 @@ def test_an_interrupted_check_leaves_no_command_behind(number: signal.Signals, t
 
 @pytest.mark.parametrize(("trap", "handler"), [("true", "<function"), ("trap '' HUP", "Handlers.SIG_IGN")])
 def test_nohup_is_respected(trap: str, handler: str, tmp_path: Path) -> None:
-    program = "import signal; from assistant.cli import command_line as run; run(['list', 'gpus']); print(repr(signal.getsignal(1)))"
+    program = (
+        "import signal; from assistant.cli import command_line as run; run(['list', 'gpus']); "
+        "print(repr(signal.getsignal(1)))"
+    )
     done = by_shell(f'{trap}; exec "$1" -c "{program}"', cwd=tmp_path)
     assert handler in done.stdout.splitlines()[-1]
 

@@ -115,8 +115,8 @@ def test_eight_healthy_gpus_pass_and_reach_their_references(bench: Bench) -> Non
     assert (said.exit_code, said.bad("FAIL"), said.bad("WARN"), said.failures) == (0, [], [], [])
     passed = {check_id for _, check_id in said.bad("PASS")}
     assert passed >= {
-        "measured-gemm", "measured-memory", "measured-host-device", "measured-peer-copy", "measured-collectives",
-        "measured-train-step", "equal-devices", "equal-ranks", "measured-results",
+        "measured-gemm", "measured-memory", "measured-host-device", "measured-peer-copy",
+        "measured-collectives", "measured-train-step", "equal-devices", "equal-ranks", "measured-results",
     }  # fmt: skip
 
 

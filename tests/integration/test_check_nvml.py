@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "native" / "nvml_standin.c"
 LIMIT_S = 30
 """A quick check gives itself 8 s; a machine under load gets more, and a hang is told from that."""
-LOST = "error = nvmlDeviceGetMemoryInfo 15 5\nerror = nvmlDeviceGetTemperature 15 5\nerror = nvmlDeviceGetName 15 5\n"
+LOST = (
+    "error = nvmlDeviceGetMemoryInfo 15 5\nerror = nvmlDeviceGetTemperature 15 5\nerror = "
+    "nvmlDeviceGetName 15 5\n"
+)
 OLD_DRIVER = (
     "nvmlDeviceGetGpuFabricInfoV",
     "nvmlDeviceGetGpuFabricInfo",

@@ -48,7 +48,8 @@ def test_one_gpu_is_lost(nvml_standin: NvmlStandin) -> None:
 
 def test_health_by_field_values(nvml_standin: NvmlStandin) -> None:
     nvml_standin(
-        "gpu_count = 2\ngpu1.field230 = 2\ngpu1.field270 = 5000000000\ngpu1.sram_uncorrected = 5\ngpu1.field162 = 3\n"
+        "gpu_count = 2\ngpu1.field230 = 2\ngpu1.field270 = 5000000000\ngpu1.sram_uncorrected = "
+        "5\ngpu1.field162 = 3\n"
     )
     facts = probed()
     assert isinstance(facts.gpus, tuple)

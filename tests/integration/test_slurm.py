@@ -112,7 +112,8 @@ def own_program(make_recipe, torch_python, tmp_path):
     def make(text):
         program = tmp_path / "program.py"
         program.write_text(
-            f"import os, signal, sys\nrank, node = os.environ['RANK'], os.environ['SLURMD_NODENAME']\n{text}\n"
+            "import os, signal, sys\nrank, node = os.environ['RANK'], "
+            f"os.environ['SLURMD_NODENAME']\n{text}\n"
         )
         command = Command(kind="script", target=str(program), arguments=("{micro_batch}",))
         return make_recipe(nodes=2, ranks_per_node=1, command=command, resources={"python": torch_python})
@@ -238,11 +239,13 @@ def queue(environment: dict[str, str]) -> list[str]:
 def test_inside_an_allocation_its_own_nodes_are_used(slurm, torch_python, tmp_path):
     """A job that waits for nodes that this one holds would wait for ever."""
     program = (
-        "import sys; from pathlib import Path; from tests.support.across_hosts import measured_across, tiny_request\n"
+        "import sys; from pathlib import Path; from tests.support.across_hosts import measured_across, "
+        "tiny_request\n"
         "for number, hosts in enumerate((('n2',), ('n2', 'n1'))):\n"
         "    request = tiny_request(hosts, 'slurm', ranks=2)\n"
         "    ended = measured_across(request, sys.argv[1], Path(sys.argv[2]) / str(number))\n"
-        "    print([failure.message for failure in ended.failures], sorted({one.subject for one in ended.measurements}))"
+        "    print([failure.message for failure in ended.failures], sorted({one.subject for one in "
+        "ended.measurements}))"
     )
     argv = ("salloc", "--nodes=2", "--exclusive", sys.executable, "-c", program, torch_python, str(tmp_path))
     environment = {**slurm, "PYTHONPATH": str(ROOT)}

@@ -58,7 +58,8 @@ ELSEWHERE = {
     "kernel_log/sxid-lines-corpus.txt": "judged by nvswitch-faults",
     "kernel_log/proc-driver-nvidia-version-580.173.02.txt": "one of two versions, which alone are no fault",
     "nccl_log/excerpt-wrong-nic-mlx5_bond_0-included.log": "the excerpt does not contain the bonded adapter",
-    "nccl_log/h100-16rank-init-complete-then-hang.log": "a log that stops after a good start: nothing in it is wrong",
+    "nccl_log/h100-16rank-init-complete-then-hang.log": "a log that stops after a good start: nothing in it "
+    "is wrong",
     "nccl_log/p2p-hang-acs-amd-rtx5880.log": "a log that stops after a good start: nothing in it is wrong",
     "nccl_log/p2p-hang-rtx4090-driver.log": "a log that stops after a good start: nothing in it is wrong",
 }

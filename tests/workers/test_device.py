@@ -287,7 +287,10 @@ def ask(told):
     each_case(request, told, cpu, prepare)
 first = told(ask)
 ended = []
-fatal = ("CUDA error: uncorrectable ECC error encountered", "gloo: Connection closed by peer [127.0.0.1]:4711")
+fatal = (
+    "CUDA error: uncorrectable ECC error encountered",
+    "gloo: Connection closed by peer [127.0.0.1]:4711",
+)
 for words in fatal:
     errors["fine"] = RuntimeError(words)
     try:

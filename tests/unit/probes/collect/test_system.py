@@ -81,9 +81,20 @@ def test_kernel() -> None:
 
 def test_a_setting_that_a_data_row_is_about_is_collected_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {
-        "id": "receive-buffer", "title": "Receive buffers are large", "group": "host", "fact": "sysctl:net.core.rmem_max",
-        "what": "the receive buffer", "good": "receive buffers are large", "why": "Small ones stall.", "source": "tests",
-        "rules": [{"at_least": 16777216, "bad": "small", "fix": "Raise it.", "command": "sysctl -w net.core.rmem_max={limit}"}],
+        "id": "receive-buffer", "title": "Receive "
+                                         "buffers are "
+                                         "large", "group": "host", "fact": "sysctl:net.core.rmem_max",
+        "what": "the receive buffer", "good": "receive "
+                                              "buffers are "
+                                              "large", "why": "Small ones stall.", "source": "tests",
+        "rules": [
+            {
+                "at_least": 16777216,
+                "bad": "small",
+                "fix": "Raise it.",
+                "command": "sysctl -w net.core.rmem_max={limit}",
+            }
+        ],
     }  # fmt: skip
     monkeypatch.setattr(kernel, "sysctl_names", lambda: ("net.core.rmem_max", "vm.swappiness"))
     path = "/proc/sys/net/core/rmem_max"

@@ -164,7 +164,8 @@ def test_a_gpu_that_fails_long_after_the_watchdog_is_not_its_reason() -> None:
 def test_ranks_that_stay_behind_are_named() -> None:
     log = "".join(
         watchdog(rank, 41)
-        + f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an "
+        + f"[rank{rank}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        "Exception (either an "
         f"error or timeout) detected by watchdog at work: 41, last enqueued NCCL work: {last}, last "
         f"completed NCCL work: 40.\n"
         for rank, last in ((0, 41), (1, 41), (2, 40))

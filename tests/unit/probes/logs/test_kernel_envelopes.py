@@ -56,7 +56,8 @@ def test_a_message_is_read_in_every_form(before: str, time_s: float | None, host
 @pytest.mark.parametrize(
     "record",
     [
-        '{"__REALTIME_TIMESTAMP": "1739204886000000", "_HOSTNAME": "kit-7", "_TRANSPORT": "kernel", "MESSAGE": "%s"}',
+        '{"__REALTIME_TIMESTAMP": "1739204886000000", "_HOSTNAME": "kit-7", "_TRANSPORT": "kernel", '
+        '"MESSAGE": "%s"}',
         '{"jsonPayload": {"message": "[ 4100.250000] %s"}, "timestamp": "2025-02-10T16:28:06Z"}',
         '{"log": "[ 4100.250000] %s\\n", "stream": "stdout", "time": "2025-02-10T16:28:06Z"}',
     ],

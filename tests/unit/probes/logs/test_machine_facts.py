@@ -136,7 +136,8 @@ def test_what_a_check_of_the_node_passed_is_counted() -> None:
     assert explanation.diagnoses[0].summary == "8 health checks passed"
     failed = explained(
         passed
-        + "ERROR:  nhc:  Health check failed:  check_ib_link_flapping: multiple flaps of ib3. FaultCode: NHC2005\n"
+        + "ERROR:  nhc:  Health check failed:  check_ib_link_flapping: multiple flaps of ib3. FaultCode: "
+        "NHC2005\n"
     )
     assert ids(failed)[0] == "ib-port-flapping"
     assert failed.facts["health_checks"] == {"passed": 8, "failed": ["check_ib_link_flapping"]}

@@ -18,7 +18,8 @@ _NFS = "[Thu Nov  6 02:11:0{} 2025] nfs: server store-a {}\n"
 _PLAIN = {
     "no node has room": (_UNPLACED, "cannot be placed", "taints"),
     "an image that is not there": (
-        'Warning  Failed  9s  kubelet  Failed to pull image "hub.local/train:9": rpc error: code = NotFound desc = not found\n',
+        'Warning  Failed  9s  kubelet  Failed to pull image "hub.local/train:9": rpc error: code = NotFound '
+        "desc = not found\n",
         "hub.local/train:9 (rpc error",
         "imagePullSecrets",
     ),

@@ -25,7 +25,8 @@ def ended(rank: int, code: int, signal: str = "") -> str:
         f"{rank} (pid: 71) of binary: /usr/bin/python\nRoot Cause (first observed failure):\n[0]:\n"
         f"  time      : 2026-03-02_11:00:00\n  host      : w1\n  rank      : {rank} (local_rank: {rank})\n"
         f"  exitcode  : {code} (pid: 71)\n  error_file: <N/A>\n"
-        f"  traceback : {f'Signal {signal} received by PID 71' if signal else 'To enable traceback see the documentation'}\n"
+        "  traceback : "
+        f"{f'Signal {signal} received by PID 71' if signal else 'To enable traceback see the documentation'}\n"
     )
 
 
@@ -51,9 +52,11 @@ OUT_OF_MEMORY = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to a
 @pytest.mark.parametrize(
     ("cause", "logs"),
     [
-        ("gpu-lost", (timed_out(0) + CLOSED, "[ 9.5] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n")),
+        ("gpu-lost", (timed_out(0) + CLOSED, "[ 9.5] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the "
+                                             "bus.\n")),
         ("ib-port-flapping", (NO_ANSWER + FLUSHED + timed_out(0), LINKS)),
-        ("oom-killer", (ended(0, -9, "9 (SIGKILL)") + CLOSED + timed_out(2), "[ 9.5] Out of memory: Killed process 7 (py)\n")),
+        ("oom-killer", (ended(0, -9, "9 (SIGKILL)") + CLOSED + timed_out(2), "[ 9.5] Out of memory: Killed "
+                                                                             "process 7 (py)\n")),
         ("shm-too-small", (
             f"{W1}misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-ab to 9637892 bytes, "
             f"error: No space "

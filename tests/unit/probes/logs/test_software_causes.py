@@ -11,8 +11,10 @@ _STORE = (
     "[rank3]:[W101 08:12:44.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl"
     "(fd=61, addr=[node-a]:53310, "
     "remote=[node-a]:29500): failed to recv, got 0 bytes\n"
-    '[rank3]:[W101 08:12:44.2 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to check the "should '
-    'dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: failed to recv, got 0 bytes\n'
+    "[rank3]:[W101 08:12:44.2 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to "
+    'check the "should '
+    'dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: failed to recv, '
+    "got 0 bytes\n"
 )
 _IGNORED = (
     "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f0>\n"
@@ -30,7 +32,8 @@ _HEALTHY = {
         f"which 1.00 GiB is free.\nTrying batch size 8\n{_STEPS}"
     ),
     "an exception that the program caught": (
-        'Traceback (most recent call last):\n  File "log.py", line 3, in push\nrequests.exceptions.HTTPError: 503 Server Error\n'
+        'Traceback (most recent call last):\n  File "log.py", line 3, in '
+        "push\nrequests.exceptions.HTTPError: 503 Server Error\n"
         f"the next try is in 5 s\n{_STEPS}"
     ),
     "a folder that is not on the node": (

@@ -42,7 +42,8 @@ def test_a_call_for_which_its_callers_fail_is_a_failure(after: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("the peer is gone", "The peer is gone"), ("fd00::7 does not answer", "fd00::7 does not answer"), ("", ""),
+    [("the peer is "
+      "gone", "The peer is gone"), ("fd00::7 does not answer", "fd00::7 does not answer"), ("", ""),
      ("mlx5_0 has no link", "mlx5_0 has no link")],
 )  # fmt: skip
 def test_names_and_addresses_at_the_beginning_of_a_sentence_stay_as_they_are(

@@ -145,7 +145,8 @@ def seeded() -> Recording:
             f"contact {seed['e-mail']}",
             f"NodeName={seed['neighbour in a node list']} State=IDLE",
             base64.b64encode(
-                f"machine {seed['other host']} login {seed['user']} password {seed['plain password']}".encode()
+                f"machine {seed['other host']} login {seed['user']} password "
+                f"{seed['plain password']}".encode()
             ).decode(),
             f"https://x.invalid/?next={urllib.parse.quote('password=' + seed['plain password'], safe='')}",
             seed["host name"].upper(),
