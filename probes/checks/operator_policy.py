@@ -189,7 +189,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
             judged_gpus,
             lambda gpu: gpu.mig_enabled,
             lambda has: has is mig,
-            _on,
+            lambda enabled: "on" if enabled else "off",
         )
 
 
