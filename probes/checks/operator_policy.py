@@ -90,7 +90,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
             HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date"
         )
         return
-    over = [waiver for waiver in waivers if not waiver.holds("on" if evidence.today else "off")]
+    over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
     for index, waiver in enumerate(waivers):
         if waiver in over:
             yield WAIVERS.warned(
@@ -185,7 +185,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     if wanted.mig is not None:
         mig = wanted.mig
         yield from _of_each(
-            Wish("gpu.mig", "the MIG mode", ("on" if mig else "off")),
+            Wish("gpu.mig", "the MIG mode", "on" if mig else "off"),
             judged_gpus,
             lambda gpu: gpu.mig_enabled,
             lambda has: has is mig,
