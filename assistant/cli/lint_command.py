@@ -59,7 +59,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write there, whole or not at all.")
 @click.option("--fail-on", type=click.Choice(get_args(FailOn)), default="error", show_default=True,
               help="The lightest finding that gives exit code 1.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and its source.")
 def command(
     files: tuple[Path, ...],

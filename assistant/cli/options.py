@@ -86,7 +86,8 @@ def python_option(function: Command) -> Command:
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return an absolute path, because programs run in other folders.
 
-    A bare name is kept for the PATH, and links are kept because they make a virtual environment.
+    A bare name is returned unchanged, to be looked up on PATH. Symbolic links are not resolved, because the
+    python of a virtual environment is one.
     """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
@@ -106,7 +107,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 def verbosity_options(function: Command) -> Command:
     function = click.option("-v", "--verbose", is_flag=True, help="Say more.")(function)
-    return click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")(function)
+    return click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")(function)
 
 
 def plan_options(function: Command) -> Command:

@@ -81,7 +81,7 @@ _SHOWN = 8
     type=click.Choice(FORMATS),
     help="csv for tables, text for --set and --explain.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No words on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 def command(
     cases: Path | None,
     output: Path | None,

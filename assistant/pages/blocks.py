@@ -1,4 +1,4 @@
-"""Model a page as typed rows and words, once for every writer.
+"""Model a page as typed rows and words; all writers share this model.
 
 A page is a sequence of sections, and a section a title with blocks. Writers (`assistant.text`,
 `assistant.tui`) choose wrapping, colours and frames; they also remove control characters from every word,
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Tone = Literal["", "bad", "caution", "good", "odd", "dim", "strong", "code"]
-"""Meaning of a word; colour is never its only sign."""
+"""Meaning of a word; writers never show it by colour alone."""
 
 
 class Span(NamedTuple):
@@ -134,7 +134,7 @@ class Section(NamedTuple):
     title: Cell = ""
     blocks: tuple[Block, ...] = ()
     indent: int = 0
-    """Column at which text begins behind its labels, for writers that align columns."""
+    """Column at which the text after the labels begins, for writers that align columns."""
 
     @property
     def is_empty(self) -> bool:

@@ -63,10 +63,10 @@ class AutoResult(Record, kw_only=True):
 
 
 def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
-    """Run every stage into `options.directory`; the last event's result is an `AutoResult`.
+    """Run every stage and write the results to `options.directory`.
 
-    The files of an earlier run in that folder, also of a killed one, are replaced stage by stage. Raises the
-    errors of the stages.
+    The last event's result is an `AutoResult`. Files of an earlier run in that folder, even of one that was
+    killed, are replaced stage by stage. Raises the errors of the stages.
     """
     started = time.monotonic()
     directory = make_directory(Path(options.directory))
@@ -93,7 +93,9 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
         python=options.collect.python or python or "",
     )
     write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
-    yield Written(path=str(directory / "recipe.toml"), what="recipe, edit it and export again")
+    yield Written(
+        path=str(directory / "recipe.toml"), what="recipe (to change it, edit this file and export again)"
+    )
     paths: tuple[Path, ...] = yield from _result(
         export_recipe(recipe, options.launchers, directory / "launch", overwrite=True)
     )

@@ -31,8 +31,8 @@ def count_modules(
     """Count each of `targets`, once; the last event's result is the models by name.
 
     A target is `module:function` or `file.py:function`. Relative names start in the folder of `options`.
-    Raises InterpreterError if no interpreter with torch is models, InputError if the user's function fails,
-    and WorkerError if its count takes longer than `deadline_s` or is killed.
+    Raises InterpreterError if no interpreter with torch is found, InputError if the user's function fails,
+    and WorkerError if counting takes longer than `deadline_s` or is killed.
     """
     started = time.monotonic()
     python = choose_interpreter(_training(source, options), options.python).path
@@ -77,9 +77,9 @@ def _counted(python: str, target: str, folder: str, deadline_s: float) -> Vision
     if code > _KILLED:
         raise WorkerError(
             f"counting {target} was killed by signal {code - _KILLED}{words}",
-            "see whether memory ran out: does the function build elsewhere than on its device?",
+            "check whether memory ran out; the function must build the module on the device that it is given",
         )
     raise WorkerError(
         f"counting {target} ended with exit code {code} and no answer{words}",
-        "see that the function does not end its program",
+        "make sure that the function does not exit the process",
     )

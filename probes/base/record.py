@@ -69,7 +69,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
-DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read with --tier deep only")
+DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read only with --tier deep")
 """Values that only the checks of the tier `deep` use, when those checks do not run."""
 
 

@@ -1,8 +1,8 @@
 """Measure the largest micro-batch that fits, and the fastest, on one rank alone.
 
-Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. All together have
-`largest_micro_batch`, `fastest_micro_batch`, and the line `peak memory = fixed + per sample x micro-batch`
-with its residual.
+Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The sweep as a
+whole gives `largest_micro_batch`, `fastest_micro_batch`, and the fitted line
+`peak memory = fixed + per sample x micro-batch` with its residual.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 def _trials(case: Case, lines: tuple[WorkerLine, ...]) -> Iterator[tuple[int, SampleLine]]:
     """Yield the valid trials of a case by micro-batch.
 
-    With durations that a clock can give, or out of memory.
+    A trial is valid if all its durations are positive and finite, or if it ran out of memory.
     """
     for line in lines:
         if not isinstance(line, SampleLine):

@@ -1,7 +1,7 @@
 """Rows of checks that compare facts with limits: `probes/data/limit_checks/*.toml`.
 
-Each file holds a group of subjects. A row reads one or several facts of the machine or of each of its
-devices, and gives the rules for the fact. The first broken rule becomes the finding.
+Each file holds a group of subjects. A row names one or more facts of the machine, or of each of its
+devices, and the rules for those facts. The first broken rule becomes the finding.
 `probes/checks/limit_checks.py` evaluates the rows, and `probes/judging/check_table.py` orders them.
 """
 
@@ -25,15 +25,16 @@ Skip = Literal["one NUMA node", "container", "another processor"]
 
 
 class LimitRule(StrictRecord, kw_only=True):
-    """A condition that a fact has to keep, and the finding where it does not.
+    """A condition that a fact must meet, and the finding if it does not.
 
     A number to compare with is given as such, by the name of a threshold, or by the path of another fact of
     the same subject. In texts, `{value}`, `{limit}`, `{gpu}`, `{subject}`, `{counts}` and the path of any
-    fact stand for what was read; `{path:bytes}` writes it in that unit.
+    fact are replaced by the values read; a unit after the path, as in `{path:bytes}`, formats the value in
+    that unit.
     """
 
     fact: str = ""
-    """The path of the fact, where it is another than that of the check."""
+    """The path of the fact, if it differs from the check's own fact."""
     at_least: float | str | None = None
     at_most: float | str | None = None
     below: float | str | None = None
@@ -77,7 +78,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     each: Each | None = None
     """The devices that are judged one by one; None for the machine as a whole."""
     alone: str = ""
-    """The summary of the SKIP where there is one device only, which has no other to differ from."""
+    """Summary of the SKIP if there is only one device, so that there is nothing to compare it with."""
     given: Given | None = None
     """Part that a machine needs for the check to make sense; without it there is one SKIP."""
     fact: str
@@ -98,17 +99,20 @@ class LimitCheck(StrictRecord, kw_only=True):
     root: bool = False
     reversible: bool = True
     skip: dict[Skip, str] = {}
-    """Machines for which the check says nothing, with the summary; only where all `known` facts are known."""
+    """Kinds of machine for which the check is skipped, each with the summary of its SKIP.
+
+    A kind applies only if all facts listed in `known` are known.
+    """
     absent: str = ""
     """Summary of the SKIP if the file or tool with the fact does not exist; without it, this is UNKNOWN."""
     essential: bool = False
-    """True if every machine has the fact, so that a machine without it is unknown and not exempt."""
+    """True if every machine must have the fact; if it is missing, the result is UNKNOWN instead of SKIP."""
     unsupported: tuple[str, ...] = ()
     """Values by which a device says that it has no such fact."""
     known: tuple[str, ...] = ()
     """Facts without which the check is undetermined, although no rule is about them."""
     only_known: str = ""
-    """Judge only the devices of which some fact is known; the summary of the SKIP where there is none."""
+    """Summary of the SKIP if no device has a known fact. It also limits the check to devices with one."""
     rules: tuple[LimitRule, ...]
 
 

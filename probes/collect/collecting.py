@@ -24,7 +24,7 @@ JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
 
 DEADLINE_S = 60.0
-"""Deadline per collector, for several expired commands or NVML calls in a row."""
+"""Deadline per collector, long enough for several commands or NVML calls to time out one after another."""
 
 
 class CollectOptions(Record, kw_only=True):
@@ -92,8 +92,8 @@ def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:
 class _Crew:
     """Threads that run one collector after another.
 
-    There are as many threads as blocked collectors: most collectors take less time than the start of a thread
-    for each and switches between them.
+    A thread is added only when the running collectors block, because most collectors finish faster than a
+    new thread starts.
     """
 
     def __init__(self, source: Source, options: CollectOptions) -> None:
@@ -118,7 +118,7 @@ class _Crew:
 
     def grow(self) -> None:
         """Start another thread if collectors wait for one."""
-        if self._ready.qsize() > 1:  # the last is the end
+        if self._ready.qsize() > 1:  # the last item is the end marker
             self._start()
 
     def next(self, timeout_s: float) -> Result | None:
@@ -154,7 +154,7 @@ def _checked(row: ProbeRow, fields: dict[str, object]) -> dict[str, object]:
 
 
 def _unknown_field(name: str, unknown: Unknown) -> object:
-    """Return `unknown`, or a record whose unknown leaves all have its reason."""
+    """Return `unknown`; if the field is a record, return it with `unknown` in each of its unknown fields."""
     default = getattr(MachineFacts(), name)
     if not isinstance(default, Record):
         return unknown

@@ -100,7 +100,10 @@ def _version(source: Source, options: CollectOptions, *, has_slurm: bool) -> str
 
 
 def _slurm(source: Source) -> _System:
-    """Return the settings of the first existing slurm.conf; None and nothing without one."""
+    """Return the settings of the first slurm.conf that exists.
+
+    If there is none, there are no settings and `gpus` is None.
+    """
     path = source.env("SLURM_CONF")
     named = (path.rpartition("/")[0],) if isinstance(path, str) and path.startswith("/") else ()
     unknown: Unknown | None = None

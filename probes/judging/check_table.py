@@ -1,4 +1,7 @@
-"""List the checks in order. A new check is a file in a room or a data row, and a line here."""
+"""List the checks in order.
+
+To add a check, add a file in a folder of `probes/checks` or a data row, and a line here.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ def _check(
 ) -> CheckRow:
     """Return the row of a check that is a function of `module`, such as `gpu.gpu_lost`.
 
-    The function is named `check` in a module that has the name of the check, else after the check.
+    If the module has the same name as the check, the function is `check`; otherwise the function has the name
+    of the check.
     """
     name = check_id.replace("-", "_")
     return CheckRow(
@@ -77,11 +81,17 @@ _input = functools.partial(_check, group="input")
 CHECKS: tuple[CheckRow, ...] = (
     _input("input-readable", "What was given could be read", "inputs"),
     _input("input-agreement", "The sources agree", "inputs"),
-    _check("gpu-driver", "The driver answers for the GPUs", "gpu.gpu_driver", group="driver", required=True),
+    _check(
+        "gpu-driver",
+        "The driver responds to queries about the GPUs",
+        "gpu.gpu_driver",
+        group="driver",
+        required=True,
+    ),
     _driver("driver-library", "Driver module and library are one version", "gpu.driver_software"),
     _limit("gpu-recovery-action"),
     _check("gpu-count", "Every GPU on the PCI bus is available", "gpu.gpu_count", group="driver"),
-    _driver("gpu-lost", "Every GPU answers in full", "gpu.gpu_lost"),
+    _driver("gpu-lost", "Every GPU answers all queries", "gpu.gpu_lost"),
     _driver("device-nodes", "The GPU device files are here", "gpu.driver_software"),
     _driver("driver-flavour", "The driver's kernel module suits the GPUs", "gpu.driver_software"),
     _driver("driver-cuda", "The driver is new enough for these GPUs", "gpu.driver_software"),
@@ -164,8 +174,8 @@ CHECKS: tuple[CheckRow, ...] = (
     _limit("nic-bit-errors"),
     _nic("nic-advice", "The cards' firmware finds no fault with the links", "network.nic_link"),
     _nic("nic-firmware", "Cards of one kind have one firmware", "network.nic_identity"),
-    _nic("nic-naming", "RDMA devices bear the names of their place", "network.nic_identity"),
-    _nic("nic-virtual", "RDMA devices are whole", "network.nic_identity"),
+    _nic("nic-naming", "The names of RDMA devices match their PCI addresses", "network.nic_identity"),
+    _nic("nic-virtual", "No virtual function is among physical RDMA devices", "network.nic_identity"),
     _limit("nic-link-downed"),
     _limit("nic-symbol-errors"),
     _limit("nic-receive-errors"),
@@ -181,14 +191,14 @@ CHECKS: tuple[CheckRow, ...] = (
     _nic("nic-mixture", "Training ports are of one kind", "network.nic_fabric"),
     _nic("nic-netdev", "The training ports' interfaces are up", "network.nic_netdev"),
     _nic("roce-address", "RoCE ports have an address", "network.nic_netdev"),
-    _nic("roce-traffic-class", "RoCE traffic has its class", "network.nic_fabric"),
+    _nic("roce-traffic-class", "Training ports use one RoCE traffic class", "network.nic_fabric"),
     _nic("verbs-devices", "RDMA device files are here", "network.rdma_software"),
     _nic("rdma-modules", "The RDMA kernel modules are loaded", "network.rdma_software"),
     _nic("peermem", "NICs reach GPU memory directly", "network.peermem"),
     _network("interface-state", "Bonds have all their members", "network.interface_consistency"),
     _network("interface-speed", "Members of a bond have one speed", "network.interface_consistency"),
     _network("interface-mtu", "Interfaces of one kind have one MTU", "network.interface_consistency"),
-    _network("interface-cabling", "Interfaces lead where the others do", "network.interface_consistency"),
+    _network("interface-cabling", "Interfaces are cabled as configured", "network.interface_consistency"),
     _network("interface-choice", "It is clear which interface to use", "network.interface_choice"),
     _network("interface-subnets", "No two interfaces are in one subnet", "network.interface_choice"),
     _discovery("fabric-links", "Every cabled port has its partner", "network.fabric_discovery"),
@@ -201,8 +211,8 @@ CHECKS: tuple[CheckRow, ...] = (
         group="network",
         needs=("switches",),
     ),
-    _network("hostname-address", "The host's name does not lead to itself", "network.host_name"),
-    _host("time-sync", "The clock is kept", "host.host_health"),
+    _network("hostname-address", "The host name resolves to a network address", "network.host_name"),
+    _host("time-sync", "The clock is synchronised", "host.host_health"),
     _limit("memlock"),
     _host("shm-size", "Shared memory is large enough", "host.shm_size", required=True),
     _limit("nofile"),
@@ -250,7 +260,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _container("container-locking", "The container may lock memory", "software.container_access"),
     _container("container-numa", "The container may place memory", "software.container_access"),
     _software("proxy", "No proxy stands between the ranks", "software.proxy"),
-    _software("scheduler-limits", "The batch system passes limits on rightly", "software.batch_system"),
+    _software(
+        "scheduler-limits", "The batch system passes resource limits on to jobs", "software.batch_system"
+    ),
     _software(
         "scheduler-binding", "The batch system leaves GPUs visible to each other", "software.batch_system"
     ),
@@ -267,7 +279,7 @@ CHECKS: tuple[CheckRow, ...] = (
         needs=("nics",),
     ),
     _software("nccl-debug-settings", "No debugging switch is left on", "software.nccl_environment"),
-    _software("nccl-values", "NCCL understands the values", "software.nccl_environment"),
+    _software("nccl-values", "NCCL accepts the values of its variables", "software.nccl_environment"),
     _software("nccl-forced", "No algorithm is forced on NCCL", "software.nccl_environment"),
     _software("nccl-interfaces", "NCCL_SOCKET_IFNAME names one interface", "software.nccl_names"),
     _software("nccl-hcas", "NCCL_IB_HCA names the training ports", "software.nccl_names"),
@@ -298,7 +310,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _measured("measured-attention", "Attention is as fast as on such GPUs", "measured.measured_device"),
     _measured("measured-memory", "Memory is as fast as on such GPUs", "measured.measured_device"),
     _measured("measured-host-device", "Host copies are as fast as the link", "measured.measured_device"),
-    _measured("measured-peer-copy", "Copies between GPUs are as fast", "measured.measured_device"),
+    _measured(
+        "measured-peer-copy", "Copies between GPUs are as fast as their links", "measured.measured_device"
+    ),
     _measured("measured-sustained", "The rate holds under load", "measured.measured_endurance"),
     _measured("measured-results", "All results are right", "measured.measured_endurance"),
     _measured("measured-collectives", "Collectives are as fast as usual", "measured.measured_collectives"),
@@ -327,7 +341,9 @@ CHECKS: tuple[CheckRow, ...] = (
     _policy("policy-host", "The host is as the policy expects", "operator_policy", required=True),
     _policy("policy-waivers", "No waiver has expired", "operator_policy"),
 )
-"""The checks, causes before what they make fail. Findings of one status are listed in this order.
+"""The checks; a check for a cause comes before the checks that fail because of it.
+
+Findings of one status are listed in this order.
 
 A check is required if training fails without it and an unprivileged user can read its facts on every machine.
 """

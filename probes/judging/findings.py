@@ -25,7 +25,7 @@ class Status(str, enum.Enum):
     SKIP = "SKIP"
     """The check does not apply here."""
     UNKNOWN = "UNKNOWN"
-    """The check applies and could not be made."""
+    """The check applies but could not be carried out."""
 
 
 WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKIP)
@@ -55,7 +55,7 @@ class Finding(Record, kw_only=True):
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
     waived: Waiver | None = None
-    """The waiver of the policy under which it does not count; its status stays what it is."""
+    """The policy waiver because of which this finding does not count; it does not change the status."""
 
 
 Findings = Finding | Iterable[Finding]
@@ -75,7 +75,7 @@ class Evidence(Record, kw_only=True):
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
     today: datetime.date | None = None
-    """The day on which the policy's waivers must hold; None where nobody says."""
+    """The date used to decide whether waivers have expired; None if the caller gives no date."""
 
 
 class Judge(Record, kw_only=True):

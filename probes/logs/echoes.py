@@ -1,4 +1,7 @@
-"""Text that reports no event: `set -x`, `grep -n`, source code, help texts, counts of no failure."""
+"""Text that reports no event.
+
+This is the output of `set -x` and `grep -n`, source code, help texts, and failure counts of zero.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ _COUNT_OF_NONE = pattern(
     r"(?:[ _-](?i:errors?|events?|kills?|failures?|timeouts?|exceptions?|retries|count)){0,2}"
     r"\s?[:=]\s?(?i:0|none|no)\s{0,8}(?:[,;|].{0,400})?$"
 )
-"""A summary's row: a failure, and that there was none of it."""
+"""A row of a summary that says that a kind of failure occurred 0 times."""
 
 
 def is_echo(text: str) -> bool:
     """Return whether a line is a shell's echo of a command, source code, or a row of a help text or summary.
 
-    The line comes without envelopes.
+    `text` must be without the prefixes that log collectors add.
     """
     return any(shape.match(text) is not None for shape in (_ECHO, _OPTION, _COUNT_OF_NONE))

@@ -28,12 +28,12 @@ SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """Recomputation with which a run fits that otherwise needs more than there is."""
+    """Recomputation that makes a run fit which would otherwise need too much memory."""
 
     layout: str
     """Difference from the layout of the case: `checkpointing full of 25 % of the layers`."""
     total_gib: float
-    """Memory of the fullest GPU with it, the device's."""
+    """Device memory of the fullest GPU with this recomputation."""
 
 
 class CasePrediction(Record, kw_only=True):
@@ -68,10 +68,9 @@ class CasePrediction(Record, kw_only=True):
     peak_mem_low_gib: float | None = None
     peak_mem_high_gib: float | None = None
     memory_figure: str = ""
-    """Figure that `peak_mem_gib` is."""
+    """Figure that `peak_mem_gib` gives: `allocated`, `reserved` or `device`."""
     logged_stage: bool = False
-    """Whether `peak_mem_gib` is of the pipeline stage whose memory the stack logs, which is not the fullest.
-    """
+    """True if `peak_mem_gib` belongs to the pipeline stage that the stack logs, which is not the fullest."""
     memory_limit_gib: float | None = None
     """Memory of one GPU for the run."""
     global_batch: int | None = None
@@ -101,7 +100,7 @@ def predict_row(
     """Return the prediction for a row of column names and cells.
 
     A row that cannot be read or predicted is refused with the reason. `here` is the machine of cases that
-    name no other; `own_models` are the user's by their names in the column `model`.
+    name no other; `own_models` maps names in the column `model` to the user's own models.
     """
     try:
         return predict_case(case_of_row(row), here, own_models)
@@ -196,12 +195,15 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
 
 
 def _counted_tokens(job: TransformerJob) -> float:
-    """Return the tokens of one sequence: its own if samples are shorter than the length of the case."""
+    """Return the tokens that count per sequence.
+
+    This is the expected length if samples vary in length, and otherwise the sequence length of the case.
+    """
     return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 
 def _sample_flops(job: Job) -> float:
-    """Return the FLOPs of one sequence, as long as it is, or image, forward and backward.
+    """Return the FLOPs, forward and backward, of one image or of one sequence at its real length.
 
     Frozen weights have no gradients of their own.
     """

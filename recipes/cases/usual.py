@@ -22,7 +22,7 @@ _WITHOUT_BF16: dict[str, Precision] = {
 def precision_of(
     case: Case, numbers: Numbers, stack: Stack, cluster: Cluster, task: Task, *, is_vision: bool
 ) -> tuple[Precision, list[str]]:
-    """Return the precision of the computation, with notes for people on assumptions."""
+    """Return the precision of the computation, and notes for the user about what was assumed."""
     precision = numbers.precision or usual_precision(stack, cluster, case, is_vision=is_vision)
     if (
         precision == "fp32"
@@ -33,8 +33,8 @@ def precision_of(
     notes = [] if case.precision else [f"precision {precision}"]
     if case.precision and numbers.base_bits < 16 and task.tuning == "full":
         notes.append(
-            f"{case.precision[:20]} is of frozen weights, but all are trained: in {precision} "
-            "(task says lora or qlora)"
+            f"{case.precision[:20]} applies only to frozen weights, but this task trains all weights; "
+            f"{precision} is assumed (set task to lora or qlora to keep the base frozen)"
         )
     if precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
         return "tf32", [*notes, f"{stack.title} multiplies fp32 as TF32"]
@@ -42,7 +42,10 @@ def precision_of(
 
 
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
-    """Return the precision of the stack's runs on such a GPU; else the GPU's best 16-bit format."""
+    """Return the precision that the stack usually uses on such a device.
+
+    If none is listed, return the best 16-bit format of the device, or fp32 on a CPU without bf16.
+    """
     architecture, family = cluster.architecture, "cnn" if is_vision else case.family
     for key in (f"{architecture}-{family}", family, architecture, ""):
         if key in stack.precision:
@@ -53,12 +56,15 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
 
 
 def half_precision(cluster: Cluster) -> Precision:
-    """Return the best 16-bit format of the GPU, fp32 if it has none; a quantised base is cast to it."""
+    """Return the best 16-bit format of the GPU, or fp32 if it has none.
+
+    Quantised base weights are cast to this format for the computation.
+    """
     return _WITHOUT_BF16.get(cluster.architecture, "bf16")
 
 
 def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
-    """Return the tokens of a sequence by what is trained."""
+    """Return the default sequence length in tokens, which depends on the model and the task."""
     if task.from_scratch:
         return model.sequence_length
     usual = _SQUAD_LENGTH if model.kind == "encoder" else stack.tuning_length
@@ -66,7 +72,10 @@ def usual_length(model: TransformerModel, stack: Stack, task: Task) -> int:
 
 
 def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimizer:
-    """Return the optimizer by the model: SGD for images, LAMB for encoders from scratch, else AdamW."""
+    """Return the default optimizer for the model.
+
+    This is SGD for image models, LAMB for encoders that are trained from scratch, and otherwise AdamW.
+    """
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"

@@ -87,7 +87,7 @@ class Step(Record, kw_only=True):
     title: str
     because: str
     commands: tuple[str, ...] = ()
-    """Commands to run as root, in order; empty if nothing is to do."""
+    """Commands to run as root, in order; empty if there is nothing to do."""
     source: str
 
 
@@ -119,9 +119,10 @@ class InstallationAdvice(Record, kw_only=True):
 def advise_installation(
     facts: MachineFacts, hardware: Hardware, *, today: datetime.date, supplies_w: float | None = None
 ) -> InstallationAdvice:
-    """Return the steps that install this distribution for these GPUs on that day.
+    """Return the steps that install what training needs on this distribution, for these GPUs.
 
-    Raises UsageError for a distribution without a row.
+    The versions are those that are supported on the day `today`. Raises UsageError for a distribution without
+    a row.
     """
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
@@ -235,7 +236,7 @@ def _driver_step(
     source = f"{branch.source}; {architecture.source} ({branch.date})"
     installed = facts.software.driver_version
     if isinstance(installed, str) and numbers_of(installed)[:1] == (branch.branch,):
-        return Step(title=f"Driver: keep {installed}", because=f"it is of {life}", source=source)
+        return Step(title=f"Driver: keep {installed}", because=f"it belongs to {life}", source=source)
     commands = distribution.driver_open if architecture.modules == "open" else distribution.driver_proprietary
     title = f"Driver: branch {branch.branch}" + (
         f" in place of {installed}" if isinstance(installed, str) else ""

@@ -117,7 +117,8 @@ def _number(value: object) -> float | None:
 def _notes(plan: Plan) -> tuple[str, ...]:
     """Return the decisions as sentences.
 
-    Arithmetic and variables are left out, as variables carry their own reason.
+    The accumulation steps, which are mere arithmetic, and the environment variables, which have their own
+    reasons, are left out.
     """
     silent = {"grad_accum", *(variable.name for variable in plan.env)}
     decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in silent]

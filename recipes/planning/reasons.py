@@ -28,15 +28,15 @@ def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
     if memory.needed > limit_bytes:
         return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
     return (
-        f"may need {gib(memory.upper)} of {gib(limit_bytes)}, "
-        f"{gib(memory.margin)} of it the models' error: {terms}"
+        f"may need up to {gib(memory.upper)}, {gib(memory.margin)} of it for the models' error, "
+        f"but only {gib(limit_bytes)} is available: {terms}"
     )
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
     """Return a plan's memory on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
 
-    The needed part is less than the total by the memory that the allocator returns when memory is short.
+    The needed part is the total without the memory that the allocator gives back when memory is short.
     """
     summed = f"{gib(memory.needed)} needed when memory is short + {gib(memory.margin)} for the models' error"
     if memory.total > memory.needed + memory.margin:
@@ -76,7 +76,7 @@ def tightest(
     if limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None:
         ways.append(
             f"pin micro-batch {nearest.candidate.micro_batch} "
-            "to try what is predicted to fit without the margin"
+            "to try it anyway: it is predicted to fit, but without the safety margin"
         )
     if cluster.device == "cpu" and limit is not None:
         ways.append("fewer ranks per node, so that each has more memory")
@@ -180,13 +180,13 @@ def decisions_of(
 
 
 def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
-    """Return the margin below the memory limit, and why; nothing on a CPU, whose bound has another reason."""
+    """Return the decision about the memory margin; none if there is no margin, as on a CPU."""
     if not memory.margin:
         return ()
     times = memory_interval("allocated").high
     because = (
         f"9 of 10 published runs needed less than {times:.2f} x what was predicted; "
-        f"with it at most {bound_words(memory)}"
+        f"with this margin the run needs at most {bound_words(memory)}"
     )
     if not is_within(memory, cluster):
         because += "; you fixed the micro-batch, and with this margin it would not fit"
@@ -203,7 +203,7 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Return whether what a candidate needs fits with the margin for the models' error."""
+    """Return whether a candidate fits in memory when the margin for the models' error is added."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 
@@ -213,7 +213,8 @@ def _loading(workers: Figure | None) -> tuple[Decision, ...]:
     if workers is None:
         return ()
     because = (
-        f"for a DataLoader in your program: the fewest per rank that load as fast as more ({workers.source})"
+        "for a DataLoader in your program: the smallest number of workers per rank that loads as fast as "
+        f"any larger number ({workers.source})"
     )
     return (Decision(name="num_workers", value=f"{workers.value:.0f}", basis="measured", because=because),)
 
@@ -270,7 +271,10 @@ def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> s
     if isinstance(mine, Unknown) or isinstance(its, Unknown):
         return f"{needs}; the simplest strategy that fits, as no step time is known"
     if its <= mine * (1 + constant("modelled_tie")):
-        return f"{needs}; {other.strategy} is not faster by more than the models' error, so the simpler one"
+        return (
+            f"{needs}; {other.strategy} is faster by less than the models' error (or not at all), "
+            "so the simpler strategy was chosen"
+        )
     return f"{needs}; {other.strategy} takes {duration(its)} per step instead of {duration(mine)}"
 
 
@@ -284,7 +288,7 @@ def _why_checkpointing(choices: list[Choice]) -> str:
         if (choice.strategy, choice.activation_checkpointing) == (chosen.strategy, "none")
     ]
     return (
-        "faster than without: what it frees allows larger micro-batches"
+        "faster than without checkpointing: the freed memory allows larger micro-batches"
         if without
         else "without recomputation it does not fit"
     )
@@ -303,7 +307,7 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
         )
     return (
         f"{count(tokens)} tokens per forward pass: "
-        f"the largest divisor of a rank's {share} sequences that fits or still gains"
+        f"the largest divisor of a rank's {share} sequences that fits and still increases the speed"
     )
 
 
@@ -315,9 +319,9 @@ def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
         return why
     # The noise scale grows while the loss falls (arXiv 1812.06162, section 4), so it forbids no batch.
     times = f"{workload.global_batch / noise.value:.2g} times the gradient noise scale of your step"
-    measured = f"at the start of its training ({count(noise.value)} sequences, {noise.source})"
-    least = "the least batch beyond which more samples begin to teach less (arXiv 1812.06162)"
-    return f"{why}; {times} {measured}, {least}"
+    measured = f"measured at the start of its training ({count(noise.value)} sequences, {noise.source})"
+    least = "Beyond that scale, each further sample helps less (arXiv 1812.06162)"
+    return f"{why}. The batch is {times}, {measured}. {least}"
 
 
 def _why_precision(workload: Workload, cluster: Cluster) -> str:

@@ -1,7 +1,7 @@
 """How far predictions of published runs were off: the interval around a figure that nobody has measured yet.
 
-The rows `interval.*` are quantiles of measured over predicted, from the runs of sources that the fit had not
-seen (`tests/calibration/`): 8 of 10 runs lie between `low` and `high` times the prediction.
+The rows `interval.*` are quantiles of the ratio measured / predicted, over runs whose sources were not used
+for the fit (`tests/calibration/`). 8 of 10 runs lie between `low` and `high` times the prediction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Rates = Literal["catalogue", "measured"]
 
 
 def kind_of(model: TransformerModel | VisionModel) -> Kind:
-    """Return the kind of model whose interval of the step time counts."""
+    """Return the kind under which the step-time interval of this model is listed."""
     if isinstance(model, VisionModel):
         return "cnn"
     if model.is_moe:
@@ -42,6 +42,6 @@ def time_interval(kind: Kind, rates: Rates) -> Interval:
 def memory_interval(figure: str) -> Interval:
     """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
 
-    The software is one that `recipes/data/stacks.toml` knows.
+    The interval holds for the software that `recipes/data/stacks.toml` lists.
     """
     return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

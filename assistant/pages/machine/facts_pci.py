@@ -31,7 +31,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A text of slots or links alone does not contain the kinds of the devices.
+    # A source that lists only slots or links does not say what kind each device is.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
     subjects = [subject("PCIe", _summary(tree, ends, names))]
     if verbose and ends:
@@ -52,7 +52,8 @@ def _summary(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[L
     redirecting = [bridge for bridge in crossed if _REDIRECTS & set(_acs(bridge))]
     silent = [bridge.acs for bridge in crossed if isinstance(bridge.acs, Unknown)]
     acs = (
-        plural(len(redirecting), "bridge") + " above GPUs and NICs with ACS redirects"
+        plural(len(redirecting), "bridge")
+        + f" above GPUs and NICs {'redirects' if len(redirecting) == 1 else 'redirect'} traffic (ACS)"
         if redirecting
         else "no ACS redirect"
     )

@@ -1,4 +1,4 @@
-"""Show the bill of one case: its memory and time by term, and the assumptions."""
+"""Show the breakdown of one case: its memory and time, term by term, and the assumptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from recipes.planning.reasons import bound_words
 from recipes.predict.breakdowns import MemoryBreakdown
 
 _FIGURES = {
-    "allocated": "tensors (allocated)",
-    "reserved": "the framework's (reserved)",
-    "device": "nvidia-smi's (device)",
+    "allocated": "held by tensors (allocated)",
+    "reserved": "held by the framework (reserved)",
+    "device": "shown by nvidia-smi (device)",
 }
 _LABELLED = 11
 _INDENT = 4
@@ -71,10 +71,10 @@ def _memory(case: CasePrediction) -> Section:
             None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
         )
         # Users of some stacks read the log of one pipeline stage, which is not the fullest.
-        where = "on the GPU that is logged," if case.logged_stage else "of all this"
-        figure = _FIGURES.get(case.memory_figure, "is reported")
+        where = "on the GPU that is logged," if case.logged_stage else "of this total,"
+        figure = _FIGURES.get(case.memory_figure, "reported")
         blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
-    blocks += [f"a plan counts {bound_words(memory)}"] if memory.margin else []
+    blocks += [f"`rigtune plan` assumes {bound_words(memory)}"] if memory.margin else []
     return section(
         f"  Memory of the fullest GPU: {gib(memory.total)}, {_verdict(case, memory)}", blocks, _INDENT
     )

@@ -116,7 +116,9 @@ def find_bad_hosts(
     hosts = options.hosts
     if len(hosts) < 2 or len(set(hosts)) != len(hosts):
         raise UsageError(
-            f"{len(set(hosts))} different hosts are named, of {len(hosts)}",
+            "fewer than two hosts are named"
+            if len(hosts) < 2
+            else f"{len(hosts)} hosts are named, but only {len(set(hosts))} of them are different",
             "name at least two, each once: --hosts a,b,c",
         )
     yield StageStarted(stage="hosts", title=f"Searching for slow hosts among {len(hosts)}")
@@ -264,7 +266,7 @@ def _slow(
 def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limit: float) -> HostFault:
     links = _slow(rates, limit, {host}, set(good))
     if not links:
-        return HostFault(host=host, kind="no answer", message="every group with it gave no result")
+        return HostFault(host=host, kind="no answer", message="no group with this host gave a result")
     sent = [rate for (sender, receiver), rate in rates.items() if sender == host and receiver in good]
     received = [rate for (sender, receiver), rate in rates.items() if receiver == host and sender in good]
     return HostFault(host=host, kind="slow", slow_direction=_direction(sent, received), links=links)

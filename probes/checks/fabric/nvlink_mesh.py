@@ -1,10 +1,10 @@
 """Check that all pairs of GPUs have the same NVLinks.
 
-Behind switches every pair has all links of the GPU with fewer links. In a mesh or a hybrid cube the pairs
-differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only, or with
-bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source that
-knows only the PCI bus reports nothing about NVLinks. Source: NVIDIA HGX and DGX-1 system architecture; NCCL
-user guide, topology; `nvidia-smi topo -m` legend.
+With NVSwitches, the link count of a pair is that of the GPU with fewer links. In a mesh or a hybrid cube the
+pairs differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only,
+or with bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source
+that knows only the PCI bus reports nothing about NVLinks. Source: NVIDIA HGX and DGX-1 system architecture;
+NCCL user guide, topology; `nvidia-smi topo -m` legend.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JUDGE = Judge(
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
-"""GPUs of a board. Fewer may be some of a cube's, given to a container."""
+"""GPUs of a board. Fewer GPUs may be a part of a hybrid cube that was given to a container."""
 _MOST_BRIDGED = 4
 """GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
@@ -139,7 +139,7 @@ def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> 
 
 
 def _left_out(sums: dict[str, int]) -> list[str]:
-    """Return the GPUs without any NVLink, if more GPUs than a bridge joins have NVLinks."""
+    """Return the GPUs without any NVLink, if the GPUs with NVLinks are more than one bridge can join."""
     bare = sorted(name for name, total in sums.items() if total == 0)
     return bare if len(sums) - len(bare) > _MOST_BRIDGED else []
 

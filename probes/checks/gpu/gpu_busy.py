@@ -43,7 +43,7 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
     if isinstance(gpu.processes, Unknown) and known(used) and used > limit.value:
         return JUDGE.warned(
             subject,
-            "memory is in use, by no process that can be seen from here",
+            "memory is in use, but no process that uses it is visible from here",
             expected=f"at most {gib(limit.value)}",
             observed=gib(used),
             remedy=REMEDY,

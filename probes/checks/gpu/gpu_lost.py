@@ -26,7 +26,7 @@ RESTART = Remedy(
 )
 
 
-@each_gpu(JUDGE, what="the readings of the GPU", good="every GPU answers in full")
+@each_gpu(JUDGE, what="the readings of the GPU", good="every GPU answers all queries")
 def check(gpu: Gpu, evidence: Evidence) -> Judged:
     readings = _readings(gpu)
     broken = [value for value in readings if isinstance(value, Unknown) and value.reason is Reason.ERROR]

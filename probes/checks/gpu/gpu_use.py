@@ -15,7 +15,7 @@ from probes.judging.reporting import Judged, each_gpu
 
 LEFTOVER = Judge(
     check_id="gpu-memory-leftover",
-    why="Memory that nobody owns is missing to the next job, which ends out of memory.",
+    why="The next job cannot use memory that a lost process still holds, and may run out of memory.",
 )
 IDLE = Judge(
     check_id="gpu-idle",
@@ -41,7 +41,7 @@ def gpu_memory_leftover(gpu: Gpu, evidence: Evidence) -> Judged:
         return f"{gib(used)} by {len(processes)} processes"
     return LEFTOVER.warned(
         f"GPU{gpu.index}",
-        "memory is in use, by no process that can be seen from here",
+        "memory is in use, but no process that uses it is visible from here",
         expected=f"at most {gib(limit.value)}",
         observed=gib(used),
         remedy=Remedy(
@@ -74,8 +74,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
         expected="0 %",
         observed=f"{load} % at {power:.0f} of {cap:.0f} W",
         remedy=Remedy(
-            text="Right after the driver wakes a GPU it shows this: turn persistence mode on. If it stays, "
-            "reset the GPU.",
+            text="A GPU shows such a load for a moment after the driver wakes it; turn on persistence mode "
+            "to avoid this. If the load stays, reset the GPU.",
             command="nvidia-smi -pm 1",
             needs_root=True,
         ),
@@ -112,11 +112,11 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     return SPINNING.warned(
         f"GPU{gpu.index}",
         "a program keeps the GPU busy without touching its memory",
-        expected="memory traffic beside full load",
+        expected="memory traffic whenever the load is full",
         observed=f"pid {first.pid}: {first.sm_percent} % SM, {first.memory_percent} % memory",
         remedy=Remedy(
-            text="If it lasts for minutes, the ranks wait in a collective for one that never comes: look at "
-            "their stacks.",
+            text="If this lasts for minutes, the ranks are waiting in a collective for a rank that never "
+            "joins it; look at their stacks.",
             command=f"py-spy dump --pid {first.pid}",
             needs_root=True,
         ),

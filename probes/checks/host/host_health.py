@@ -37,7 +37,7 @@ def time_sync(evidence: Evidence) -> Finding:
         )
     if clock.synchronized is True:
         observed = clock.daemon if isinstance(clock.daemon, str) else "by the kernel's word"
-        return TIME_SYNC.passed(HOST, "the clock is kept", observed=observed, evidence=clock.evidence)
+        return TIME_SYNC.passed(HOST, "the clock is synchronised", observed=observed, evidence=clock.evidence)
     if isinstance(clock.daemon, str):
         return TIME_SYNC.passed(HOST, "a time daemon runs", observed=clock.daemon, evidence=clock.evidence)
     if isinstance(evidence.facts.container.runtime, str):

@@ -1,7 +1,7 @@
 """Check that /dev/shm is large enough.
 
 Data loader workers and NCCL pass data between processes through it; containers give it 64 MiB by default.
-Source: NCCL user guide, troubleshooting; AMD-AGI/Primus. The figures are data rows.
+Source: NCCL user guide, troubleshooting; AMD-AGI/Primus. The limits come from the threshold table.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
 def _roce_rails(evidence: Evidence) -> list[Nic]:
     """Return the RoCE ports for training.
 
-    Ports with an unknown state count, because a list of GIDs alone contains no states.
+    Ports whose state is unknown are included, because a list of GIDs contains no port states.
     """
     rails = training_rails(evidence.facts)
     ports = rails.active or rails.down
@@ -119,7 +119,7 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
         entry = next((gid for gid in nic.gids if gid.index == forced), None)
         return INDEX.failed(
             subject_name(nic),
-            "NCCL_IB_GID_INDEX names another entry than a routable RoCE v2 address",
+            "NCCL_IB_GID_INDEX does not point to a routable RoCE v2 address",
             expected=f"{good[0]}, or NCCL_IB_GID_INDEX not set",
             observed=f"{forced}: {entry.kind if entry and known(entry.kind) else 'empty'}",
             remedy=unset,

@@ -95,7 +95,7 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         placed,
         judge,
         what="the place of the device",
-        good="RDMA devices bear the names of their place",
+        good="the names of RDMA devices match their PCI addresses",
     )
 
 
@@ -143,5 +143,9 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     if not ports:
         return VIRTUAL.skipped(HOST, "no port is for training")
     return judge_each(
-        VIRTUAL, ports, judge, what="whether it is a virtual function", good="RDMA devices are whole"
+        VIRTUAL,
+        ports,
+        judge,
+        what="whether it is a virtual function",
+        good="no virtual function is among physical RDMA devices",
     )

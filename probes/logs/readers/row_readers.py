@@ -1,4 +1,7 @@
-"""Readers in tables: a sign that the line contains, the pattern of its message, and its record."""
+"""Log readers that are rows of tables.
+
+Each row has a word to search for, the pattern of the message, and the record to make.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class Row(NamedTuple):
     fields: Mapping[str, Any]
     """Fields with a fixed value."""
     groups: tuple[tuple[str, Callable[[str], Value | None]], ...]
-    """Conversion of each named group to the type of its field; a `finish` gets flags as words."""
+    """Named groups, each with a function that converts it to the type of its field.
+
+    In rows with a `finish`, flags stay text.
+    """
     finish: Finish
 
     def record(self, match: re.Match[str]) -> LogRecord:
@@ -88,13 +94,13 @@ def words_of(text: str) -> str:
 
 
 def whole_of(text: str) -> int | None:
-    """Return a whole number; None where the words are none."""
+    """Return the text as a whole number, or None if it is not one."""
     text = text.strip()
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def number_of(text: str) -> float | None:
-    """Return a number; None where the words are none."""
+    """Return the text as a number, or None if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -102,7 +108,7 @@ def number_of(text: str) -> float | None:
 
 
 def flag_of(text: str) -> bool:
-    """Return whether a digit is another one than 0."""
+    """Return whether the text is neither empty nor `0`."""
     return text not in {"", "0"}
 
 

@@ -8,9 +8,9 @@ _MOST = 16_384
 
 
 class Once:
-    """Known things in bounded memory.
+    """A bounded set of the items seen so far.
 
-    All are forgotten when it is full: things may then come again, and never get lost.
+    When the set is full it is cleared: an item may then be reported twice, but none is lost.
     """
 
     def __init__(self) -> None:

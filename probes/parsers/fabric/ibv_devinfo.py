@@ -37,7 +37,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the ports, also if the output ends early or lost its tabs."""
+    """Return the ports, even if the output ends early or has lost its tabs."""
     nics: list[Nic] = []
     device: _Values = {}
     port: _Values = {}

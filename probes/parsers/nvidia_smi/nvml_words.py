@@ -30,7 +30,10 @@ RECOVERY_ACTIONS = {
 VIRTUALIZATION_MODES = {0: "none", 1: "pass-through", 2: "vgpu", 3: "host vgpu", 4: "host vsga"}
 """Names by number of nvmlGpuVirtualizationMode_t (nvml.h of NVML 13)."""
 _HEALTH_FLAGS = {0: "degraded_bandwidth", 2: "route_recovery", 4: "route_unhealthy", 6: "access_timeout"}
-"""Flag by the shift of its two bits: 0 not supported, 1 true, 2 false (NVML_GPU_FABRIC_HEALTH_MASK_*)."""
+"""Names of flags by the position of their two bits (NVML_GPU_FABRIC_HEALTH_MASK_*).
+
+The value of the two bits is 0 (not supported), 1 (true) or 2 (false).
+"""
 _CONFIGURATION_SHIFT, _CONFIGURATION_MASK = 8, 0xF
 _CONFIGURATION_RIGHT = (0, 1)
 

@@ -174,7 +174,10 @@ def _by_key(
 
 
 def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
-    """Return the MIG devices: texts state their profiles or their memory, all in the same order."""
+    """Return the MIG devices, merged by position.
+
+    Each text gives their profiles or their memory, and all texts list them in the same order.
+    """
     known = only_known(values)
     if not known:
         return values[0]

@@ -26,7 +26,7 @@ INITIAL_DEVIATION = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class ModelShape:
-    """The sizes of the model, by the names of rigtune's recipe."""
+    """The sizes of the model, under the field names that rigtune's recipe uses."""
 
     layers: int
     hidden: int
@@ -171,8 +171,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, angles: Tensor | None) -> Tensor:
         if self.recompute and self.training:
-            # Recompute inside the block, so that FSDP gathers its parameters outside. Without dropout
-            # there is no random state to keep.
+            # Recompute inside the block: FSDP then gathers the block's parameters before the recomputed
+            # part runs. Without dropout there is no random state to keep.
             return checkpoint(self.compute, x, angles, use_reentrant=False, preserve_rng_state=False)
         return self.compute(x, angles)
 

@@ -54,14 +54,14 @@ def return_freed_memory() -> None:
 
 def reset_peak_resident() -> None:
     """Reset the kernel's peak to the present size (proc(5), clear_refs)."""
-    # If not allowed, the peak includes the start of the process, which matters only for very small
-    # models.
+    # If the process may not write the file, the peak includes memory from the start of the process; this
+    # matters only for very small models.
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 
 def status_bytes(key: str) -> int:
-    """Return a size of /proc/self/status, or else the peak of getrusage.
+    """Return the size `key` from /proc/self/status, or the peak from getrusage if the file has no such size.
 
     On Linux the latter starts at the peak of the process that this process was forked from, so it is only an
     upper bound.

@@ -108,7 +108,8 @@ def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 document,
                 item.place,
                 f"{stated}: no number of ranks gives this product",
-                fix="Leave one of the three out.",
+                fix="Remove train_batch_size, train_micro_batch_size_per_gpu or gradient_accumulation_steps; "
+                "DeepSpeed computes the missing one.",
             )
         elif steps is not None and world is not None and total != part * world:
             message = f"{stated} and {world} ranks give {part * world}"
@@ -178,7 +179,7 @@ def _zero(document: Document) -> Iterator[LintFinding]:
     for block, least in (("offload_param", 3), ("offload_optimizer", 1)):
         device = entry(document, f"zero_optimization.{block}.device")
         if device is not None and device.value in ("cpu", "nvme") and stage < least:
-            message = f"{block} needs ZeRO stage {least} or higher, and it is {stage}"
+            message = f"{block} needs ZeRO stage {least} or higher, but the stage is {stage}"
             yield make_finding(
                 "deepspeed-stage",
                 document,

@@ -77,5 +77,5 @@ def test_an_image_model_cannot_be_divided(column: str) -> None:
 
 
 def test_bits_of_frozen_weights_are_no_precision_of_a_training() -> None:
-    assert "nf4 is of frozen weights" in said(precision="nf4")
+    assert "nf4 applies only to frozen weights" in said(precision="nf4")
     assert "frozen weights" not in said(precision="nf4", task="qlora")

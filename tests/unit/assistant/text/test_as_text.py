@@ -143,7 +143,7 @@ def test_the_pcie_tree() -> None:
     )
     text = render_facts(narrow)
     assert "PCIe x8 of x16" in text
-    assert "1 bridge above GPUs and NICs with ACS redirects" in " ".join(text.split())
+    assert "1 bridge above GPUs and NICs redirects traffic (ACS)" in " ".join(text.split())
     assert "PCIe tree" not in text
     lines = render_facts(narrow, verbose=True).splitlines()
     bridge = next(
