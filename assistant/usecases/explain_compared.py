@@ -200,5 +200,7 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
         statement = f"{finding.subject}: {finding.summary}" if finding.subject != "host" else finding.summary
         observed = f" ({finding.observed})" if finding.observed and finding.observed not in statement else ""
         words = f"{finding.check_id} {finding.status.value}: {statement}{observed}"
-        failed = MachineCheck(check=finding.check_id, subject=finding.subject, observation=statement + observed)
+        failed = MachineCheck(
+            check=finding.check_id, subject=finding.subject, observation=statement + observed
+        )
         yield _event(failed, "machine", words, host=host)
