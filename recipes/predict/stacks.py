@@ -71,8 +71,8 @@ class StackMemory(StrictRecord, kw_only=True):
     """
     raises_stream: bool = False
     """Whether the residual stream and the outputs of matrix products are then fp32 as well, because
-    bitsandbytes computes in the type of its input. This does not apply to GPTQ bases, for which peft converts
-    nothing to fp32, or if embeddings are cast back for fused attention.
+    bitsandbytes computes in the type of its input. False for stacks with GPTQ bases, beside which peft
+    converts nothing to fp32, and for stacks that cast embeddings back for fused attention.
     """
     own_loss: bool = False
     """Whether the training loop computes the loss itself, in the type of the logits; Hugging Face's models
@@ -171,7 +171,7 @@ class Stack(StrictRecord, kw_only=True):
     tf32: Literal["never", "convolutions", "always"] = "convolutions"
     """The fp32 operations that run in TF32 by default on GPUs that support it."""
     layout: Literal["first", "last", "either"] = "first"
-    """Memory layout of images in half precision: channels first, channels last (which tensor cores need), or
+    """Memory layout of images in half precision: channels first, channels last (which tensor cores read), or
     either.
     """
     fuses_half_images: bool = False
