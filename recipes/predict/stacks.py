@@ -2,7 +2,8 @@
 
 A stack never has a factor for a model, a source or a case. It selects rows of `recipes/data/parameters/`,
 whose values calibration may change, only by these properties: `kernels`, `attention`, `implementation`,
-`tuning_data`, overlap, and use of CUDA graphs. A stack's `id` is never a key.
+`samples`, `tuning_data`, `layout`, `fuses_half_images`, overlap, and use of CUDA graphs. A stack's `id` is
+never a key.
 """
 
 from __future__ import annotations
