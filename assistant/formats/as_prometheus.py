@@ -1,8 +1,8 @@
 """Write a verdict for the textfile collector of Prometheus' node_exporter.
 
-Source of the form: Prometheus, exposition formats, text-based format; of the names: textfile scripts and goss
-(2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as Nagios counts. Checks that
-do not apply have no sample, and device telemetry is left to the DCGM exporter.
+The format follows Prometheus' text-based exposition format; the metric names follow node_exporter's textfile
+scripts and goss (2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as Nagios
+counts. Checks that do not apply have no sample, and device telemetry is left to the DCGM exporter.
 """
 
 from __future__ import annotations

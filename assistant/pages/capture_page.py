@@ -20,7 +20,7 @@ def capture_page(manifest: Manifest | None, path: str) -> Page:
         )
         for row in manifest.rows
     )
-    kept = ["kept: models, versions, PCI addresses, counters, times, settings that are no secrets"]
+    kept = ["kept: models, versions, PCI addresses, counters, times, settings that are not secret"]
     kept = [f"kept as you asked: {', '.join(manifest.kept)}"] * bool(manifest.kept) + kept
     table = Table((Column(fixed=True), Column()), rows) if rows else "nothing was found to replace"
     return (

@@ -170,7 +170,7 @@ class _Tail:
         """Return whether the next read returns without waiting."""
         try:
             return bool(select.select([self._file], [], [], 0)[0])
-        except (OSError, ValueError):  # not a file of the operating system
+        except (OSError, ValueError):  # for example a decompressing reader, which has no file descriptor
             return True
 
 

@@ -29,7 +29,10 @@ _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request without arrays that would take more than half of the GPU or free host memory."""
+    """Return one request, or none if no array fits.
+
+    Arrays that would take more than half of the GPU's memory or of the free host memory are left out.
+    """
     cases: tuple[Case, ...] = tuple(
         {"operation": operation, "direction": "device_to_device", "bytes": size}
         for size in _BYTES[context.device, context.suite]

@@ -70,12 +70,12 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _refusal(source: Source, path: str, found_by: str) -> str:
-    """Return why an interpreter that the user did not name must not be started; empty where it may be.
+    """Return why an interpreter that the user did not name must not be started; empty if it may be.
 
-    What a user has made active runs as that user wants. Root starts nothing that another user can have
-    written: an active environment must be on the PATH, as activation puts it there, and the current folder
-    counts for nothing. What cannot be looked at is refused on a live machine; an older recording cannot tell,
-    and nothing is started from it.
+    An environment that the user has activated may be started. Root must not start anything that another user
+    could have written: an active environment must also be on the PATH (activation puts it there), and the
+    current folder is not trusted. If the permissions cannot be read, a live machine refuses. An older
+    recording does not contain them, but nothing is started from a recording, so it is allowed.
     """
     if found_by == _OWN:
         return ""
@@ -91,12 +91,16 @@ def _refusal(source: Source, path: str, found_by: str) -> str:
     if why or not is_root:
         return why
     if found_by == _HERE:
-        return "root starts nothing from the current folder unasked"
+        return "as root, rigtune starts no interpreter from the current folder unless you name it"
     folders = source.env("PATH")
     on_path = isinstance(folders, str) and posixpath.dirname(path) in map(
         posixpath.normpath, folders.split(":")
     )
-    return "" if on_path else f"root starts what ${found_by} names only where it is on the PATH too"
+    return (
+        ""
+        if on_path
+        else f"as root, rigtune starts the interpreter of ${found_by} only if it is also on the PATH"
+    )
 
 
 def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython:
@@ -156,7 +160,10 @@ def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown |
 
 
 def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]:
-    """In the order in which they count, only those that exist or cannot be looked at."""
+    """Yield the candidates by priority.
+
+    Those that do not exist are left out; those that cannot be checked are kept.
+    """
     for variable in _ACTIVE:
         prefix = source.env(variable)
         if isinstance(prefix, Unknown):

@@ -47,7 +47,10 @@ _RULES: dict[Need, tuple[str, Callable[[Evidence], bool]]] = {
         _nothing_in(lambda facts: facts.fabric_ports),
     ),
     "switches": ("no state of a switch was given", _nothing_in(lambda facts: facts.fabric_switches)),
-    "container": ("this is no container", lambda evidence: evidence.facts.container.runtime is None),
+    "container": (
+        "this machine is not a container",
+        lambda evidence: evidence.facts.container.runtime is None,
+    ),
     "measurements": (
         "nothing was measured",
         lambda evidence: not evidence.measurements and not evidence.bench_failures,

@@ -10,12 +10,12 @@ A fact that no line reports is absent. Names and values:
   reports it.
 - sxids: by number: lines, fatal, switches.
 - pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
-- links: of network interfaces that went down: how often down and up, and the last state.
-- cables: by card, the words of its driver.
+- links: by network interface that went down, the number of times it went down and up, and its last state.
+- cables: messages of the driver about cables, by card.
 - killed_for_memory: processes; peermem_complaints: lines.
-- nvlinks: groups of equal GPUs: gpu (model), gpus, up, down, disabled, gigabytes_per_s_each (of one link
-  and direction); nvlinks_missing: GPUs without NVLinks or without a report of them, by model and reason
-  (MIG).
+- nvlinks: one entry per group of GPUs with the same link state; fields gpu (model), gpus, up, down, disabled,
+  gigabytes_per_s_each (of one link and direction).
+- nvlinks_missing: number of GPUs without reported NVLinks, by model and reason (such as MIG).
 - nvlink_errors: sum by counter, 0 if all printed counters are 0; nvlink_error_links: counters by GPU and
   link.
 - dcgm: passed, failed, warned, skipped, failed_tests; dcgm_version; dcgm_gpus: number of tested GPUs.
@@ -69,7 +69,7 @@ from probes.logs.events.log_record import fields_of
 from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256
-"""Most names of one kind."""
+"""Largest number of names kept in each table."""
 _MOST_LISTED = 32
 
 
@@ -147,7 +147,10 @@ class MachineFacts:
             names[str(name)] = None
 
     def _row(self, table: str, name: str) -> dict[str, object]:
-        """Return the row of a name, new if needed; a row that is dropped where there are too many."""
+        """Return the row of a name and create it if needed.
+
+        If the table is full, return a row that is not stored.
+        """
         rows = self._tables.setdefault(table, {})
         return rows.setdefault(name, {}) if name in rows or len(rows) < _MOST else {}
 

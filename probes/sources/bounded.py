@@ -1,7 +1,7 @@
-"""Read input that somebody gave, and refuse more of it than can be meant.
+"""Read user input up to a size limit.
 
-Every entry point reads through here, so that a wrong file, an endless device or a small archive that unpacks
-to gigabytes ends with one sentence instead of all memory.
+All user input is read here, so that a wrong file, an endless device or a decompression bomb causes a short
+error message and does not exhaust memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Readable(Protocol):
 
 
 def read_at_most(file: Readable, most_bytes: int) -> bytes | None:
-    """Return the rest of `file`; None where it has more than `most_bytes`, whose end is not read."""
+    """Return the rest of `file`, or None if it is longer than `most_bytes`; reading then stops early."""
     data = bytearray()
     while chunk := file.read(_CHUNK_BYTES):
         data += chunk

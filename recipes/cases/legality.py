@@ -7,7 +7,7 @@ from recipes.job.candidate import Candidate
 from recipes.job.workload import TransformerModel, VisionModel
 
 _BESIDE = 2
-"""Embedding and head, which count as a layer each if layers do not divide (Megatron-LM:
+"""Embedding and head, which count as one layer each if the number of layers is not divisible (Megatron-LM:
 --account-for-embedding-in-pipeline-split).
 """
 
@@ -45,7 +45,7 @@ def require_divisible(model: TransformerModel, candidate: Candidate) -> None:
         stage = f" of a pipeline stage (n_gpus over pp {degrees.pp})" if degrees.pp > 1 else ""
         raise CaseError(
             f"ep is {degrees.ep}, which does not divide the {ranks} GPUs{stage}: "
-            "give a divisor of that or more GPUs"
+            f"choose a divisor of {ranks}, or use more GPUs"
         )
     if model.experts_per_token > model.experts:
         raise CaseError(f"moe_topk is {model.experts_per_token}, but there are {model.experts} experts")
@@ -83,7 +83,8 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
         return ()
     return (
-        f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: parts of unlike size are taken",
+        f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: "
+        "the prediction assumes parts of different sizes",
     )
 
 

@@ -27,7 +27,10 @@ def reference_files(recipe: Recipe) -> tuple[Artifact, ...]:
 
 
 _HABITS = frozenset({"dropout", "raises_logits"})
-"""Fields on a model's published code rather than its sizes: the reference program has its own code."""
+"""Fields that describe a model's published code, not its sizes.
+
+They do not apply to the reference program.
+"""
 _DESCRIPTION = (
     frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens"}) | _HABITS
 )

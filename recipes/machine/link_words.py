@@ -1,6 +1,7 @@
 """Parse what people write about links: `8x HDR InfiniBand 200 Gb/s` is a node's bandwidth and transport.
 
-Nothing is guessed: None if the words do not state it, and the caller takes what such machines usually have.
+Nothing is guessed: a function returns None for a value that the text does not state, and the caller uses
+what such machines usually have.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ _PCIE_GENERATION = re.compile(r"pci[^0-9,;]{0,12}([3-6])\b", re.IGNORECASE)
 def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float | None:
     """Return the line rate of a node's compute network, one direction, bytes/s; None if the text states none.
 
-    Ports for storage and management do not count if the text distinguishes them, and Ethernet does not beside
-    RDMA ports. A rate without a count and without `per GPU` is the node's. A generation alone (`NDR`) is
-    that of each of the `ports` that such a node usually has.
+    Storage and management ports do not count if the text distinguishes them; Ethernet ports do not count if
+    there are RDMA ports. A rate without a count and without `per GPU` is the node's. If the text names only a
+    generation (`NDR`), its rate is multiplied by `ports`, the usual number for such a node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -142,18 +143,21 @@ def _transport(part: str) -> Transport:
 
 @functools.lru_cache(maxsize=1024)
 def fabric_of(text: str) -> Fabric | None:
-    """Return the link between the GPUs of a node; `nvlink` if the text names no switch, which may exist."""
+    """Return the link between the GPUs of a node.
+
+    `nvlink` does not rule out a switch that the text does not name.
+    """
     return next((kind for pattern, kind in _FABRICS if pattern.search(text[:_LONGEST])), None)
 
 
 def domain_of(text: str) -> int | None:
-    """Return the GPUs of one NVLink domain that spans nodes: 72 of `NVLink5 NVL72`."""
+    """Return the number of GPUs in an NVLink domain that spans nodes: 72 for `NVLink5 NVL72`."""
     match = _DOMAIN.search(text[:_LONGEST])
     return int(match.group(1)) if match and int(match.group(1)) > 8 else None
 
 
 def pcie_generation_of(text: str) -> int | None:
-    """Return the generation of PCIe that the text names: 4 of `PCIe Gen4 x16`."""
+    """Return the PCIe generation that the text names: 4 for `PCIe Gen4 x16`."""
     match = _PCIE_GENERATION.search(text)
     return int(match.group(1)) if match else None
 

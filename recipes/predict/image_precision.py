@@ -13,7 +13,8 @@ HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 def computed_in(precision: Precision, cluster: Cluster) -> str:
     """Return the precision that the GPU really multiplies in.
 
-    Convolutions have no 8-bit training, and a GPU without a unit for a type takes the next one.
+    Convolutions are never trained in 8 bits or fewer. A GPU that lacks a type uses another: fp16 for bf16,
+    fp32 for tf32.
     """
     wanted = "bf16" if precision in ("fp8", "mxfp8", "nvfp4") else precision
     if wanted == "bf16" and "bf16" not in cluster.peak_flops_per_s and "fp16" in cluster.peak_flops_per_s:

@@ -1,4 +1,4 @@
-"""The figures of the prediction models that published measurements gave: one row for each.
+"""Parameters of the prediction models, obtained from published measurements; one row each.
 
 The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
 `tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
@@ -17,15 +17,15 @@ class Parameter(StrictRecord, kw_only=True):
     """One figure of the models."""
 
     id: str
-    """`group.name`, or `group.name.key` if the figure differs by what it is about: a chip, a precision, a
-    kind of kernels, an implementation, an optimizer, a device, a fabric. The row without a key serves keys
+    """`group.name`, or `group.name.key` if there is one value per chip, precision, kind of kernels,
+    implementation, optimizer, device or fabric. The row without a key serves keys
     that have no row of their own; it is missing if every key has one.
     """
     unit: str
     meaning: str
     value: float
     source: str
-    """Source of the value; of a fitted value, the source of what was believed before the fit."""
+    """Source of the value; for a fitted value, the source of its prior."""
     date: str
 
 

@@ -73,7 +73,7 @@ class RecipeScreen(Frame):
 
     def action_export(self) -> None:
         if not self._shown:
-            self.desk.say("There is nothing to export yet: a plan comes first (5).", is_problem=True)
+            self.desk.say("There is nothing to export yet. Make a plan first (press 5).", is_problem=True)
             return
         files = self._shown[0]
 

@@ -28,9 +28,12 @@ from recipes.planning.default_model import CPU_MODEL
 
 LAUNCHER_OF = {"ssh": "torchrun", "slurm": "slurm", "mpi": "mpi"}
 LIMIT_S = 150.0
-"""Time to start all hosts and to end; after this and the time for measuring, a rank ends itself."""
+"""Time allowed for start and shutdown on all hosts.
+
+A rank exits by itself after this plus the time for measuring.
+"""
 _OVERRUN = 3.0
-"""Factor on the budget, which is an aim: a large case that was begun is finished."""
+"""Factor by which a benchmark may exceed its budget, because a case that has begun is finished."""
 _SOURCE = "rigtune"
 _SUBMIT = Artifact(
     path="submit.sh",
@@ -66,7 +69,7 @@ srun() {
   command srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --nodelist="$list" --overlap "$@"
 }
 export -f srun
-# Slurm numbers nodes in its own order; rank 0 listens on the first of that.
+# Slurm numbers nodes in its own order; rank 0 listens on the first node in that order.
 # shellcheck disable=SC2016  # expanded on each node
 order=$(srun sh -c 'echo "$SLURM_NODEID $SLURMD_NODENAME"' | sort -n | cut -d " " -f 2 | paste -sd,)
 export SLURM_JOB_NUM_NODES=$count SLURM_JOB_NODELIST=$order

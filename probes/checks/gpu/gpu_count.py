@@ -28,7 +28,7 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected=f"{attached} GPUs",
             observed=f"{len(gpus)} GPUs",
             remedy=Remedy(
-                text="An output that was cut looks like this: take it again. If it stays so, a GPU is lost.",
+                text="Truncated output looks like this: capture it again. If it stays so, a GPU is lost.",
                 command="nvidia-smi -L",
             ),
         )
@@ -58,8 +58,8 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         expected=f"{len(on_bus)} GPUs",
         observed=f"{len(gpus)} GPUs; not listed: {', '.join(missing) or 'unknown'}",
         remedy=Remedy(
-            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU stays away, its "
-            "card or slot is bad.",
+            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU is still missing, "
+            "its card or slot is faulty.",
             command="dmesg | grep -i xid",
             needs_root=True,
         ),

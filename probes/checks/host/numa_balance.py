@@ -49,7 +49,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             expected="the same number on each",
             observed=observed,
             remedy=Remedy(
-                text="Look whether a GPU is missing; else move cards to slots of the other socket.",
+                text="Check whether a GPU is missing; if none is, move cards to slots of the other socket.",
                 command="lstopo",
             ),
         )

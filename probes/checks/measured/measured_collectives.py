@@ -259,7 +259,7 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     return report(
         name,
         f"{statement}{f': {cause.words}' if cause else ''}",
-        expected=f"about {gb_per_s(slow.usual)}, as the others",
+        expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=gb_per_s(slow.value),
         remedy=cause.remedy if cause else _REMEDIES["nvlink"] if gpus else _BUSY_RANK,
         evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),

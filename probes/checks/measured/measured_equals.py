@@ -172,7 +172,7 @@ def equal_ranks(evidence: Evidence) -> Iterator[Finding]:
             rank.subject,
             f"takes {rank.median / usual:.2g} times as long as the others for the same "
             f"work{f': {cause.words}' if cause else ''}",
-            expected=f"about {quantity(usual, 's')}, as the others",
+            expected=f"about {quantity(usual, 's')}, like the others",
             observed=f"{quantity(rank.median, 's')}{cpus}",
             remedy=cause.remedy if cause else _STRAGGLER,
             evidence=(*refs_of([rank]), limit_ref(evidence, fails=False)),

@@ -1,6 +1,7 @@
 """Compare hosts, and links between hosts, with each other.
 
-A host is known by its best link: a good host has a fast link to another good one, a bad host has none.
+A host is judged by its best link: a good host has at least one fast link to another good host; a bad host
+has none.
 Collectives across hosts are also compared with the line rate of the training ports. Source:
 oracle-quickstart/oci-hpc and GoogleCloudPlatform/cluster-health-scanner (pairs, confirmed with a known-good
 partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of line rate).
@@ -70,7 +71,10 @@ def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Fin
         )
     elif not slow_members:
         yield JUDGE.passed(
-            HOST, "hosts and links are alike", observed=observed(measured), evidence=refs_of(measured)
+            HOST,
+            "all hosts and links are about equally fast",
+            observed=observed(measured),
+            evidence=refs_of(measured),
         )
 
 
@@ -126,7 +130,7 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
     return report(
         words_of_part(slow.part),
         f"{statement}: {percent(round(slow.share, 2))} of the others",
-        expected=f"about {gb_per_s(slow.usual)}, as the others",
+        expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=links or gb_per_s(slow.value),
         remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
         evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),
@@ -143,9 +147,9 @@ def _direction(slow: SlowPart, measurements: Sequence[Measurement], limit: float
     ]
     is_slow = [bool(rates) and max(rates) < limit * slow.usual for rates in (sends, receives)]
     if is_slow == [True, False]:
-        return "slow when it sends, to whomever"
+        return "this host is slow when it sends, to any host"
     if is_slow == [False, True]:
-        return "slow when it receives, from whomever"
+        return "this host is slow when it receives, from any host"
     return "every link of this host is slow"
 
 

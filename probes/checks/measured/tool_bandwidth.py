@@ -150,7 +150,7 @@ def _among_peers(
             yield judge.warned(
                 name,
                 f"{result.test} is slower than with the other GPUs",
-                expected=f"about {gb_per_s(usual)}, as the others",
+                expected=f"about {gb_per_s(usual)}, like the others",
                 observed=f"{gb_per_s(_value(result))} by {result.tool}",
                 remedy=remedy,
                 evidence=(*result.evidence, limits.measured_fail_fraction.ref),

@@ -61,7 +61,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _is_port(interface: Interface) -> bool:
     """Return whether an interface has a cable.
 
-    Loopback, bonds and container interfaces change with software.
+    The state of loopback, bond and container interfaces is changed by software, not by a cable.
     """
     return interface.is_virtual is not True and interface.bond_members is None
 

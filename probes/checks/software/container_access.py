@@ -42,7 +42,7 @@ def container_devices(evidence: Evidence) -> Iterator[Finding]:
     elif any(name.startswith("uverbs") for name in files):
         yield DEVICES.passed(
             HOST,
-            "RDMA device files are here",
+            "the container has RDMA device files",
             observed=f"{len(files)} in /dev/infiniband",
             evidence=container.evidence,
         )
@@ -114,7 +114,7 @@ def container_numa(evidence: Evidence) -> Finding:
     return NUMA.warned(
         HOST,
         "the container may not place memory by NUMA node",
-        expected="the capability SYS_NICE, which opens the calls in the usual filter",
+        expected="the capability SYS_NICE, with which the default seccomp filter allows these calls",
         observed="a system call filter without it",
         remedy=Remedy(
             text="Start it with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 for NCCL 2.24 to 2.26.4."
@@ -127,6 +127,10 @@ def _outside(judge: Judge, facts: MachineFacts) -> Finding | None:
     runtime = facts.container.runtime
     if isinstance(runtime, Unknown):
         if runtime.reason is Reason.NOT_SUPPORTED:
-            return judge.skipped(HOST, "this is no container")
+            return judge.skipped(HOST, "this machine is not a container")
         return judge.undetermined(HOST, runtime, what="whether this is a container")
-    return judge.skipped(HOST, "this is no container") if runtime is None or runtime == "wsl" else None
+    return (
+        judge.skipped(HOST, "this machine is not a container")
+        if runtime is None or runtime == "wsl"
+        else None
+    )

@@ -34,10 +34,10 @@ class CheckPolicy(StrictRecord, kw_only=True):
     """Selection of checks by their ids."""
 
     required: tuple[Text, ...] = ()
-    """An UNKNOWN of these counts, too."""
+    """Checks whose UNKNOWN result also counts against the machine."""
     not_required: tuple[Text, ...] = ()
     off: dict[str, Text] = {}
-    """Not run at all: check to the reason."""
+    """Checks that are not run: reason by check id."""
 
 
 class GpuExpectation(StrictRecord, kw_only=True):
@@ -118,11 +118,11 @@ class Waiver(StrictRecord, kw_only=True):
 
 
 class Policy(StrictRecord, kw_only=True):
-    """A policy file. The empty one is rigtune's own judgement."""
+    """A policy file. An empty policy changes nothing: rigtune's defaults apply."""
 
     schema_version: int = SCHEMA_VERSION
     fail_on: Literal["fail", "warn"] | None = None
-    """Findings that give exit code 1; the command line's own option goes first."""
+    """Findings that cause exit code 1; the command-line option takes precedence."""
     checks: CheckPolicy = CheckPolicy()
     thresholds: dict[str, float | str | tuple[str, ...]] = {}
     """Limits by their names in `probes/data/thresholds.toml`."""

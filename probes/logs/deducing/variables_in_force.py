@@ -1,4 +1,4 @@
-"""Deductions about variables in force: without effect, or left from debugging."""
+"""Deduce which environment variables have no effect, and which were left over from debugging."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class DcgmSummary(DcgmRecord, kw_only=True):
 
 
 class DcgmMachine(DcgmRecord, kw_only=True):
-    """The machine of a report of DCGM."""
+    """The machine that a DCGM report describes."""
 
     KIND: ClassVar[str] = "dcgm.machine"
     version: str | None = None
@@ -92,7 +92,10 @@ class NvlinkLinkDown(NvlinkRecord, kw_only=True):
 
 
 class NvlinkAllDown(NvlinkRecord, kw_only=True):
-    """No link of a GPU is up, which is a fault behind NVSwitches and normal for a card without a bridge."""
+    """No NVLink of a GPU is up.
+
+    This is a fault on machines with NVSwitches and normal for a card without a bridge.
+    """
 
     KIND: ClassVar[str] = "nvlink.all-down"
 
@@ -145,7 +148,7 @@ class HostMemlock(HostRecord, kw_only=True):
     unlimited: bool
     """Whether there is no limit."""
     kib: int | None = None
-    """KiB."""
+    """The limit in KiB; None if there is none."""
 
 
 class HostShm(HostRecord, kw_only=True):

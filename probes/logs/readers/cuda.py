@@ -1,4 +1,6 @@
-"""CUDA and its memory, as torch, nccl-tests and other programs report errors of the runtime and the driver.
+"""Read errors of the CUDA runtime and driver, and out-of-memory errors.
+
+torch, nccl-tests and other programs print them.
 
 Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and
 CUDAException.cpp, 1.9 to 2.13.
@@ -169,7 +171,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the sizes in the whole line, or with CUDA's number for its words."""
+    """Return the event with the whole line's memory sizes, or with the CUDA error code of the error text."""
     match event.what:
         case TorchOom() as oom:
             sizes: dict[str, Any] = {
@@ -191,7 +193,7 @@ def _size(match: re.Match[str] | None) -> int | None:
 def _other_processes(text: str) -> str:
     """Return the other processes that hold memory of the GPU.
 
-    torch distinguishes its own process from them unless a container has given it another number.
+    torch tells its own process from the others, unless its process id is different inside a container.
     """
     holders = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:

@@ -1,4 +1,6 @@
-"""Rates of network ports, as `ibstat` and `ibstatus` print them beside a test of the network, of whole files.
+"""Read the rates of network ports from whole files of `ibstat` or `ibstatus` output.
+
+Such output often accompanies a network test.
 
 Source: linux-rdma/rdma-core, infiniband-diags/ibstat.c and scripts/ibstatus (read 2026-11).
 """

@@ -19,7 +19,7 @@ _MPI = (
     (pattern(r"Intel\(R\) MPI Library.*?Version\s+(\d\S*)"), "Intel MPI"),
     (pattern(r"HYDRA build details:\s+Version:\s+(\d\S*)"), "MPICH"),
 )
-"""First lines of `mpirun --version` by their vendors."""
+"""Patterns of the version output of each MPI implementation."""
 _SLURM = pattern(r"slurm(?:-wlm)?\s+(\d+\.\d+\.\d+\S*)")
 _PYTHON_ASSIGNMENT = pattern(
     r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:'([^'\n]*)'|\"([^\"\n]*)\"|(None))\s*$", re.MULTILINE
@@ -70,7 +70,7 @@ def nvcc_version(text: str) -> str | Unknown:
 
 
 def nccl_library_version(path: str) -> str | Unknown:
-    """Return the version of a path of libnccl: `2.27.3` for `.../libnccl.so.2.27.3`."""
+    """Return the version in the path of a libnccl file: `2.27.3` for `.../libnccl.so.2.27.3`."""
     return _first(_NCCL_LIBRARY, path, "the path of libnccl")
 
 

@@ -16,15 +16,15 @@ from .protocol import Timing
 WINDOW = 8
 """Consecutive samples that show whether there still is a trend; without a trend they are the first results.
 
-Fewer samples are never called narrow.
+With fewer samples the confidence interval is never considered narrow.
 """
 TREND = 0.01
 """Smallest difference, as a fraction of the median, that counts as a trend."""
 WARMUP_SHARE = 0.3
-"""Largest share of the budget for warm-up; afterwards sampling begins, possibly with warm-up samples."""
+"""Largest share of the budget for warm-up; then sampling begins even if warm-up has not ended."""
 CONFIDENCE = 0.95
 NARROW = 0.02
-"""Half width of the confidence interval over the median at which sampling ends."""
+"""Largest half width of the confidence interval, divided by the median, at which sampling ends."""
 LEAST_SHARE = 0.25
 """Share of the budget that is sampled even if the interval is narrow.
 
@@ -105,7 +105,7 @@ def _settled_late(
 ) -> tuple[int, Optional[bool]]:
     """Return where the first window without trend begins, and whether every rank has one.
 
-    None for too few samples.
+    The second value is None if there are too few samples to tell.
     """
     last = len(durations_s) - WINDOW
     if last < 0:
@@ -153,7 +153,7 @@ def _after_sample(durations_s: Sequence[float], spent_s: float, step_s: float, b
 
 
 def has_trend(durations_s: Sequence[float]) -> bool:
-    """Return True if one half is longer than the other, sample by sample, and by more than TREND.
+    """Return True if one half's durations all exceed the other's, and the medians differ by more than TREND.
 
     For eight samples without a trend this has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
     """
@@ -171,9 +171,9 @@ def is_narrow(durations_s: Sequence[float]) -> bool:
 
 
 def half_width(durations_s: Sequence[float]) -> float | None:
-    """Return half the width of the median's confidence interval over the median.
+    """Return half the width of the median's confidence interval, divided by the median.
 
-    None for too few samples, or samples too short for the clock.
+    The result is None for too few samples, or samples too short for the clock.
     """
     rank, ordered = interval_rank(len(durations_s)), sorted(durations_s)
     median = statistics.median(ordered) if rank else 0.0
@@ -184,9 +184,9 @@ def half_width(durations_s: Sequence[float]) -> float | None:
 def interval_rank(count: int) -> int:
     """Return r for which the r-th smallest and r-th largest sample enclose the median with CONFIDENCE.
 
-    This holds for any distribution; 0 if no r does, below six samples. Each sample lies below the median with
-    probability 1/2, so that the interval misses it with probability 2 P(fewer than r of `count` lie below), a
-    binomial (David and Nagaraja, Order Statistics, section 7.1).
+    This holds for any distribution. The result is 0 if no such r exists, which is so below six samples. Each
+    sample lies below the median with probability 1/2, so that the interval misses it with probability
+    2 P(fewer than r of `count` lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).
     """
     missed, rank = 0.0, 0
     while 2 * rank < count:

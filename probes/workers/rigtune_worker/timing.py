@@ -16,7 +16,7 @@ __all__ = ["FEWEST_SAMPLES", "Budget", "elapsed_s", "time_calls"]
 def elapsed_s(
     call: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] | None = None
 ) -> float:
-    """Return seconds per call over consecutive `repeats`.
+    """Return the mean seconds per call over `repeats` consecutive calls.
 
     `before` runs before each call and is not counted.
     """
@@ -88,7 +88,7 @@ class Budget:
     def __init__(self, budget_s: float, cases: int) -> None:
         self.ends = time.monotonic() + budget_s
         self.cases = cases
-        self.over = f"the time for this benchmark, {budget_s:g} s, was over before it"
+        self.over = f"the benchmark's time of {budget_s:g} s was used up before this case"
         """Why a case is left out."""
 
     def next_case(self) -> float:

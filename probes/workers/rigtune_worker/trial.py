@@ -145,7 +145,8 @@ def be_child(request: dict[str, Any], trial: dict[str, Any], result: BinaryIO) -
     def main() -> int:
         die_with_parent()
         prefer_to_be_killed()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the trials still to come are not the user's to read
+        # Keep the user's code from reading the remaining trials.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         result.write(json.dumps(run(request, trial)).encode())
         result.flush()
         return 0

@@ -26,13 +26,16 @@ class Stage(NamedTuple):
     other: float
     expert: float
     table: float
-    """Parameters of the embedding and its neighbours.
+    """Parameters outside the blocks and the head: token embedding, position embedding and final norm.
 
-    The last stage has a copy for layers that predict tokens further ahead, each with a loss of its own
+    If the model has multi-token-prediction layers, the last stage also holds a copy of the embedding for them
     (DeepSeek-V3, arXiv 2412.19437, section 2.2).
     """
     head: float
-    """Parameters of the head: of a tied one, the embedding's, which is a copy of its own on another stage."""
+    """Parameters of the head; 0 if it uses the embedding's weights on the same stage.
+
+    If the head is tied to the embedding but on another stage, that stage holds its own copy of the embedding.
+    """
     largest: BlockShare
     first: bool
     last: bool
@@ -50,8 +53,8 @@ def stages_of(
 ) -> tuple[Stage, ...]:
     """Return the stages that may be the fullest: first, second and last.
 
-    The second has no embedding but nearly as many micro-batches in flight. `unties`: the code has a head of
-    its own even if the model shares the embedding's weights.
+    The second has no embedding but nearly as many micro-batches in flight. `unties`: the framework
+    stores separate head weights even if the model ties them to the embedding.
     """
     if unties and model.tied_embeddings:
         model = msgspec.structs.replace(model, tied_embeddings=False)
@@ -95,11 +98,12 @@ def _shares(
 ) -> list[tuple[float, Block]]:
     """Return the blocks of one stage.
 
-    Layers are dealt evenly; if they do not divide, embedding and head count as one layer each. Layers that
-    predict tokens further ahead are on the last stage beside its share (Megatron-LM,
-    multi_token_prediction.py), and count as layers only if the others do not divide. Every stage but the last
-    takes `ahead` more than its share: Hugging Face's `device_map` fills a GPU up to an even share and 1.25
-    times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
+    Layers are distributed evenly over all chunks of all stages. If their number is not divisible, the head,
+    or the embedding and the head, count as one layer each if this makes it divisible. Layers for multi-token
+    prediction are added to the last stage's share (Megatron-LM, multi_token_prediction.py); they are included
+    in the even split only if the number of other layers is not divisible. Every stage but the last gets up to
+    `ahead` layers more than an even share: Hugging Face's `device_map` fills a GPU up to an even share plus
+    1.25 times the largest layer (accelerate, utils/modeling.py, get_balanced_memory).
     """
     groups = blocks_of(model)
     if stages == 1:
@@ -131,10 +135,11 @@ def _shares(
 
 
 def in_flight(stages: int, chunks: int, index: int, micro_batches: int, schedule: str) -> float:
-    """Return the most micro-batches whose activations stage `index` (from 0) keeps, in whole stages.
+    """Return the largest number of micro-batches whose activations stage `index` (from 0) keeps.
 
-    1F1B (arXiv 2104.04473): those that later stages still work on; interleaved: the warm-up of its chunks.
-    GPipe: all. ZB-H1 (arXiv 2401.10241): as many as 1F1B.
+    The number can be fractional if a stage has several chunks. 1F1B (arXiv 2104.04473) keeps one for this
+    stage and one for each later stage; the interleaved schedule keeps as many as its chunks run in warm-up.
+    GPipe keeps all. ZB-H1 (arXiv 2401.10241) keeps as many as 1F1B.
     """
     if stages == 1 or schedule == "layers":
         return 1.0

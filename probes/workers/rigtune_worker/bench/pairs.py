@@ -1,4 +1,7 @@
-"""Measure two ranks that send to each other, each pair in turn or disjoint pairs at once, with a check."""
+"""Measure pairs of ranks that send to each other, and verify the received data.
+
+Pairs send one at a time, or disjoint pairs send at once.
+"""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_the_callers_own_folder_counts() -> None:
 
 def test_root_starts_nothing_from_its_own_current_folder_unasked() -> None:
     host = Host(uid=0, files=venv("/root/.venv"))
-    assert "unasked" in training(host, directory="/root").refused[0]
+    assert "unless you name it" in training(host, directory="/root").refused[0]
     named = training(host, directory="/root", python=".venv/bin/python")
     assert (named.path, named.refused) == ("/root/.venv/bin/python", ())
 
