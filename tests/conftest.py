@@ -25,6 +25,9 @@ settings.load_profile("rigtune")
 # Nor on how the tests were started: under nohup all processes would inherit that a hang-up is ignored, and
 # traps of it never run.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# A shell starts background jobs with ignored interrupts, which tests of Ctrl-C would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NvmlStandin = Callable[[str], dict[str, str]]
 """Takes the text of a scenario, puts the stand-in in force and returns the environment variables that do
