@@ -485,7 +485,7 @@ def test_what_control_groups_leave_bounds_the_memory(in_torch, tmp_path):
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       4 kB\n")
     code = f"""
 from pathlib import Path
-from rigtune_worker import limits
+from rigtune_worker import memory_limit as limits
 here, answer = Path({str(tmp_path)!r}), []
 limits.MEMORY_INFO = str(here / "meminfo")
 for groups, tree in (("groups2", "v2"), ("groups1", "v1"), ("none", "none")):
