@@ -24,9 +24,11 @@ def test_make_run_ends_in_a_script_that_trains(tmp_path: Path, torch_python: str
         pytest.skip("needs make and a git checkout")
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    # As `activate` sets them: root starts an active environment only if it is on the PATH.
     environment = {
         **os.environ,
         "VIRTUAL_ENV": str(Path(torch_python).parents[1]),
+        "PATH": os.pathsep.join((str(Path(torch_python).parent), os.environ["PATH"])),
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
