@@ -84,27 +84,27 @@ def _variables(recipe: Recipe) -> Iterator[Event]:
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
-    """Variables by what NCCL says it logged_events; it names a variable when it reads it."""
-    seen: dict[str, set[str]] = {}
+    """Compare the recipe's variables with those that NCCL logs; NCCL logs a variable when it reads it."""
+    logged: dict[str, set[str]] = {}
     for event in events:
         if carries(event, NcclEnvironment):
-            seen.setdefault(event.what.name, set()).add(str(event.what.value).strip())
-    if not seen:
+            logged.setdefault(event.what.name, set()).add(str(event.what.value).strip())
+    if not logged:
         return
 
     def differs(name: str, wanted: str, had: str, text: str) -> Event:
         return _event(ComparedVariable(name=name, wanted=wanted, had=had), "recipe", f"{name}: {text}")
 
     for variable in recipe.environment:
-        name, values = variable.name, seen.get(variable.name)
+        name, values = variable.name, logged.get(variable.name)
         if values is not None and values != {variable.value}:
             had = ", ".join(sorted(values))
             yield differs(name, variable.value, had, f"the recipe says {variable.value}, the run had {had}")
         elif values is None and name.startswith(_READ_BY_NCCL):
             yield differs(name, variable.value, "", f"the recipe says {variable.value}, the log names none")
-    for name in sorted(seen.keys() - {variable.name for variable in recipe.environment}):
+    for name in sorted(logged.keys() - {variable.name for variable in recipe.environment}):
         if name.startswith(_READ_BY_NCCL):
-            had = ", ".join(sorted(seen[name]))
+            had = ", ".join(sorted(logged[name]))
             yield differs(name, "", had, f"the run had {had}, the recipe says none")
 
 

@@ -31,16 +31,16 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     quota = cpu_quota(source)
     files = [_CPUINFO, _STATUS, _CPUS, *([quota.file] if quota.file else [])]
     own = _cpu(source, info, quota, tuple(file_ref(file) for file in files))
-    told = () if source.is_live else records_of(read_all(source, CPUS))
-    if not told:
+    given_cpus = () if source.is_live else records_of(read_all(source, CPUS))
+    if not given_cpus:
         return {"cpu": own}
-    merged, contradictions = merge("CPU", _by_trust(own, told), volatile=_VOLATILE)
+    merged, contradictions = merge("CPU", _by_trust(own, given_cpus), volatile=_VOLATILE)
     return {"cpu": merged, "contradictions": contradictions}
 
 
-def _by_trust(own: Cpu, told: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
+def _by_trust(own: Cpu, given_cpus: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
     """Return the kernel's own files first, unless none was recorded: then they are no evidence either."""
-    return told if isinstance(own.logical_cpus, Unknown) else (own, *told)
+    return given_cpus if isinstance(own.logical_cpus, Unknown) else (own, *given_cpus)
 
 
 def _cpu(source: Source, info: CpuInfo | Unknown, quota: Limit, evidence: tuple[EvidenceRef, ...]) -> Cpu:

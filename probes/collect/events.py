@@ -31,31 +31,29 @@ class _Read(NamedTuple):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """`events` and the kinds of log they come from (`logs`)."""
+    """Return `events` and the kinds of log that they come from (`logs`)."""
     kernel = _kernel_logs(source, options)
     nccl, manager = outputs(source, "nccl-log"), outputs(source, "fabric-manager-log")
-    found: dict[str, list[_Read]] = {}
+    reads_by_kind: dict[str, list[_Read]] = {}
     for kind, texts, read in (
         ("kernel-log", kernel, _read_kernel),
         ("nccl-log", nccl, _read_nccl),
         ("fabric-manager-log", manager, _read_manager),
     ):
         if not isinstance(texts, Unknown):
-            found[kind] = [read(output) for output in texts]
-    if not found:
+            reads_by_kind[kind] = [read(output) for output in texts]
+    if not reads_by_kind:
         return {"events": kernel, "logs": kernel}
-    reads = [read for kind in found.values() for read in kind]
+    reads = [read for kind in reads_by_kind.values() for read in kind]
     return {
         "events": _once([event for read in reads for event in read.events]),
-        "logs": tuple(found),
+        "logs": tuple(reads_by_kind),
         "unread": tuple(item for read in reads for item in read.unread),
     }
 
 
 def _kernel_logs(source: Source, options: CollectOptions) -> tuple[Output, ...] | Unknown:
-    """Every kernel log that the source has; on a live machine the journal only where the ring buffer is
-    closed.
-    """
+    """Return every kernel log of the source; a live machine's journal only if the ring buffer is closed."""
     texts = outputs(source, "kernel-log", _DMESG, timeout_s=_TIMEOUT_S)
     if (
         isinstance(texts, Unknown)

@@ -41,10 +41,10 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     own = (by_nvml,) if isinstance(by_nvml, tuple) and by_nvml else ()
     gpus, contradictions = _merged(source, (*own, *texts.of_driver), texts)
     attached = len(by_nvml) if isinstance(by_nvml, tuple) and by_nvml else texts.attached
-    found: tuple[Gpu, ...] | Unknown = gpus
+    answered_gpus: tuple[Gpu, ...] | Unknown = gpus
     if not gpus:
-        found = driver_silence(on_bus, _why_silent(by_nvml, texts.silence)) or ()
-    return _answer(found, on_bus, attached, contradictions, texts.unread)
+        answered_gpus = driver_silence(on_bus, _why_silent(by_nvml, texts.silence)) or ()
+    return _answer(answered_gpus, on_bus, attached, contradictions, texts.unread)
 
 
 def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknown:
@@ -111,13 +111,13 @@ def _read(source: Source) -> _Texts:
     for reader in GPUS:
         if source.is_live and not reader.is_live:
             continue
-        told = reader.read(source)
-        if isinstance(told, Unknown):
-            silence = told if silence == NOT_RECORDED else silence
+        texts = reader.read(source)
+        if isinstance(texts, Unknown):
+            silence = texts if silence == NOT_RECORDED else silence
             if source.is_live and not of_driver:
                 break
             continue
-        for text in told:
+        for text in texts:
             (of_driver if reader.is_driver else of_others).append(text.records)
             unread += text.unread
             if isinstance(attached, Unknown) and isinstance(text.attached, int):

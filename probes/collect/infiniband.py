@@ -46,25 +46,25 @@ GID and partition tables have hundreds of slots, filled from the front.
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `nics`: one record per port."""
     devices = rdma_devices(source)
-    found = tuple(nic for device in items_of(devices) for nic in _ports(source, device))
-    if source.is_live and not (options.deep and found):
-        quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in found)
+    kernel_ports = tuple(nic for device in items_of(devices) for nic in _ports(source, device))
+    if source.is_live and not (options.deep and kernel_ports):
+        quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in kernel_ports)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
-    nics, contradictions, unread = _with_texts(source, found)
+    nics, contradictions, unread = _with_texts(source, kernel_ports)
     # An empty result is only valid if the kernel could be asked.
     answer = devices if isinstance(devices, Unknown) and not nics else nics
     return {"nics": answer, "contradictions": contradictions, "unread": unread}
 
 
 def _with_texts(
-    source: Source, found: tuple[Nic, ...]
+    source: Source, kernel_ports: tuple[Nic, ...]
 ) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
     from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - deep checks only
     from probes.reading.readers.reader_rows import NICS  # noqa: PLC0415 - likewise
     from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
 
     texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
-    merged, contradictions = merge_nics([*found, *records_of(texts)])
+    merged, contradictions = merge_nics([*kernel_ports, *records_of(texts)])
     return merged, contradictions, unread_of(texts)
 
 

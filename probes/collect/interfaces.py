@@ -63,20 +63,20 @@ def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, .
     return tuple(_interface(source, place, addresses, default) for place in places)
 
 
-def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[str, object]:
+def _with_texts(source: Source, kernel_interfaces: tuple[Interface, ...] | Unknown) -> dict[str, object]:
     from probes.parsers.fabric.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
 
     # Only pasted texts need this module.
     from probes.reading.merging.merge_interfaces import from_text, merge_interfaces  # noqa: PLC0415
 
-    groups = [] if isinstance(found, Unknown) else [found]
+    groups = [] if isinstance(kernel_interfaces, Unknown) else [kernel_interfaces]
     unread: list[Unread] = []
     for given in source.given(_KIND):
-        told = parse_interfaces(given.text)
-        if isinstance(told, Unknown):
-            unread.append(Unread(source=given.name, why=told.detail))
+        parsed = parse_interfaces(given.text)
+        if isinstance(parsed, Unknown):
+            unread.append(Unread(source=given.name, why=parsed.detail))
         else:
-            groups.append(from_text(told, EvidenceRef(source="paste", key=given.name)))
+            groups.append(from_text(parsed, EvidenceRef(source="paste", key=given.name)))
     for given in source.given(_TOPOLOGY):
         from probes.parsers.topology import nccl_topology  # noqa: PLC0415 - likewise
 
@@ -84,7 +84,7 @@ def _with_texts(source: Source, found: tuple[Interface, ...] | Unknown) -> dict[
             from_text(nccl_topology.parse_interfaces(given.text), EvidenceRef(source="paste", key=given.name))
         )
     interfaces, contradictions = merge_interfaces(groups)
-    answer = found if isinstance(found, Unknown) and not interfaces else interfaces
+    answer = kernel_interfaces if isinstance(kernel_interfaces, Unknown) and not interfaces else interfaces
     return {"interfaces": answer, "contradictions": contradictions, "unread": tuple(unread)}
 
 

@@ -29,15 +29,15 @@ _NAME = re.compile(r"node(\d{1,5})")
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """`numa_nodes`, with what contradicts itself."""
     own = _nodes_of_kernel(source)
-    told = () if source.is_live else read_all(source, NUMA_NODES)
-    if not records_of(told):
+    texts = () if source.is_live else read_all(source, NUMA_NODES)
+    if not records_of(texts):
         return {"numa_nodes": own}
     by_index = {node.index: node for node in items_of(own)}
-    for node in records_of(told):
+    for node in records_of(texts):
         by_index[node.index] = _filled(by_index[node.index], node) if node.index in by_index else node
     return {
         "numa_nodes": tuple(by_index[index] for index in sorted(by_index)),
-        "contradictions": _contradictions(told),
+        "contradictions": _contradictions(texts),
     }
 
 
@@ -131,10 +131,10 @@ def _filled(first: NumaNode, second: NumaNode) -> NumaNode:
     return msgspec.structs.replace(first, **missing)
 
 
-def _contradictions(told: tuple[ReadText[NumaNode], ...]) -> tuple[Contradiction, ...]:
+def _contradictions(texts: tuple[ReadText[NumaNode], ...]) -> tuple[Contradiction, ...]:
     """Texts that give one node different CPUs."""
     readings: dict[int, dict[str, Reading]] = {}
-    for read in told:
+    for read in texts:
         for node in read.records:
             cpus = map_known(node.cpus, parse_cpu_list)
             if not isinstance(cpus, Unknown) and cpus:

@@ -70,8 +70,8 @@ def _links(source: Source) -> _Answer:
     is_complete = all(not isinstance(link.kind, Unknown) for link in links)
     if source.is_live and is_complete:
         return links, (), ()
-    told, unread = _read_texts(source)
-    merged, contradictions = merge_links((links, *told))
+    text_links, unread = _read_texts(source)
+    merged, contradictions = merge_links((links, *text_links))
     return merged, contradictions, unread
 
 
@@ -174,12 +174,12 @@ def _read_texts(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, .
 
 def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
     """Return the links of the texts if NVML does not answer; without GPUs the links among NICs."""
-    told, unread = _read_texts(source)
+    text_links, unread = _read_texts(source)
     between_nics = (
         () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
     )
-    if any(told) or (told and not unread):
-        merged, contradictions = merge_links((*told, between_nics))
+    if any(text_links) or (text_links and not unread):
+        merged, contradictions = merge_links((*text_links, between_nics))
         return merged, contradictions, unread
     unknown = driver_silence(nvidia_gpu_addresses(source), nvml)
     if unknown is not None:

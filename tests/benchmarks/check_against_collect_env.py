@@ -1,4 +1,4 @@
-"""What `rigtune check` costs beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight
+"""Measure the cost of `rigtune check` beside `python -m torch.utils.collect_env` and, over an NVML that acts out eight
 GPUs, beside `nvitop -1`: ratios of wall times, interleaved in one run, and the memory of the check with all
 it starts.
 

@@ -1,4 +1,4 @@
-"""What rigtune measures beside what the field's own tools measure: medians of interleaved repetitions, and
+"""Compare rigtune's measurements with those of the field's own tools: medians of interleaved repetitions, and
 their ratios.
 
     python tests/benchmarks/measure_against_tools.py [--rounds 5] [--only memory,storage,tcp,gemm,all-reduce]

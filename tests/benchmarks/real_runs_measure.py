@@ -45,7 +45,7 @@ BENCHES = (
 
 
 class Measured(Record, kw_only=True):
-    """What one real run gave."""
+    """Result of one real run."""
 
     name: str
     step_time_s: float

@@ -1,5 +1,4 @@
-"""What the schema of SARIF 2.1.0 asks of the objects that rigtune writes, as a JSON schema of those objects
-alone.
+"""Requirements of the SARIF 2.1.0 schema for the objects that rigtune writes, as a JSON schema.
 
 Source: oasis-tcs/sarif-spec, Schemata/sarif-schema-2.1.0.json (errata 01). `!` marks what is required; no
 object has others than the named properties.

@@ -1,5 +1,5 @@
-"""What `rigtune check` tells its caller: the exit code depends on verdict and profile alone, never on the
-format or the place where the output goes.
+"""Hold the exit code of `rigtune check`: it depends on verdict and profile alone, never on the format or the
+place of the output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command loads, told by a fresh interpreter: start-up counts in a provisioning loop."""
+"""List the modules that a command loads in a fresh interpreter: start-up counts in a provisioning loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `probe` and `check` print. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew.
+"""Compare the output of `probe` and `check`. RIGTUNE_UPDATE_GOLDEN=1 writes the files anew.
 
 The files hold every byte but the totals, so that two checks that are added side by side do not conflict;
 `tests/golden/check` holds the totals of verdicts that are made up.

@@ -1,4 +1,4 @@
-"""What the tests with real programs share."""
+"""Fixtures that the tests with real programs share."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_no_host_keeps_a_rank_when_rigtune_is_ended(bench, tmp_path, number):
 
 
 def test_a_rank_whose_launcher_is_lost_ends_by_itself(lab, torch_python, tmp_path):
-    """As on a host whose network has gone: nobody can tell it anything any more."""
+    """Imitate a host that has lost its network, so that no message reaches it any more."""
     request = tmp_path / "request.json"
     request.write_text(
         json.dumps({"needs_torch": False, "settings": {"token": "x", "seconds": 1}, "cases": []})

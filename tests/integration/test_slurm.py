@@ -71,7 +71,7 @@ def test_two_nodes_with_two_ranks_each_train_together(slurm, recipe, export, rea
 
 
 def test_the_command_line_alone_leads_to_training_on_two_nodes(slurm, torch_python, tmp_path):
-    """As the README says it: plan, export, sbatch."""
+    """Follow the README: plan, export, sbatch."""
 
     def rigtune(*words):
         argv = (sys.executable, "-m", "assistant", *map(str, words))

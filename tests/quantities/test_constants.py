@@ -86,7 +86,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "step beside one that was measured": lambda: _anchored(4),
     "step that waits for many requests": lambda: _read(2**17),
 }
-"""What the representative cases of predictions do not show."""
+"""Figures that the representative cases of predictions do not contain."""
 
 
 @functools.lru_cache(maxsize=1)

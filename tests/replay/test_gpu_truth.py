@@ -1,4 +1,4 @@
-"""What the recorded outputs of nvidia-smi say of GPUs, against what INDEX.csv states of each file.
+"""Compare the recorded outputs of nvidia-smi with the statements of INDEX.csv about each file.
 
 They lie outside the project, in the folder that RIGTUNE_SHARED names. The table at the end shows, by kind,
 how many of the stated truths were found.

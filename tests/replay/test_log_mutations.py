@@ -161,7 +161,7 @@ def healthy() -> tuple[tuple[str, bytes], ...]:
 
 
 def with_itself(data: bytes, rng: random.Random) -> bytes:
-    """As two ranks write at once: in pieces of lines, of random length."""
+    """Mix the lines of two ranks that write at once, in pieces of random length."""
     sources, out = [data, data], []
     while any(sources):
         number, length = rng.randrange(2), rng.choice((1, 7, 60, 200, 900))

@@ -49,7 +49,7 @@ OTHER_KINDS = {
     "nccl_log/p2p-shm-only-rtx4090-works.log": "nccl-tests",
     "nccl_log/socket-wrong-type-stale-process.log": "nccl-tests",
 }
-"""What a file holds instead of, or beside, what its folder says."""
+"""Contents of files that differ from the name of their folder, or that come in addition."""
 
 ELSEWHERE = {
     "kernel_log/bond-slave-flap-mlx5_3.log": "judged by link-flapping",

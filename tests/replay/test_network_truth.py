@@ -32,7 +32,7 @@ ASKED = frozenset({"hostname", "infiniband", "interfaces", "fabric", "environmen
 
 
 class Truth(NamedTuple):
-    """What one file must give: its kinds, facts, and the checks that must call out a problem."""
+    """Expected result of one file: its kinds, its facts, and the checks that must report a problem."""
 
     kinds: tuple[str, ...]
     facts: dict[str, Callable[[MachineFacts], bool]] = {}

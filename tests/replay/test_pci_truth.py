@@ -104,7 +104,7 @@ NICS = {
 
 
 def truths(path: str) -> Iterator[tuple[str, object, object]]:
-    """What the index states of a file, the stated value, and the one found."""
+    """A statement of the index about a file, the stated value, and the value that was read."""
     row, facts = recorded()[path], facts_of(path)
     truth, name = row["what_the_truth_is"], path.rpartition("/")[2]
     devices = facts.pci_devices if known(facts.pci_devices) else ()

@@ -1,4 +1,4 @@
-"""What `accelerate estimate-memory` prints as "training using Adam": the largest of its four sizes, for batch
+"""Return the figure that `accelerate estimate-memory` prints as "training using Adam": the largest of its four sizes, for batch
 one, on one GPU.
 """
 

@@ -1,4 +1,4 @@
-"""Which logs are read, and how their events are put together."""
+"""Collect events from several logs and join them."""
 
 from __future__ import annotations
 

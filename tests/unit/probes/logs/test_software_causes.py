@@ -135,7 +135,7 @@ _PLAIN = {
 }
 
 _FROM_OUTSIDE = ("time limit", "preemption", "cancelled", "Ctrl-C", "told to stop from outside")
-"""What ended these runs is no failure."""
+"""Report no failure for runs that ended on purpose."""
 
 
 @pytest.mark.parametrize("log", _HEALTHY.values(), ids=_HEALTHY.keys())

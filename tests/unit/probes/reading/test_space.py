@@ -1,4 +1,4 @@
-"""What df answers, and what it means that it does not."""
+"""Read the answers of df, and the lack of one."""
 
 from __future__ import annotations
 
