@@ -178,7 +178,7 @@ def driver_older(seen: Seen) -> Iterator[Event]:
             major = built.partition(".")[0]
             if major.isdecimal() and api // 1000 < int(major):
                 of_driver = f"{api // 1000}.{api % 1000 // 10}"
-                yield deduced(driver, DeducedDriverOlderThanCuda(found=of_driver, needed=built))
+                yield deduced(driver, DeducedDriverOlderThanCuda(actual=of_driver, needed=built))
                 return
 
 

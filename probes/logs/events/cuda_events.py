@@ -50,7 +50,7 @@ class CudaDriverOld(LogRecord, kw_only=True):
     """The driver is older than the runtime needs."""
 
     KIND: ClassVar[str] = "cuda.driver-old"
-    found: int | None = None
+    actual: int | None = None
     """Version of CUDA as its API counts it."""
 
 

@@ -78,7 +78,7 @@ class DeducedDriverOlderThanCuda(LogRecord, kw_only=True):
     """The driver is of an older major version of CUDA than NCCL."""
 
     KIND: ClassVar[str] = "deduced.driver-older-than-cuda"
-    found: str
+    actual: str
     """Value that was received instead."""
     needed: str
     """Required value."""

@@ -139,7 +139,7 @@ class NcclSocketWrongType(Complaint, kw_only=True):
     """A connection came from something else than what was expected."""
 
     KIND: ClassVar[str] = "nccl.socket-wrong-type"
-    found: int
+    actual: int
     """Value that was received instead."""
     expected: int
     """Expected value."""
@@ -166,7 +166,7 @@ class NcclNranksMismatch(LogRecord, kw_only=True):
     KIND: ClassVar[str] = "nccl.nranks-mismatch"
     expected: int
     """Expected value."""
-    found: int
+    actual: int
     """Value that was received instead."""
 
 
@@ -279,7 +279,7 @@ class NcclCudaError(LogRecord, kw_only=True):
     """Place in the source code."""
     error: int | None = None
     bytes: int | None = None
-    found: int | None = None
+    actual: int | None = None
     """Value that was received instead."""
     needed: int | None = None
     """Required value."""
@@ -289,7 +289,7 @@ class NcclDriverOld(LogRecord, kw_only=True):
     """The CUDA driver is too old for NCCL."""
 
     KIND: ClassVar[str] = "nccl.driver-old"
-    found: int | None = None
+    actual: int | None = None
     """Value that was received instead."""
     needed: int | None = None
     """Required value."""

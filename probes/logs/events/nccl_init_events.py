@@ -166,7 +166,7 @@ class NcclSharedMemoryExceeded(LogRecord, kw_only=True):
     KIND: ClassVar[str] = "nccl.shared-memory-exceeded"
     needed: int
     """Bytes of shared memory that a kernel needs."""
-    found: int
+    actual: int
     """Bytes that the GPU offers."""
 
 

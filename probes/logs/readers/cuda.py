@@ -80,7 +80,7 @@ _ROWS = (
     row(
         CudaDriverOld,
         "NVIDIA driver on your system is too old",
-        r"too old(?: \(found version (?P<found>\d{3,6})\))?",
+        r"too old(?: \(found version (?P<actual>\d{3,6})\))?",
     ),
     row(CudaDriverOld, "driver version is insufficient for CUDA runtime version"),
     row(CudaDriverOld, "forward compatibility was attempted on non supported HW"),

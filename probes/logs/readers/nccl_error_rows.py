@@ -169,7 +169,7 @@ FAILURES = (
     row(
         NcclSocketWrongType,
         "wrong type ",
-        r"(?P<reason>wrong type (?P<found>\d{1,10}) != (?P<expected>\d{1,10}))",
+        r"(?P<reason>wrong type (?P<actual>\d{1,10}) != (?P<expected>\d{1,10}))",
     ),
     row(NcclSocketWrongMagic, "wrong magic", r"(?P<reason>wrong magic .{0,60})"),
     row(
@@ -190,7 +190,7 @@ FAILURES = (
         NcclNranksMismatch,
         "Bootstrap Root",
         r"mismatch in (?:info|rank count) from procs,? ?(?:nranks )?(?P<expected>\d{1,7}) ?(?:vs|:) ?"
-        r"(?!(?P=expected)\b)(?P<found>\d{1,7})",
+        r"(?!(?P=expected)\b)(?P<actual>\d{1,7})",
     ),
     row(NcclRootMismatch, "Bootstrap Root", r"(?P<reason>mismatch in .{2,200})"),
     row(
@@ -344,7 +344,7 @@ ALSO_INFORMATIVE = (
     row(
         NcclDriverOld,
         "CUDA Driver version found",
-        r"version found is (?P<found>\d{1,6})\. Minimum requirement is (?P<needed>\d{1,6})",
+        r"version found is (?P<actual>\d{1,6})\. Minimum requirement is (?P<needed>\d{1,6})",
     ),
     row(
         NcclRasPortInUse,

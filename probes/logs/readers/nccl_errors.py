@@ -69,14 +69,16 @@ SIGNS = (
 def read(line: LogLine) -> tuple[Event, ...]:
     """Return the failure that a line reports; nothing where it reports none."""
     text = line.text
-    if (found := read_located(DUPLICATE_GPU, line)) or (found := read_located(ALSO_INFORMATIVE, line)):
-        return found
+    if (located_events := read_located(DUPLICATE_GPU, line)) or (
+        located_events := read_located(ALSO_INFORMATIVE, line)
+    ):
+        return located_events
     if is_informative(text):
         return ()
-    if found := read_located(FAILURES, line):
-        return _completed(found[0], text)
-    if found := read_located(RESULTS, line):
-        return found
+    if located_events := read_located(FAILURES, line):
+        return _completed(located_events[0], text)
+    if located_events := read_located(RESULTS, line):
+        return located_events
     message = warning(text)
     if message is None or _NEGLIGIBLE.search(message):
         return ()
@@ -127,8 +129,8 @@ def is_network_layer(event: Event) -> bool:
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
     """Return all events of a failure: codes of CUDA also concern the driver, those of NVLS multicast."""
     match event.what:
-        case NcclDriverOld(found=found, needed=needed, text=words):
-            return (event, reporting(event, NcclCudaError(found=found, needed=needed, text=words)))
+        case NcclDriverOld(actual=actual, needed=needed, text=words):
+            return (event, reporting(event, NcclCudaError(actual=actual, needed=needed, text=words)))
         case NcclCudaError() as error:
             if error.code is None:
                 code = CODES_OF_TEXTS.get((error.text or "").strip())

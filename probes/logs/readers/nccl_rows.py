@@ -325,7 +325,7 @@ ROWS = (
     row(
         NcclSharedMemoryExceeded,
         "ncclMaxSharedMem",
-        r"ncclMaxSharedMem (?P<needed>\d{1,9}) exceeds device/fn maxSharedMem (?P<found>\d{1,9})",
+        r"ncclMaxSharedMem (?P<needed>\d{1,9}) exceeds device/fn maxSharedMem (?P<actual>\d{1,9})",
     ),
     row(NcclCumemHost, "cuMem host allocations do not appear"),
 )

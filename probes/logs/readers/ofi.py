@@ -145,8 +145,8 @@ class Reader:
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """Return the events of a line of the plugin or of libfabric."""
-    if found := read_located(_FACTS, line):
-        return found
+    if located_events := read_located(_FACTS, line):
+        return located_events
     if is_informative(line.text) or line.text.startswith("INFO: "):
         return ()
     return read_located(_FAILURES, line) or read_located(_LIBFABRIC, line)

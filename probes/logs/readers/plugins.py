@@ -190,8 +190,8 @@ SIGNS = tuple(sign for sign in signs((*_ROWS, *_ERRORS)) if sign not in (b"NET/"
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """Return the events of a line by a plugin, or by NCCL about a plugin."""
-    if found := read_located(_ROWS, line):
-        return (_judged(found[0], line.text),)
+    if located_events := read_located(_ROWS, line):
+        return (_judged(located_events[0], line.text),)
     if is_informative(line.text):
         return ()
     return tuple(_judged(_failed(event), line.text) for event in read_located(_ERRORS, line))

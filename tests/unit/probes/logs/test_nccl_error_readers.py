@@ -175,7 +175,7 @@ _MESSAGES = [
         nccl_errors,
         f"{_WARN}socketFinalizeAccept: wrong type 4 != 3",
         "nccl.socket-wrong-type",
-        {"found": 4, "expected": 3},
+        {"actual": 4, "expected": 3},
     ),
     (
         nccl_errors,
@@ -187,7 +187,7 @@ _MESSAGES = [
         nccl_errors,
         f"{_WARN}Bootstrap Root : mismatch in info from procs, nranks 16 vs 8",
         "nccl.nranks-mismatch",
-        {"found": 8},
+        {"actual": 8},
     ),
     (
         nccl_errors,
