@@ -8,7 +8,7 @@ another machine, get only the variables that are passed to them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from recipes.lint.document import Command, Document, Setting, is_launch
 from recipes.lint.views import commands, enclosing, nodes_of, number, option, resolved, starts
@@ -37,13 +37,6 @@ def setting_for(document: Document, command: Command, name: str) -> Setting | No
         if item.name == name:
             return item
     return document.exports[id(command.exported)].get(name) or document.shared.get(name)
-
-
-def environments_in(documents: Iterable[Document]) -> Iterator[tuple[Document, Given]]:
-    """Yield the variables that ranks get with their file, once for each way that the file sets them."""
-    for document in documents:
-        for given in document.environments:
-            yield document, given
 
 
 def getters(document: Document, item: Setting) -> Iterator[Command]:

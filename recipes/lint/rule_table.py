@@ -12,12 +12,30 @@ import msgspec
 from probes.base.record import StrictRecord
 from probes.base.rows import read_rows
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place
+from recipes.lint.document import Document, DocumentKind, Place
 from recipes.lint.embedded import embedded
 from recipes.lint.finding import Edit, LintFinding, Severity
 from recipes.lint.parting import parted
 
-Check = Callable[[tuple[Document, ...], Context], Iterator[LintFinding]]
+Documents = tuple[Document, ...]
+Findings = Iterator[LintFinding]
+Check = Callable[[Documents, Context], Findings]
+"""Judges files that belong together."""
+
+
+def per_document(*kinds: DocumentKind) -> Callable[[Callable[[Document, Context], Findings]], Check]:
+    """Return a decorator for a rule that judges each file alone; without `kinds`, files of every kind."""
+
+    def decorate(check: Callable[[Document, Context], Findings]) -> Check:
+        @functools.wraps(check)
+        def judge(documents: Documents, context: Context) -> Findings:
+            for document in documents:
+                if not kinds or document.kind in kinds:
+                    yield from check(document, context)
+
+        return judge
+
+    return decorate
 
 
 class LintRule(StrictRecord, kw_only=True):

@@ -342,12 +342,11 @@ def entries(document: Document, expression: str) -> Iterator[Entry]:
     return (item for item in document.entries if compiled.fullmatch(item.path))
 
 
-def literal_settings(documents: tuple[Document, ...], *names: str) -> Iterator[tuple[Document, Setting, str]]:
-    """Yield the settings of these variables whose value the files state, with that value."""
-    for document in documents:
-        for item in settings_of(document):
-            if item.name in names and item.is_literal and item.value:
-                yield document, item, item.value.strip()
+def literal_settings(document: Document, *names: str) -> Iterator[tuple[Setting, str]]:
+    """Yield the settings of these variables whose value the file states, with that value."""
+    for item in settings_of(document):
+        if item.name in names and item.is_literal and item.value:
+            yield item, item.value.strip()
 
 
 def is_on_cloud(document: Document) -> bool:

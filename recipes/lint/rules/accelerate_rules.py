@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from probes.base.record import known
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     commands,
     enclosing,
@@ -24,8 +22,6 @@ from recipes.lint.views import (
     option,
     resolved,
 )
-
-Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
     "compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes",
@@ -85,7 +81,7 @@ def _integer(document: Document, path: str) -> int | None:
     return item if isinstance(item, int) and not isinstance(item, bool) else None
 
 
-def processes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def processes(documents: Documents, context: Context) -> Findings:
     """Check that the number of processes is that of the whole job."""
     gpus = context.machine.gpus if context.machine is not None else None
     here = len(gpus) if gpus is not None and known(gpus) else None
@@ -177,7 +173,7 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
     return f"{stated}; it counts the processes of all machines, and one machine usually has 8"
 
 
-def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def machines(documents: Documents, context: Context) -> Findings:
     """Check that each of several machines has a rank and the address of the first one."""
     starts = [(document, command) for document in documents for command in commands(document, "accelerate")]
     options = {name for _, command in starts for name in command.options}
@@ -225,7 +221,7 @@ def machines(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def _names(document: Document) -> Iterator[LintFinding]:
+def _names(document: Document) -> Findings:
     """Check the keys of the first level."""
     first: dict[str, Entry] = {}
     for item in document.entries:
@@ -246,78 +242,78 @@ def _names(document: Document) -> Iterator[LintFinding]:
         )
 
 
-def deepspeed_blocks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("accelerate")
+def deepspeed_blocks(document: Document, context: Context) -> Findings:
     """Check which of DeepSpeed's keys are in its own file, and which are in Accelerate's."""
-    for document in of_kind(documents, "accelerate"):
-        block = [item for item in document.entries if item.path.startswith("deepspeed_config.")]
-        names = {item.path.split(".")[1]: item for item in reversed(block)}
-        if str(entry_value(document, "distributed_type")).upper() != "DEEPSPEED":
-            continue
-        if "deepspeed_config_file" in names:
-            twice = [name for name in names if name in _FILE_KEYS]
-            precision = entry(document, "mixed_precision")
-            item = names[twice[0]] if twice else precision
-            if item is not None and item.value is not None:
-                if precision is not None and precision.value is not None:
-                    twice.append("mixed_precision")
-                duplicates = ", ".join(twice)
-                yield make_finding(
-                    "accelerate-deepspeed-twice",
-                    document,
-                    item.place,
-                    f"{duplicates} beside deepspeed_config_file: Accelerate refuses keys that belong into "
-                    "that file",
-                    fix="Write them in DeepSpeed's file alone.",
-                )
-        own = [name for name in names if name in _UNUSED_KEYS]
-        if own:
+    block = [item for item in document.entries if item.path.startswith("deepspeed_config.")]
+    names = {item.path.split(".")[1]: item for item in reversed(block)}
+    if str(entry_value(document, "distributed_type")).upper() != "DEEPSPEED":
+        return
+    if "deepspeed_config_file" in names:
+        twice = [name for name in names if name in _FILE_KEYS]
+        precision = entry(document, "mixed_precision")
+        item = names[twice[0]] if twice else precision
+        if item is not None and item.value is not None:
+            if precision is not None and precision.value is not None:
+                twice.append("mixed_precision")
+            duplicates = ", ".join(twice)
             yield make_finding(
-                "accelerate-deepspeed-own",
+                "accelerate-deepspeed-twice",
                 document,
-                names[own[0]].place,
-                f"Accelerate ignores {', '.join(own)}: it does not pass this block to DeepSpeed",
-                fix="Write them in a DeepSpeed file, and name it as deepspeed_config_file.",
+                item.place,
+                f"{duplicates} beside deepspeed_config_file: Accelerate refuses keys that belong into "
+                "that file",
+                fix="Write them in DeepSpeed's file alone.",
             )
+    own = [name for name in names if name in _UNUSED_KEYS]
+    if own:
+        yield make_finding(
+            "accelerate-deepspeed-own",
+            document,
+            names[own[0]].place,
+            f"Accelerate ignores {', '.join(own)}: it does not pass this block to DeepSpeed",
+            fix="Write them in a DeepSpeed file, and name it as deepspeed_config_file.",
+        )
 
 
-def fsdp(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("accelerate")
+def fsdp(document: Document, context: Context) -> Findings:
     """Check the words of FSDP."""
-    for document in of_kind(documents, "accelerate"):
-        if str(entry_value(document, "distributed_type")).upper() != "FSDP":
+    if str(entry_value(document, "distributed_type")).upper() != "FSDP":
+        return
+    is_second = str(entry_value(document, "fsdp_config.fsdp_version")) == "2"
+    sync = entry(document, "fsdp_config.fsdp_sync_module_states")
+    loads = entry_value(document, "fsdp_config.fsdp_cpu_ram_efficient_loading")
+    if sync is not None and sync.value is False and loads is True:
+        yield make_finding(
+            "accelerate-fsdp-sync",
+            document,
+            sync.place,
+            "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs "
+            "fsdp_sync_module_states",
+            fix="Write fsdp_sync_module_states: true.",
+        )
+    for item in document.entries:
+        name = item.path.removeprefix("fsdp_config.").removeprefix("fsdp_")
+        words = _FSDP.get(name, ()) if item.path.startswith("fsdp_config.") else ()
+        if name == "reshard_after_forward" and is_second:
+            words = ("TRUE", "FALSE")
+        if (
+            not words
+            or not isinstance(item.value, str)
+            or item.value.isdecimal()
+            or (name == "sharding_strategy" and is_second)
+        ):
             continue
-        is_second = str(entry_value(document, "fsdp_config.fsdp_version")) == "2"
-        sync = entry(document, "fsdp_config.fsdp_sync_module_states")
-        loads = entry_value(document, "fsdp_config.fsdp_cpu_ram_efficient_loading")
-        if sync is not None and sync.value is False and loads is True:
+        if _is_wrong(item.value.upper(), words):
+            near = difflib.get_close_matches(item.value.upper(), words, n=1, cutoff=0.6)
             yield make_finding(
-                "accelerate-fsdp-sync",
+                "accelerate-fsdp-word",
                 document,
-                sync.place,
-                "fsdp_cpu_ram_efficient_loading loads the weights on one rank alone, and needs "
-                "fsdp_sync_module_states",
-                fix="Write fsdp_sync_module_states: true.",
+                item.place,
+                f"fsdp_{name} {item.value} is none of {', '.join(words[:5])}",
+                fix=f"Write {near[0] if near else words[0]}.",
             )
-        for item in document.entries:
-            name = item.path.removeprefix("fsdp_config.").removeprefix("fsdp_")
-            words = _FSDP.get(name, ()) if item.path.startswith("fsdp_config.") else ()
-            if name == "reshard_after_forward" and is_second:
-                words = ("TRUE", "FALSE")
-            if (
-                not words
-                or not isinstance(item.value, str)
-                or item.value.isdecimal()
-                or (name == "sharding_strategy" and is_second)
-            ):
-                continue
-            if _is_wrong(item.value.upper(), words):
-                near = difflib.get_close_matches(item.value.upper(), words, n=1, cutoff=0.6)
-                yield make_finding(
-                    "accelerate-fsdp-word",
-                    document,
-                    item.place,
-                    f"fsdp_{name} {item.value} is none of {', '.join(words[:5])}",
-                    fix=f"Write {near[0] if near else words[0]}.",
-                )
 
 
 def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
@@ -325,50 +321,44 @@ def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
     return word not in words and "$" not in word and "{" not in word
 
 
-def keys(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("accelerate")
+def keys(document: Document, context: Context) -> Findings:
     """Check the keys and words of the configuration."""
-    for document in of_kind(documents, "accelerate"):
-        yield from _names(document)
-        where = entry(document, "compute_environment")
-        if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
-            message = f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}"
+    yield from _names(document)
+    where = entry(document, "compute_environment")
+    if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
+        message = f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}"
+        yield make_finding(
+            "accelerate-type",
+            document,
+            where.place,
+            message,
+            fix="Write LOCAL_MACHINE, for one machine or many.",
+        )
+    kind = entry(document, "distributed_type")
+    if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
+        message = f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}"
+        yield make_finding("accelerate-type", document, kind.place, message, fix="Write one of them.")
+    precision = entry(document, "mixed_precision")
+    if (
+        precision is not None
+        and isinstance(precision.value, str)
+        and _is_wrong(precision.value.lower(), _PRECISIONS)
+    ):
+        message = f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}"
+        yield make_finding("accelerate-type", document, precision.place, message, fix="Write one of them.")
+    for block, wanted in (
+        ("fsdp_config", "FSDP"),
+        ("deepspeed_config", "DEEPSPEED"),
+        ("megatron_lm_config", "MEGATRON_LM"),
+    ):
+        inside = next((item for item in document.entries if item.path.startswith(f"{block}.")), None)
+        said = str(kind.value).upper() if kind is not None else wanted
+        if inside is not None and said != wanted and not (block == "fsdp_config" and said in ("XLA", "TPU")):
             yield make_finding(
-                "accelerate-type",
+                "accelerate-block-unused",
                 document,
-                where.place,
-                message,
-                fix="Write LOCAL_MACHINE, for one machine or many.",
+                inside.place,
+                f"{block} is read with distributed_type {wanted} alone, and it is {said}",
+                fix=f"Write distributed_type: {wanted}, or remove the block.",
             )
-        kind = entry(document, "distributed_type")
-        if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
-            message = f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}"
-            yield make_finding("accelerate-type", document, kind.place, message, fix="Write one of them.")
-        precision = entry(document, "mixed_precision")
-        if (
-            precision is not None
-            and isinstance(precision.value, str)
-            and _is_wrong(precision.value.lower(), _PRECISIONS)
-        ):
-            message = f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}"
-            yield make_finding(
-                "accelerate-type", document, precision.place, message, fix="Write one of them."
-            )
-        for block, wanted in (
-            ("fsdp_config", "FSDP"),
-            ("deepspeed_config", "DEEPSPEED"),
-            ("megatron_lm_config", "MEGATRON_LM"),
-        ):
-            inside = next((item for item in document.entries if item.path.startswith(f"{block}.")), None)
-            said = str(kind.value).upper() if kind is not None else wanted
-            if (
-                inside is not None
-                and said != wanted
-                and not (block == "fsdp_config" and said in ("XLA", "TPU"))
-            ):
-                yield make_finding(
-                    "accelerate-block-unused",
-                    document,
-                    inside.place,
-                    f"{block} is read with distributed_type {wanted} alone, and it is {said}",
-                    fix=f"Write distributed_type: {wanted}, or remove the block.",
-                )

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.container import Container, containers_of
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import number, option, ranks_here
-
-Documents = tuple[Document, ...]
 
 _VISIBLE = re.compile(r"\bNVIDIA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)[\"']?(?:\s|$)")
 _GETS_DEVICES = re.compile(
@@ -23,15 +19,15 @@ _GETS_DEVICES = re.compile(
 """Words that give a container GPUs or other accelerators, or that only the run knows."""
 
 
-def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def gpus(document: Document, context: Context) -> Findings:
     """Compare the ranks of a container with its GPUs."""
-    for document in documents:
-        for box in containers_of(document):
-            yield from _list(box)
-            yield from _counted(box)
+    for box in containers_of(document):
+        yield from _list(box)
+        yield from _counted(box)
 
 
-def _list(box: Container) -> Iterator[LintFinding]:
+def _list(box: Container) -> Findings:
     wanted = (
         option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
     )
@@ -45,7 +41,7 @@ def _list(box: Container) -> Iterator[LintFinding]:
         )
 
 
-def _counted(box: Container) -> Iterator[LintFinding]:
+def _counted(box: Container) -> Findings:
     have = _shown(box)
     for command in box.inner:
         wanted = ranks_here(box.document, command)

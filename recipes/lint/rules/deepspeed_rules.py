@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import commands, entry, entry_value, nodes_of, number, of_kind, option, resolved
-
-Documents = tuple[Document, ...]
 
 _KEYS = frozenset({
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer",
@@ -86,7 +82,7 @@ def _integer(document: Document, path: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def batches(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def batches(documents: Documents, context: Context) -> Findings:
     """Check that the batch is the product of micro-batch, accumulation steps and ranks."""
     world = _world(documents)
     for document in of_kind(documents, "deepspeed"):
@@ -134,41 +130,41 @@ def _world(documents: Documents) -> int | None:
     return None
 
 
-def contents(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("deepspeed")
+def contents(document: Document, context: Context) -> Findings:
     """Check for blocks that exclude each other, and for keys that DeepSpeed does not read."""
-    for document in of_kind(documents, "deepspeed"):
-        half = entry(document, "fp16.enabled")
-        if (
-            half is not None
-            and half.value is True
-            and True in (entry_value(document, "bf16.enabled"), entry_value(document, "bfloat16.enabled"))
-        ):
+    half = entry(document, "fp16.enabled")
+    if (
+        half is not None
+        and half.value is True
+        and True in (entry_value(document, "bf16.enabled"), entry_value(document, "bfloat16.enabled"))
+    ):
+        yield make_finding(
+            "deepspeed-two-precisions",
+            document,
+            half.place,
+            "fp16 and bf16 are both enabled",
+            fix="Enable one of them.",
+        )
+    yield from _zero(document)
+    yield from _places(document)
+    yield from _precision(document)
+    yield from _values(document)
+    yield from _slow(document)
+    names: set[str] = set()
+    for item in document.entries:
+        name = item.path.partition(".")[0].partition("[")[0]
+        known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
+        near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
+        names.add(name)
+        if near:
+            message = f"DeepSpeed does not read {name}; did you mean {near[0]}?"
             yield make_finding(
-                "deepspeed-two-precisions",
-                document,
-                half.place,
-                "fp16 and bf16 are both enabled",
-                fix="Enable one of them.",
+                "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
             )
-        yield from _zero(document)
-        yield from _places(document)
-        yield from _precision(document)
-        yield from _values(document)
-        yield from _slow(document)
-        names: set[str] = set()
-        for item in document.entries:
-            name = item.path.partition(".")[0].partition("[")[0]
-            known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
-            near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
-            names.add(name)
-            if near:
-                message = f"DeepSpeed does not read {name}; did you mean {near[0]}?"
-                yield make_finding(
-                    "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
-                )
 
 
-def _zero(document: Document) -> Iterator[LintFinding]:
+def _zero(document: Document) -> Findings:
     stage, item = _integer(document, "zero_optimization.stage"), entry(document, "zero_optimization.stage")
     if item is None or stage is None:
         return
@@ -189,7 +185,7 @@ def _zero(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def _places(document: Document) -> Iterator[LintFinding]:
+def _places(document: Document) -> Findings:
     """Check for keys in the wrong block."""
     first = {item.path.partition(".")[0].partition("[")[0]: item for item in reversed(document.entries)}
     lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _ACCELERATE_KEYS)]
@@ -223,7 +219,7 @@ def _places(document: Document) -> Iterator[LintFinding]:
         )
 
 
-def _precision(document: Document) -> Iterator[LintFinding]:
+def _precision(document: Document) -> Findings:
     for block, keys in _PRECISION.items():
         for item in document.entries:
             match = re.fullmatch(rf"{block}\.([A-Za-z]\w*)", item.path)
@@ -241,7 +237,7 @@ def _precision(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def _values(document: Document) -> Iterator[LintFinding]:
+def _values(document: Document) -> Findings:
     """Check for values of a type that DeepSpeed or PyTorch refuses."""
     for item in document.entries:
         text = item.value if isinstance(item.value, str) else ""
@@ -276,7 +272,7 @@ def _values(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def _slow(document: Document) -> Iterator[LintFinding]:
+def _slow(document: Document) -> Findings:
     for path, why in (
         ("wall_clock_breakdown", "it waits for the GPU at every part of a step"),
         ("flops_profiler.enabled", "it profiles during training"),
@@ -302,7 +298,7 @@ def _is_remote(document: Document, command: Command) -> bool:
     )
 
 
-def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def forwarding(documents: Documents, context: Context) -> Findings:
     """Check which variables the other machines do not get."""
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import known
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import setting_for, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -23,32 +21,29 @@ from recipes.lint.views import (
     settings_of,
 )
 
-Documents = tuple[Document, ...]
 
-
-def local_ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def local_ranks(document: Document, context: Context) -> Findings:
     """Check that each rank takes its own GPU."""
-    for document in documents:
-        for item in settings_of(document):
-            written = item.written.strip("\"'")
-            world = re.search(r"\$\{?(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)\b(?!.*%)", written)
-            if (
-                item.name in ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
-                and world is not None
-                and nodes_of(document) != 1
-            ):
-                yield make_finding(
-                    "local-rank-from-world",
-                    document,
-                    item.place,
-                    f"{item.name} is the rank in the whole job: from the second node on, no GPU has that "
-                    "number",
-                    fix="Use SLURM_LOCALID, or OMPI_COMM_WORLD_LOCAL_RANK.",
-                )
-        yield from _missing_local_rank(document)
+    for item in settings_of(document):
+        written = item.written.strip("\"'")
+        world = re.search(r"\$\{?(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)\b(?!.*%)", written)
+        if (
+            item.name in ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
+            and world is not None
+            and nodes_of(document) != 1
+        ):
+            yield make_finding(
+                "local-rank-from-world",
+                document,
+                item.place,
+                f"{item.name} is the rank in the whole job: from the second node on, no GPU has that number",
+                fix="Use SLURM_LOCALID, or OMPI_COMM_WORLD_LOCAL_RANK.",
+            )
+    yield from _missing_local_rank(document)
 
 
-def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
+def _missing_local_rank(document: Document) -> Findings:
     ranks = [item for item in settings_of(document) if item.name == "RANK"]
     by_task = [
         item for item in ranks if re.search(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK", item.written)
@@ -70,33 +65,33 @@ def _missing_local_rank(document: Document) -> Iterator[LintFinding]:
         )
 
 
-def visible(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def visible(document: Document, context: Context) -> Findings:
     """Compare CUDA_VISIBLE_DEVICES with the ranks of the launchers."""
-    for document in documents:
-        for command in commands(document, "torchrun", "accelerate"):
-            yield from _shown(document, command)
-        for given in document.environments:
-            item = given.get("CUDA_VISIBLE_DEVICES")
-            if item is None or not item.is_literal or not item.value:
-                continue
-            devices = _devices(item)
-            if sum(part.startswith("MIG-") for part in devices) > 1:
-                yield make_finding(
-                    "mig-several",
-                    document,
-                    item.place,
-                    f"{len(devices)} MIG devices are named, and a process sees only the first",
-                    fix="Give each rank one MIG UUID, with NCCL 2.31 or newer; or use whole GPUs.",
-                )
-            if text_in(given, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-                yield from _order(document, item, devices, context)
+    for command in commands(document, "torchrun", "accelerate"):
+        yield from _shown(document, command)
+    for given in document.environments:
+        item = given.get("CUDA_VISIBLE_DEVICES")
+        if item is None or not item.is_literal or not item.value:
+            continue
+        devices = _devices(item)
+        if sum(part.startswith("MIG-") for part in devices) > 1:
+            yield make_finding(
+                "mig-several",
+                document,
+                item.place,
+                f"{len(devices)} MIG devices are named, and a process sees only the first",
+                fix="Give each rank one MIG UUID, with NCCL 2.31 or newer; or use whole GPUs.",
+            )
+        if text_in(given, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+            yield from _order(document, item, devices, context)
 
 
 def _devices(item: Setting) -> list[str]:
     return [part.strip() for part in (item.value or "").split(",") if part.strip()]
 
 
-def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
+def _shown(document: Document, command: Command) -> Findings:
     """Compare the ranks of a launcher with the GPUs that it sees."""
     item, wanted = setting_for(document, command, "CUDA_VISIBLE_DEVICES"), ranks_here(document, command)
     if wanted is None or item is None or not item.is_literal or item.is_conditional:
@@ -112,7 +107,7 @@ def _shown(document: Document, command: Command) -> Iterator[LintFinding]:
         )
 
 
-def _order(document: Document, item: Setting, devices: list[str], context: Context) -> Iterator[LintFinding]:
+def _order(document: Document, item: Setting, devices: list[str], context: Context) -> Findings:
     gpus = context.machine.gpus if context.machine is not None else ()
     mixed = known(gpus) and len({str(gpu.name) for gpu in gpus}) > 1
     mapped = mentions(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")

@@ -10,11 +10,9 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rewrite
-from recipes.lint.reach import environments_in, is_aside, is_switched, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.reach import is_aside, is_switched, text_in
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, settings_of
-
-Documents = tuple[Document, ...]
 
 _OWN_RULE = (
     "NCCL_IB_DISABLE",
@@ -57,31 +55,25 @@ def _measures(document: Document) -> bool:
     return any(name in document.text for name in _BENCHMARKS)
 
 
-def _variables_of_use(use: Use, documents: Documents) -> Iterator[tuple[Document, Setting, Variable, str]]:
+def _variables_of_use(use: Use, document: Document) -> Iterator[tuple[Setting, Variable, str]]:
     """Yield the variables of one class with their values.
 
     Only literal values that the reader accepts count, and files that run nccl-tests are left out.
     """
-    for document in documents:
-        if _measures(document) or mentions(document, _GCP):
+    if _measures(document) or mentions(document, _GCP):
+        return
+    for item in settings_of(document):
+        row = load_variables().find(item.name)
+        if row is None or row.use != use or not item.is_literal or not item.value or is_aside(document, item):
             continue
-        for item in settings_of(document):
-            row = load_variables().find(item.name)
-            if (
-                row is None
-                or row.use != use
-                or not item.is_literal
-                or not item.value
-                or is_aside(document, item)
-            ):
-                continue
-            if misread(row, item.value) is None:
-                yield document, item, row, item.value
+        if misread(row, item.value) is None:
+            yield item, row, item.value
 
 
-def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def forced(document: Document, context: Context) -> Findings:
     """Check algorithm, protocol, channels and buffers that are set by hand."""
-    for document, item, row, text in _variables_of_use("forcing", documents):
+    for item, row, text in _variables_of_use("forcing", document):
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue
         if item.name == "NCCL_BUFFSIZE" and is_on_cloud(document):
@@ -108,9 +100,10 @@ def forced(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
 
 
-def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def leftovers(document: Document, context: Context) -> Findings:
     """Check for debugging variables that cost performance."""
-    for document, item, row, text in _variables_of_use("debugging", documents):
+    for item, row, text in _variables_of_use("debugging", document):
         if not row.costs or item.name in _OWN_RULE or is_default(row, text):
             continue
         if item.name == "NCCL_NET_GDR_READ" and text != "0":
@@ -131,9 +124,10 @@ def leftovers(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
 
 
-def logs(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def logs(document: Document, context: Context) -> Findings:
     """Check the amount and the destination of NCCL's log."""
-    for document, given in environments_in(documents):
+    for given in document.environments:
         level, parts = text_in(given, "NCCL_DEBUG"), text_in(given, "NCCL_DEBUG_SUBSYS")
         item, subsystem = given.get("NCCL_DEBUG"), given.get("NCCL_DEBUG_SUBSYS")
         if item is None or level is None:
@@ -199,29 +193,30 @@ _FAULTY: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-def faults(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def faults(document: Document, context: Context) -> Findings:
     """Check for NCCL versions with a fault that these settings trigger."""
     for since, until, name, why in _FAULTY:
         if context.nccl_is_at_least(since) is not True or context.nccl_is_at_least(until) is not False:
             continue
-        for document in documents:
-            item = last(document, name) if name else None
-            starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
-            if name and item is not None and item.value in ("1", "true"):
-                yield make_finding(
-                    "nccl-version-faulty",
-                    document,
-                    item.place,
-                    why,
-                    fix="Remove the setting, or update NCCL.",
-                )
-            elif not name and starts is not None:
-                yield make_finding("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
+        item = last(document, name) if name else None
+        starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
+        if name and item is not None and item.value in ("1", "true"):
+            yield make_finding(
+                "nccl-version-faulty",
+                document,
+                item.place,
+                why,
+                fix="Remove the setting, or update NCCL.",
+            )
+        elif not name and starts is not None:
+            yield make_finding("nccl-version-faulty", document, starts.place, why, fix="Update NCCL.")
 
 
-def plugins(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def plugins(document: Document, context: Context) -> Findings:
     """Check for settings whose plugin is missing, and for tuners that are overruled."""
-    for document, given in environments_in(documents):
+    for given in document.environments:
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:
             yield make_finding(
@@ -264,24 +259,24 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
     )
 
 
-def preloads(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def preloads(document: Document, context: Context) -> Findings:
     """Check for another NCCL than the one that torch was built with."""
-    for document in documents:
-        for item in settings_of(document):
-            if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
-                yield make_finding(
-                    "nccl-preloaded",
-                    document,
-                    item.place,
-                    "LD_PRELOAD loads another NCCL into every process; nodes without this file load a "
-                    "different version",
-                    fix="Install one NCCL in the image, and let torch load its own.",
-                )
-        if document.kind == "dockerfile":
-            yield from _installed(document)
+    for item in settings_of(document):
+        if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
+            yield make_finding(
+                "nccl-preloaded",
+                document,
+                item.place,
+                "LD_PRELOAD loads another NCCL into every process; nodes without this file load a "
+                "different version",
+                fix="Install one NCCL in the image, and let torch load its own.",
+            )
+    if document.kind == "dockerfile":
+        yield from _installed(document)
 
 
-def _installed(document: Document) -> Iterator[LintFinding]:
+def _installed(document: Document) -> Findings:
     # a later installation replaces the NCCL that came with torch
     torch_at = list(re.finditer(r"pip3? install[^\n]*\btorch\b", document.text))
     for at in re.finditer(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, lines_of
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding
 from recipes.lint.views import commands, number, option, resolved
-
-Documents = tuple[Document, ...]
 
 
 def _named(document: Document, text: str | None) -> bool:
@@ -31,7 +27,7 @@ def _hosts(document: Document) -> list[tuple[Entry, int | None]]:
     return hosts
 
 
-def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def lists(documents: Documents, context: Context) -> Findings:
     """Check for too few slots, and for lines that DeepSpeed refuses."""
     for document in documents:
         if document.kind != "hostfile":
@@ -45,7 +41,7 @@ def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     yield from _list_for_mpi(document, other, command)
 
 
-def _list_for_deepspeed(document: Document, other: Document, command: Command) -> Iterator[LintFinding]:
+def _list_for_deepspeed(document: Document, other: Document, command: Command) -> Findings:
     earlier: set[str] = set()
     hosts = _hosts(document)
     lines = lines_of(document.text)
@@ -74,7 +70,7 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
         )
 
 
-def _list_for_mpi(document: Document, other: Document, command: Command) -> Iterator[LintFinding]:
+def _list_for_mpi(document: Document, other: Document, command: Command) -> Findings:
     """Compare the ranks with the slots of a list.
 
     Open MPI counts the cores of a host without slots, so only a list with all slots is judged.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import items_of, known
 from probes.facts import Nic
@@ -11,12 +10,10 @@ from probes.judging.environment_values import chosen, parse_names
 from probes.judging.rails import is_down, is_up, training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
-from recipes.lint.finding import Edit, LintFinding
+from recipes.lint.finding import Edit
 from recipes.lint.fixes import removal, rewrite
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import is_on_cloud, last, literal_settings, mentions, number, value
-
-Documents = tuple[Document, ...]
 
 _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 """Traffic classes that clouds publish for their own fabrics."""
@@ -27,10 +24,13 @@ def _ports(context: Context) -> tuple[Nic, ...]:
     return items_of(context.machine.nics) if context.machine is not None else ()
 
 
-def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def hcas(documents: Documents, context: Context) -> Findings:
     """Check the RDMA ports that NCCL_IB_HCA selects."""
     ports = _ports(context)
-    for document, item, text in literal_settings(documents, "NCCL_IB_HCA"):
+    chosen_ports = (
+        (document, *each) for document in documents for each in literal_settings(document, "NCCL_IB_HCA")
+    )
+    for document, item, text in chosen_ports:
         wanted = parse_names(text)
         names = tuple(name.partition(":")[0].strip() for name in wanted.names)
         if (
@@ -77,7 +77,7 @@ def hcas(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _beginnings(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
-) -> Iterator[LintFinding]:
+) -> Findings:
     # NCCL takes a name without = for a prefix, and mlx5_1 is the usual victim
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
@@ -121,7 +121,7 @@ def _exactly(document: Document, item: Setting, text: str, names: tuple[str, ...
 
 def _on_machine(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
-) -> Iterator[LintFinding]:
+) -> Findings:
     wanted = parse_names(text)
     plain = wanted.__class__(excludes=wanted.excludes, exact=wanted.exact, names=names)
     taken = [port for port in ports if port.name in chosen(plain, [port.name for port in ports])]
@@ -147,7 +147,7 @@ def _on_machine(
         )
 
 
-def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[LintFinding]:
+def _links(document: Document, item: Setting, active: list[Nic]) -> Findings:
     layers = {str(port.link_layer) for port in active if known(port.link_layer)}
     if len(layers) > 1:
         yield make_finding(
@@ -161,7 +161,7 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Iterator[Lin
         )
 
 
-def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Iterator[LintFinding]:
+def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Findings:
     """Report that no list selects among active ports of both kinds."""
     names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
     layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
@@ -181,10 +181,11 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
             )
 
 
-def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def gids(document: Document, context: Context) -> Findings:
     """Check for a GID index that is valid on one machine only."""
     automatic = context.nccl_is_at_least("2.21")
-    for document, item, text in literal_settings(documents, "NCCL_IB_GID_INDEX"):
+    for item, text in literal_settings(document, "NCCL_IB_GID_INDEX"):
         # OCI (traffic class 41) and Alibaba (136) publish the GID index for their machines
         published = number(value(document, "NCCL_IB_TC")) in (41, 136) or is_on_cloud(document)
         if number(text) is None or number(text) == 0 or automatic is False or published:
@@ -202,11 +203,12 @@ def gids(documents: Documents, context: Context) -> Iterator[LintFinding]:
         )
 
 
-def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def classes(document: Document, context: Context) -> Findings:
     """Check traffic classes."""
     ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
     layers = {str(port.link_layer) for port in ports}
-    for document, item, text in literal_settings(documents, "NCCL_IB_TC"):
+    for item, text in literal_settings(document, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:
             continue
@@ -230,9 +232,10 @@ def classes(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def queues(document: Document, context: Context) -> Findings:
     """Check timeouts and numbers of queue pairs."""
-    for document, item, text in literal_settings(documents, "NCCL_IB_TIMEOUT"):
+    for item, text in literal_settings(document, "NCCL_IB_TIMEOUT"):
         exponent = number(text)
         if exponent is not None and 24 <= exponent <= 31:
             # InfiniBand specification: 4.096 us * 2^timeout for each attempt, of which there are about 8
@@ -245,7 +248,7 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 "reported",
                 fix="Remove the line: 20 is the default since NCCL 2.23; 22 is enough for a large fabric.",
             )
-    for document, item, text in literal_settings(documents, "NCCL_IB_QPS_PER_CONNECTION"):
+    for item, text in literal_settings(document, "NCCL_IB_QPS_PER_CONNECTION"):
         pairs = number(text)
         if pairs is not None and 8 < pairs <= 128:
             yield make_finding(
@@ -258,9 +261,10 @@ def queues(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def rails(document: Document, context: Context) -> Findings:
     """Check for NICs that communicate across rails."""
-    for document, item, text in literal_settings(documents, "NCCL_CROSS_NIC"):
+    for item, text in literal_settings(document, "NCCL_CROSS_NIC"):
         rails_only = mentions(
             document,
             r"NCCL_NET=[\"']?(?:gIB|FasTrak|GPUDirectTCPX)|NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|"
@@ -287,9 +291,10 @@ def rails(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def sharp(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def sharp(document: Document, context: Context) -> Findings:
     """Check for reductions in the switches, which few jobs can use at the same time."""
-    for document, item, text in literal_settings(documents, "NCCL_COLLNET_ENABLE"):
+    for item, text in literal_settings(document, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue
         # jobs of an array, or steps in the background, run at the same time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
 
 from probes.base.record import known
 from probes.facts import Interface
@@ -14,8 +13,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import rewrite
-from recipes.lint.reach import environments_in, nodes_that_get, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.reach import nodes_that_get, text_in
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     code_lines,
     first_line,
@@ -26,16 +25,15 @@ from recipes.lint.views import (
     settings_of,
 )
 
-Documents = tuple[Document, ...]
-
 _HCA = re.compile(r"(?:mlx[45]_|bnxt_re|rxe|irdma|erdma_|ionic_|rdmap|efa_)\S*")
 _BARE_KINDS = ("eth", "en", "ens", "eno", "enp", "em", "ib", "bond", "wl")
 _LOOPBACK = r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1)"
 
 
-def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def gloo(document: Document, context: Context) -> Findings:
     """Check names for Gloo, which accepts neither `^` nor `=` nor prefixes."""
-    for document, item, text in literal_settings(documents, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+    for item, text in literal_settings(document, "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
         names = text.split(",")
         if text.startswith(("^", "=")):
             yield make_finding(
@@ -57,9 +55,10 @@ def gloo(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def sockets(document: Document, context: Context) -> Findings:
     """Check the interfaces that NCCL_SOCKET_IFNAME selects."""
-    for document, item, text in literal_settings(documents, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
+    for item, text in literal_settings(document, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"):
         wanted = parse_names(text)
         if wanted.excludes:
             yield from _exclusion(document, item, text, wanted.names, context)
@@ -103,7 +102,7 @@ def sockets(documents: Documents, context: Context) -> Iterator[LintFinding]:
 
 def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
-) -> Iterator[LintFinding]:
+) -> Findings:
     # NCCL's own filter excludes both; a value that starts with ^ replaces it
     lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
     here = _interfaces(context)
@@ -129,7 +128,7 @@ def _interfaces(context: Context) -> tuple[Interface, ...] | None:
     return context.machine.interfaces
 
 
-def _on_machine(document: Document, item: Setting, text: str, context: Context) -> Iterator[LintFinding]:
+def _on_machine(document: Document, item: Setting, text: str, context: Context) -> Findings:
     here = _interfaces(context)
     if not here:
         return
@@ -162,7 +161,7 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
 
 def _other_route(
     document: Document, item: Setting, names: tuple[str, ...], here: tuple[Interface, ...]
-) -> Iterator[LintFinding]:
+) -> Findings:
     """Check that the master's address is in the network of a selected interface."""
     master = next((text for given in document.environments if (text := text_in(given, "MASTER_ADDR"))), None)
     try:
@@ -193,9 +192,10 @@ def _holds(face: Interface, address: ipaddress.IPv4Address | ipaddress.IPv6Addre
     return False
 
 
-def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def pairs(document: Document, context: Context) -> Findings:
     """Check that Gloo and NCCL use the same interface."""
-    for document, given in environments_in(documents):
+    for given in document.environments:
         gloo_name, nccl_name = text_in(given, "GLOO_SOCKET_IFNAME"), text_in(given, "NCCL_SOCKET_IFNAME")
         item = given.get("GLOO_SOCKET_IFNAME")
         if not gloo_name or not nccl_name or item is None or gloo_name.startswith(("^", "=")):
@@ -212,42 +212,39 @@ def pairs(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def masters(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def masters(document: Document, context: Context) -> Findings:
     """Check the address at which ranks meet."""
-    for document in documents:
-        nodes = nodes_of(document)
-        for item in settings_of(document):
-            if item.name not in ("MASTER_ADDR", "MASTER_ADDRESS", "PET_MASTER_ADDR"):
-                continue
-            text = item.value if item.is_literal else None
-            if text and re.fullmatch(_LOOPBACK, text.strip()):
-                machines = nodes_that_get(document, item)
-                if machines is not None and machines > 1:
-                    message = (
-                        f"{item.name}={text} is every machine's own address, and the job has {machines} nodes"
-                    )
-                    yield make_finding(
-                        "master-loopback",
-                        document,
-                        item.place,
-                        message,
-                        fix="Use the address of the first node.",
-                    )
-            elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
+    nodes = nodes_of(document)
+    for item in settings_of(document):
+        if item.name not in ("MASTER_ADDR", "MASTER_ADDRESS", "PET_MASTER_ADDR"):
+            continue
+        text = item.value if item.is_literal else None
+        if text and re.fullmatch(_LOOPBACK, text.strip()):
+            machines = nodes_that_get(document, item)
+            if machines is not None and machines > 1:
+                message = (
+                    f"{item.name}={text} is every machine's own address, and the job has {machines} nodes"
+                )
                 yield make_finding(
-                    "master-wrong-variable",
+                    "master-loopback",
                     document,
                     item.place,
-                    f"{item.name} is the machine on which srun or sbatch was called, which may not be a node "
-                    "of the job",
-                    fix='Use the first of `scontrol show hostnames "$SLURM_JOB_NODELIST"`.',
+                    message,
+                    fix="Use the address of the first node.",
                 )
-            elif (
-                re.search(r"hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b", item.written)
-                and nodes != 1
-            ):
-                yield _hostname(document, item.place.line, item.name, item.written)
-        yield from _hostnames(document, nodes)
+        elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
+            yield make_finding(
+                "master-wrong-variable",
+                document,
+                item.place,
+                f"{item.name} is the machine on which srun or sbatch was called, which may not be a node "
+                "of the job",
+                fix='Use the first of `scontrol show hostnames "$SLURM_JOB_NODELIST"`.',
+            )
+        elif re.search(r"hostname (?:-I|-i|--ip-address|--all-ip-addresses)\b", item.written) and nodes != 1:
+            yield _hostname(document, item.place.line, item.name, item.written)
+    yield from _hostnames(document, nodes)
 
 
 def _hostname(document: Document, line: int, name: str, text: str) -> LintFinding:
@@ -261,7 +258,7 @@ def _hostname(document: Document, line: int, name: str, text: str) -> LintFindin
     )
 
 
-def _hostnames(document: Document, nodes: int | None) -> Iterator[LintFinding]:
+def _hostnames(document: Document, nodes: int | None) -> Findings:
     """Check variables of a shell script that no process sees directly.
 
     An example is `head_node_ip=$(srun ... hostname --ip-address)`.
@@ -279,21 +276,21 @@ def _hostnames(document: Document, nodes: int | None) -> Iterator[LintFinding]:
             yield _hostname(document, index, match[1], line)
 
 
-def hosts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def hosts(document: Document, context: Context) -> Findings:
     """Check for names of machines that resolve to the loopback."""
-    for document in documents:
-        if document.kind in ("shell", "sbatch", "dockerfile"):
-            at = first_line(document, r"127\.0\.[01]\.1\s+(?!localhost)[\w$({-].*/etc/hosts")
-            if at is not None:
-                yield _hosts_finding(document, at[0].line)
-        for item in document.entries:
-            text = str(item.value)
-            is_alias = re.search(r"hostAliases\[\d+\]\.ip$", item.path) and text.startswith("127.")
-            is_extra = re.search(r"\.extra_hosts(?:\[\d+\])?(?:\.[\w.-]+)?$", item.path) and re.search(
-                r"(?:^|[:=])127\.", text
-            )
-            if (is_alias or is_extra) and "localhost" not in text:
-                yield _hosts_finding(document, item.place.line)
+    if document.kind in ("shell", "sbatch", "dockerfile"):
+        at = first_line(document, r"127\.0\.[01]\.1\s+(?!localhost)[\w$({-].*/etc/hosts")
+        if at is not None:
+            yield _hosts_finding(document, at[0].line)
+    for item in document.entries:
+        text = str(item.value)
+        is_alias = re.search(r"hostAliases\[\d+\]\.ip$", item.path) and text.startswith("127.")
+        is_extra = re.search(r"\.extra_hosts(?:\[\d+\])?(?:\.[\w.-]+)?$", item.path) and re.search(
+            r"(?:^|[:=])127\.", text
+        )
+        if (is_alias or is_extra) and "localhost" not in text:
+            yield _hosts_finding(document, item.place.line)
 
 
 def _hosts_finding(document: Document, line: int) -> LintFinding:
@@ -307,9 +304,10 @@ def _hosts_finding(document: Document, line: int) -> LintFinding:
     )
 
 
-def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def proxies(document: Document, context: Context) -> Findings:
     """Check for a proxy that also gets the traffic between machines of the cluster."""
-    for document, given in environments_in(documents):
+    for given in document.environments:
         names = {name.lower(): item for name, item in given.items() if item.value or not item.is_literal}
         item = names.get("http_proxy") or names.get("https_proxy") or names.get("all_proxy")
         trains = any(
@@ -333,7 +331,8 @@ def proxies(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def firewalls(document: Document, context: Context) -> Findings:
     """Check for a firewall that opens only the port of the rendezvous."""
     opens = (
         r"(?:ufw allow|firewall-cmd .*--add-port=?|iptables .*--dports? ?|"
@@ -344,21 +343,20 @@ def firewalls(documents: Documents, context: Context) -> Iterator[LintFinding]:
         r"ufw allow (?:from|in on)|--add-(?:source|interface)|--dports? \d+:\d+|--add-port=\d+-\d+|"
         r"--zone=trusted|--source-group|iptables .* -s \S+ .*ACCEPT"
     )
-    for document in documents:
-        at = first_line(document, opens)
-        if at is not None and first_line(document, wide) is None and nodes_of(document) != 1:
-            yield make_finding(
-                "firewall-one-port",
-                document,
-                at[0],
-                f"only port {at[1]['port']} is open: the rendezvous succeeds, and then NCCL hangs on its "
-                "random ports",
-                fix="Open all ports between the machines, or the range of net.ipv4.ip_local_port_range.",
-            )
-        yield from _policy(document)
+    at = first_line(document, opens)
+    if at is not None and first_line(document, wide) is None and nodes_of(document) != 1:
+        yield make_finding(
+            "firewall-one-port",
+            document,
+            at[0],
+            f"only port {at[1]['port']} is open: the rendezvous succeeds, and then NCCL hangs on its "
+            "random ports",
+            fix="Open all ports between the machines, or the range of net.ipv4.ip_local_port_range.",
+        )
+    yield from _policy(document)
 
 
-def _policy(document: Document) -> Iterator[LintFinding]:
+def _policy(document: Document) -> Findings:
     kinds = [
         item
         for item in document.entries

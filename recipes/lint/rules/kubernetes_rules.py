@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
-from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import make_finding
-from recipes.lint.views import entries, is_set, mentions, number, of_kind, value
-
-Documents = tuple[Document, ...]
+from recipes.lint.finding import Edit
+from recipes.lint.rule_table import Findings, make_finding, per_document
+from recipes.lint.views import entries, is_set, mentions, number, value
 
 _SMALLEST_SHM_MIB = 1024
 """Shared memory that the troubleshooting chapter of NCCL's guide recommends."""
@@ -42,42 +39,42 @@ def _pod(path: str) -> str:
     return re.sub(r"\.?(?:initC|c)ontainers\[\d+\].*$", "", path)
 
 
-def memory(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def memory(document: Document, context: Context) -> Findings:
     """Check shared and locked memory of pods."""
-    for document in of_kind(documents, "kubernetes"):
-        by_ray = bool(_kinds(document) & set(_RAY))
-        for item, count in _gpus(document):
-            pod = _pod(item.path)
-            below = [entry for entry in document.entries if entry.path.startswith(f"{pod}.")]
-            container = item.path.partition(".resources.")[0]
-            mount = next(
-                (
-                    other
-                    for other in below
-                    if other.path.endswith("mountPath") and _is_shm(other) and container in other.path
-                ),
-                None,
+    by_ray = bool(_kinds(document) & set(_RAY))
+    for item, count in _gpus(document):
+        pod = _pod(item.path)
+        below = [entry for entry in document.entries if entry.path.startswith(f"{pod}.")]
+        container = item.path.partition(".resources.")[0]
+        mount = next(
+            (
+                other
+                for other in below
+                if other.path.endswith("mountPath") and _is_shm(other) and container in other.path
+            ),
+            None,
+        )
+        host = any(other.path == f"{pod}.hostIPC" and other.value is True for other in below)
+        if mount is not None:
+            yield from _volume(document, below, mount)
+        # the Ray operator mounts shared memory in the first container itself
+        elif count > 1 and not host and not (by_ray and container.endswith("containers[0]")):
+            yield make_finding(
+                "kubernetes-shm",
+                document,
+                item.place,
+                f"{count} GPUs share 64 MiB of /dev/shm, the default",
+                fix="Mount an emptyDir with medium: Memory at /dev/shm.",
             )
-            host = any(other.path == f"{pod}.hostIPC" and other.value is True for other in below)
-            if mount is not None:
-                yield from _volume(document, below, mount)
-            # the Ray operator mounts shared memory in the first container itself
-            elif count > 1 and not host and not (by_ray and container.endswith("containers[0]")):
-                yield make_finding(
-                    "kubernetes-shm",
-                    document,
-                    item.place,
-                    f"{count} GPUs share 64 MiB of /dev/shm, the default",
-                    fix="Mount an emptyDir with medium: Memory at /dev/shm.",
-                )
-        yield from _locked(document)
+    yield from _locked(document)
 
 
 def _is_shm(item: Entry) -> bool:
     return str(item.value).rstrip("/") == _SHM
 
 
-def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[LintFinding]:
+def _volume(document: Document, below: list[Entry], mount: Entry) -> Findings:
     """Check the volume that is mounted at /dev/shm."""
     beside = mount.path.removesuffix("mountPath")
     name = next((other.value for other in below if other.path == f"{beside}name"), None)
@@ -108,7 +105,7 @@ def _volume(document: Document, below: list[Entry], mount: Entry) -> Iterator[Li
             yield make_finding("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
 
 
-def _locked(document: Document) -> Iterator[LintFinding]:
+def _locked(document: Document) -> Findings:
     for item in entries(document, r".*resources\.limits\..*"):
         if not re.search(_VERBS, item.path.rpartition("limits.")[2]):
             continue
@@ -133,48 +130,48 @@ def _locked(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def rdma(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def rdma(document: Document, context: Context) -> Findings:
     """Check for RDMA variables without devices, and networks without addresses."""
-    for document in of_kind(documents, "kubernetes"):
-        if not _gpus(document):
-            yield from _attachments(document)
-            continue
-        asks = next(
-            (
-                item
-                for item in document.settings
-                if item.name in ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and item.value
-            ),
-            None,
-        )
-        devices = mentions(
-            document,
-            _RDMA.replace("$", r"\b")
-            + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
-        )
-        privileged = mentions(document, r"privileged:\s*true")
-        if asks is not None and not devices and not privileged:
-            yield make_finding(
-                "kubernetes-no-rdma",
-                document,
-                asks.place,
-                f"{asks.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
-                fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
-            )
-        if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(
-            document, r"ComputeDomain|imex|resourceClaims"
-        ):
-            yield make_finding(
-                "imex-channel-missing",
-                document,
-                next(item.place for item in document.settings if item.name == "NCCL_MNNVL_ENABLE"),
-                "multi-node NVLink is requested, and the pod claims no IMEX channel",
-                fix="Claim the channel of a ComputeDomain.",
-            )
+    if not _gpus(document):
         yield from _attachments(document)
+        return
+    asks = next(
+        (
+            item
+            for item in document.settings
+            if item.name in ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and item.value
+        ),
+        None,
+    )
+    devices = mentions(
+        document,
+        _RDMA.replace("$", r"\b")
+        + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
+    )
+    privileged = mentions(document, r"privileged:\s*true")
+    if asks is not None and not devices and not privileged:
+        yield make_finding(
+            "kubernetes-no-rdma",
+            document,
+            asks.place,
+            f"{asks.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
+            fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
+        )
+    if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(
+        document, r"ComputeDomain|imex|resourceClaims"
+    ):
+        yield make_finding(
+            "imex-channel-missing",
+            document,
+            next(item.place for item in document.settings if item.name == "NCCL_MNNVL_ENABLE"),
+            "multi-node NVLink is requested, and the pod claims no IMEX channel",
+            fix="Claim the channel of a ComputeDomain.",
+        )
+    yield from _attachments(document)
 
 
-def _attachments(document: Document) -> Iterator[LintFinding]:
+def _attachments(document: Document) -> Findings:
     for item in entries(document, r".*spec\.config"):
         try:
             config = json.loads(str(item.value))
@@ -193,75 +190,68 @@ def _attachments(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def networks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def networks(document: Document, context: Context) -> Findings:
     """Check cluster DNS and service meshes."""
-    for document in of_kind(documents, "kubernetes"):
-        for item in entries(document, r".*hostNetwork"):
-            policy = [
-                entry
-                for entry in document.entries
-                if entry.path == item.path.replace("hostNetwork", "dnsPolicy")
-            ]
-            if item.value is True and not policy and _gpus(document):
-                yield make_finding(
-                    "kubernetes-host-dns",
-                    document,
-                    item.place,
-                    "with hostNetwork, service names do not resolve unless dnsPolicy is "
-                    "ClusterFirstWithHostNet",
-                    fix="Add dnsPolicy: ClusterFirstWithHostNet.",
-                )
-        for item in document.entries:
-            injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
-            whole = item.path.endswith("istio-injection") and item.value == "enabled"
-            if injects or (
-                whole and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")
-            ):
-                yield make_finding(
-                    "kubernetes-mesh",
-                    document,
-                    item.place,
-                    "the mesh's sidecar intercepts the connections between ranks, so that workers hang",
-                    fix='Annotate the pods with sidecar.istio.io/inject: "false".',
-                )
+    for item in entries(document, r".*hostNetwork"):
+        policy = [
+            entry for entry in document.entries if entry.path == item.path.replace("hostNetwork", "dnsPolicy")
+        ]
+        if item.value is True and not policy and _gpus(document):
+            yield make_finding(
+                "kubernetes-host-dns",
+                document,
+                item.place,
+                "with hostNetwork, service names do not resolve unless dnsPolicy is ClusterFirstWithHostNet",
+                fix="Add dnsPolicy: ClusterFirstWithHostNet.",
+            )
+    for item in document.entries:
+        injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
+        whole = item.path.endswith("istio-injection") and item.value == "enabled"
+        if injects or (whole and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")):
+            yield make_finding(
+                "kubernetes-mesh",
+                document,
+                item.place,
+                "the mesh's sidecar intercepts the connections between ranks, so that workers hang",
+                fix='Annotate the pods with sidecar.istio.io/inject: "false".',
+            )
 
 
-def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def shapes(document: Document, context: Context) -> Findings:
     """Check for values that the API or the operator refuses or misreads."""
-    for document in of_kind(documents, "kubernetes"):
-        for item in entries(document, r".*containers\[\d+\]\.env\[\d+\]\.value"):
-            if isinstance(item.value, int | float) and not isinstance(item.value, str):
-                text = _written(document, item)
+    for item in entries(document, r".*containers\[\d+\]\.env\[\d+\]\.value"):
+        if isinstance(item.value, int | float) and not isinstance(item.value, str):
+            text = _written(document, item)
+            yield make_finding(
+                "kubernetes-env-number",
+                document,
+                item.place,
+                f"the value {text} is not a string, so the API refuses it",
+                fix="Put it in quotes.",
+                edits=(Edit(place=item.place, text=f'"{text}"'),)
+                if text and item.place.end_column is not None
+                else (),
+            )
+    if "PyTorchJob" in _kinds(document):
+        for item in entries(document, r".*pytorchReplicaSpecs\.\w+\.template\.spec\.containers\[0\]\.name"):
+            beside = [
+                entry.value
+                for entry in entries(
+                    document, re.escape(item.path[: item.path.rindex("[")]) + r"\[\d+\]\.name"
+                )
+            ]
+            if "pytorch" not in beside:
                 yield make_finding(
-                    "kubernetes-env-number",
+                    "kubernetes-container-name",
                     document,
                     item.place,
-                    f"the value {text} is not a string, so the API refuses it",
-                    fix="Put it in quotes.",
-                    edits=(Edit(place=item.place, text=f'"{text}"'),)
-                    if text and item.place.end_column is not None
-                    else (),
+                    f"the operator needs a container called pytorch, and this one is {item.value}",
+                    fix="Call it pytorch.",
                 )
-        if "PyTorchJob" in _kinds(document):
-            for item in entries(
-                document, r".*pytorchReplicaSpecs\.\w+\.template\.spec\.containers\[0\]\.name"
-            ):
-                beside = [
-                    entry.value
-                    for entry in entries(
-                        document, re.escape(item.path[: item.path.rindex("[")]) + r"\[\d+\]\.name"
-                    )
-                ]
-                if "pytorch" not in beside:
-                    yield make_finding(
-                        "kubernetes-container-name",
-                        document,
-                        item.place,
-                        f"the operator needs a container called pytorch, and this one is {item.value}",
-                        fix="Call it pytorch.",
-                    )
-        yield from _images(document)
-        yield from _slices(document)
+    yield from _images(document)
+    yield from _slices(document)
 
 
 def _written(document: Document, item: Entry) -> str:
@@ -272,7 +262,7 @@ def _written(document: Document, item: Entry) -> str:
     return lines[place.line - 1][place.column - 1 : place.end_column - 1]
 
 
-def _images(document: Document) -> Iterator[LintFinding]:
+def _images(document: Document) -> Findings:
     by_replica: dict[str, Entry] = {}
     for item in entries(
         document, r".*ReplicaSpecs\.(?:Master|Worker)\.template\.spec\.containers\[0\]\.image"
@@ -311,7 +301,7 @@ def _images(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def _slices(document: Document) -> Iterator[LintFinding]:
+def _slices(document: Document) -> Findings:
     for item in entries(document, r".*resources\.limits\.nvidia\.com/mig-\S+"):
         count = item.value if isinstance(item.value, int) else number(str(item.value))
         if count is not None and count > 1 and not is_set(document, "NCCL_MULTI_RANK_GPU_ENABLE"):

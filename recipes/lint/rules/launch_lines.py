@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import commands, has_unknown_words, is_set, option, resolved
-
-Documents = tuple[Document, ...]
 
 _KNOWN = {"torchrun": TORCHRUN_OPTIONS, "deepspeed": DEEPSPEED_OPTIONS}
 _TORCHRUN_OWN = frozenset(
@@ -28,21 +24,21 @@ Source: torch/distributed/run.py, deepspeed/constants.py.
 """
 
 
-def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def scripts(document: Document, context: Context) -> Findings:
     """Check the script of a launcher, and the options before it."""
-    for document in documents:
-        for command in commands(document, *_KNOWN) if document.kind in ("shell", "sbatch") else ():
-            if _script_of(document, command) is None and _is_all_known(command):
-                yield make_finding(
-                    "launcher-without-script",
-                    document,
-                    command.place,
-                    f"{command.program} has no script to start",
-                    fix="Name the script after the options; end a continued line with a backslash.",
-                )
-        for launcher, own in (("torchrun", _TORCHRUN_OWN), ("accelerate", _ACCELERATE_OWN)):
-            for command in commands(document, launcher):
-                yield from _behind(document, command, own)
+    for command in commands(document, *_KNOWN) if document.kind in ("shell", "sbatch") else ():
+        if _script_of(document, command) is None and _is_all_known(command):
+            yield make_finding(
+                "launcher-without-script",
+                document,
+                command.place,
+                f"{command.program} has no script to start",
+                fix="Name the script after the options; end a continued line with a backslash.",
+            )
+    for launcher, own in (("torchrun", _TORCHRUN_OWN), ("accelerate", _ACCELERATE_OWN)):
+        for command in commands(document, launcher):
+            yield from _behind(document, command, own)
 
 
 def _script_of(document: Document, command: Command) -> Command | None:
@@ -64,7 +60,7 @@ def _is_all_known(command: Command) -> bool:
     )
 
 
-def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterator[LintFinding]:
+def _behind(document: Document, command: Command, own: frozenset[str]) -> Findings:
     script = _script_of(document, command)
     if script is None or command.options or has_unknown_words(command):
         return
@@ -80,30 +76,28 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Iterat
         )
 
 
-def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def ports(document: Document, context: Context) -> Findings:
     """Check for launchers on one machine that run at the same time on one port."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch"):
+    running: dict[str, Command] = {}
+    for command in document.commands:
+        if command.program == "wait":  # all launchers in the background have ended
+            running.clear()
+        port = _port(document, command)
+        if port is None:
             continue
-        running: dict[str, Command] = {}
-        for command in document.commands:
-            if command.program == "wait":  # all launchers in the background have ended
-                running.clear()
-            port = _port(document, command)
-            if port is None:
-                continue
-            earlier = running.get(port)
-            if earlier is not None:
-                yield make_finding(
-                    "port-shared",
-                    document,
-                    command.place,
-                    f"{command.program} uses port {port}, which the launcher of line {earlier.place.line} "
-                    "still occupies",
-                    fix="Give each a port of its own: --master-port, or torchrun --standalone.",
-                )
-            elif _goes_on(document, command):
-                running[port] = command
+        earlier = running.get(port)
+        if earlier is not None:
+            yield make_finding(
+                "port-shared",
+                document,
+                command.place,
+                f"{command.program} uses port {port}, which the launcher of line {earlier.place.line} "
+                "still occupies",
+                fix="Give each a port of its own: --master-port, or torchrun --standalone.",
+            )
+        elif _goes_on(document, command):
+            running[port] = command
 
 
 def _port(document: Document, command: Command) -> str | None:

@@ -3,128 +3,119 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import items_of
 from probes.judging.rails import training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import setting_for
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import code_lines, commands, directive_place, first_line
 
-Documents = tuple[Document, ...]
 
-
-def shells(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch", "dockerfile", "kubernetes", "compose")
+def shells(document: Document, context: Context) -> Findings:
     """Check ulimit in launch files."""
     fixed = context.nccl_is_at_least("2.28")
-    for document in documents:
-        if document.kind not in ("shell", "sbatch", "dockerfile", "kubernetes", "compose"):
+    for index, line in code_lines(document):
+        match = re.search(r"\bulimit\s+(?:-[HS]\s+)?-([HSsnl]+)\s+(\S+)", line)
+        if match is None:
             continue
-        for index, line in code_lines(document):
-            match = re.search(r"\bulimit\s+(?:-[HS]\s+)?-([HSsnl]+)\s+(\S+)", line)
-            if match is None:
-                continue
-            letter, amount, place = match[1].lstrip("HS"), match[2].strip("\"';"), Place(line=index)
-            if letter == "s" and amount == "unlimited" and not fixed:
-                yield make_finding(
-                    "limit-stack",
-                    document,
-                    place,
-                    "with an unlimited stack, NCCL before 2.28 gives its threads small stacks and crashes at "
-                    "its start",
-                    fix="Write ulimit -s 8192.",
-                    severity="warning" if fixed is False else None,
-                )
-            elif letter == "n" and amount.isdecimal() and int(amount) < 65535:
-                message = f"{amount} open files: large jobs open more files and sockets"
-                yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
-            elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
-                message = f"only {amount} KiB can be locked, so that registering memory for RDMA fails"
-                yield make_finding(
-                    "limit-memlock",
-                    document,
-                    place,
-                    message,
-                    fix="Write ulimit -l unlimited, and allow it in limits.conf.",
-                )
+        letter, amount, place = match[1].lstrip("HS"), match[2].strip("\"';"), Place(line=index)
+        if letter == "s" and amount == "unlimited" and not fixed:
+            yield make_finding(
+                "limit-stack",
+                document,
+                place,
+                "with an unlimited stack, NCCL before 2.28 gives its threads small stacks and crashes at "
+                "its start",
+                fix="Write ulimit -s 8192.",
+                severity="warning" if fixed is False else None,
+            )
+        elif letter == "n" and amount.isdecimal() and int(amount) < 65535:
+            message = f"{amount} open files: large jobs open more files and sockets"
+            yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
+        elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
+            message = f"only {amount} KiB can be locked, so that registering memory for RDMA fails"
+            yield make_finding(
+                "limit-memlock",
+                document,
+                place,
+                message,
+                fix="Write ulimit -l unlimited, and allow it in limits.conf.",
+            )
 
 
-def machine(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def machine(document: Document, context: Context) -> Findings:
     """Check limits of the machine itself, for files that use RDMA."""
-    if context.machine is None:
+    if context.machine is None or re.search(r"ulimit .*-l", document.text):
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
     has_rdma = bool(items_of(training_ports(context.machine)))
-    for document in documents:
-        if document.kind not in ("shell", "sbatch") or re.search(r"ulimit .*-l", document.text):
-            continue
-        starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
-        if starts is None:
-            continue
-        if has_rdma and isinstance(memlock, int) and memlock < 2**30:
-            yield make_finding(
-                "machine-memlock",
-                document,
-                starts.place,
-                f"this machine locks at most {memlock // 1024} KiB, so that registering memory for RDMA "
-                "fails",
-                fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
-                "scheduler.",
-            )
-        if isinstance(shm, int) and shm < 2**30:
-            yield make_finding(
-                "machine-shm",
-                document,
-                starts.place,
-                f"shared memory of this machine is {shm // 2**20} MiB, too little for NCCL and data loaders",
-                fix="Enlarge it: --shm-size, --ipc=host, or an emptyDir with medium: Memory.",
-            )
-
-
-def services(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Check fabric manager, IMEX, and the IOMMU."""
-    for document in documents:
-        at = first_line(
+    starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
+    if starts is None:
+        return
+    if has_rdma and isinstance(memlock, int) and memlock < 2**30:
+        yield make_finding(
+            "machine-memlock",
             document,
-            r"systemctl\s+(?:--now\s+)?(stop|disable|mask)\s+(?:--now\s+)?(nvidia-fabricmanager|nvidia-imex)",
+            starts.place,
+            f"this machine locks at most {memlock // 1024} KiB, so that registering memory for RDMA fails",
+            fix="Set memlock to unlimited in limits.conf, LimitMEMLOCK=infinity for services of the "
+            "scheduler.",
         )
-        if (
-            at is not None
-            and first_line(
-                document, rf"systemctl\s+(?:--now\s+)?(?:start|restart|enable)\s+(?:--now\s+)?{at[1][2]}"
-            )
-            is None
-        ):
-            what = (
-                "NVSwitch: CUDA does not start (802)"
-                if "fabric" in at[1][2]
-                else "multi-node NVLink: memory cannot be shared (800)"
-            )
-            yield make_finding(
-                "service-stopped",
-                document,
-                at[0],
-                f"without {at[1][2]} there is no {what}",
-                fix=f"systemctl enable --now {at[1][2]}.",
-            )
-        yield from _branches(document)
-        # the kernel's command line
-        iommu = first_line(document, r"\b(?:intel|amd)_iommu=on\b")
-        if iommu is not None and not re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", document.text):
-            yield make_finding(
-                "iommu-translates",
-                document,
-                iommu[0],
-                "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: "
-                "slow, or corrupt",
-                fix="Add iommu=pt.",
-            )
+    if isinstance(shm, int) and shm < 2**30:
+        yield make_finding(
+            "machine-shm",
+            document,
+            starts.place,
+            f"shared memory of this machine is {shm // 2**20} MiB, too little for NCCL and data loaders",
+            fix="Enlarge it: --shm-size, --ipc=host, or an emptyDir with medium: Memory.",
+        )
 
 
-def _branches(document: Document) -> Iterator[LintFinding]:
+@per_document()
+def services(document: Document, context: Context) -> Findings:
+    """Check fabric manager, IMEX, and the IOMMU."""
+    at = first_line(
+        document,
+        r"systemctl\s+(?:--now\s+)?(stop|disable|mask)\s+(?:--now\s+)?(nvidia-fabricmanager|nvidia-imex)",
+    )
+    if (
+        at is not None
+        and first_line(
+            document, rf"systemctl\s+(?:--now\s+)?(?:start|restart|enable)\s+(?:--now\s+)?{at[1][2]}"
+        )
+        is None
+    ):
+        what = (
+            "NVSwitch: CUDA does not start (802)"
+            if "fabric" in at[1][2]
+            else "multi-node NVLink: memory cannot be shared (800)"
+        )
+        yield make_finding(
+            "service-stopped",
+            document,
+            at[0],
+            f"without {at[1][2]} there is no {what}",
+            fix=f"systemctl enable --now {at[1][2]}.",
+        )
+    yield from _branches(document)
+    # the kernel's command line
+    iommu = first_line(document, r"\b(?:intel|amd)_iommu=on\b")
+    if iommu is not None and not re.search(r"iommu=(?:pt|off)|iommu\.passthrough=1", document.text):
+        yield make_finding(
+            "iommu-translates",
+            document,
+            iommu[0],
+            "with the IOMMU translating, traffic between GPUs and NICs goes through the root complex: "
+            "slow, or corrupt",
+            fix="Add iommu=pt.",
+        )
+
+
+def _branches(document: Document) -> Findings:
     """Check that the fabric manager has the version of the driver."""
     driver = re.search(
         r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text
@@ -140,35 +131,34 @@ def _branches(document: Document) -> Iterator[LintFinding]:
         )
 
 
-def slices(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def slices(document: Document, context: Context) -> Findings:
     """Check for MIG slices that are requested like GPUs."""
-    for document in documents:
-        for item in document.directives:
-            match = re.search(r"gpu:[\w.-]*?(\dg\.\d+gb)[\w.]*:(\d+)", item.value)
-            ranks = list(commands(document, "torchrun", "accelerate", "deepspeed"))
-            if (
-                item.name == "gres"
-                and match is not None
-                and int(match[2]) > 1
-                and any(
-                    setting_for(document, launcher, "NCCL_MULTI_RANK_GPU_ENABLE") is None
-                    for launcher in ranks
-                )
-            ):
-                yield make_finding(
-                    "mig-slices",
-                    document,
-                    directive_place(document, "gres"),
-                    f"{match[2]} MIG slices {match[1]}: a process sees one, and NCCL before 2.31 takes them "
-                    "for duplicates",
-                    fix="Request whole GPUs, or start one process on one slice.",
-                )
-        at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
-        if at is not None:
+    for item in document.directives:
+        match = re.search(r"gpu:[\w.-]*?(\dg\.\d+gb)[\w.]*:(\d+)", item.value)
+        ranks = list(commands(document, "torchrun", "accelerate", "deepspeed"))
+        if (
+            item.name == "gres"
+            and match is not None
+            and int(match[2]) > 1
+            and any(
+                setting_for(document, launcher, "NCCL_MULTI_RANK_GPU_ENABLE") is None for launcher in ranks
+            )
+        ):
             yield make_finding(
                 "mig-slices",
                 document,
-                at[0],
-                "several MIG slices for one container of ranks",
-                fix="Use whole GPUs.",
+                directive_place(document, "gres"),
+                f"{match[2]} MIG slices {match[1]}: a process sees one, and NCCL before 2.31 takes them "
+                "for duplicates",
+                fix="Request whole GPUs, or start one process on one slice.",
             )
+    at = first_line(document, r"--gpus[= ]\S*device=\d+:\d+,\d+:\d+")
+    if at is not None:
+        yield make_finding(
+            "mig-slices",
+            document,
+            at[0],
+            "several MIG slices for one container of ranks",
+            fix="Use whole GPUs.",
+        )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import directive, enclosing, nodes_of, number, option, resolved, tasks_per_node
-
-Documents = tuple[Document, ...]
 
 _SPLITS = ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size")
 _UNEVEN = (
@@ -42,18 +38,18 @@ class _Job(Record, kw_only=True):
     batch: int | None
 
 
-def sizes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def sizes(document: Document, context: Context) -> Findings:
     """Check that parallelism divides the ranks, and that batches come out."""
-    for document in documents:
-        for command in document.commands:
-            job = _job_in_options(document, command) or _job_in_overrides(command)
-            if job is not None:
-                yield from _judged(document, command, job)
-                yield from _shapes(document, command, job)
-                yield from _wide(document, command, job)
+    for command in document.commands:
+        job = _job_in_options(document, command) or _job_in_overrides(command)
+        if job is not None:
+            yield from _judged(document, command, job)
+            yield from _shapes(document, command, job)
+            yield from _wide(document, command, job)
 
 
-def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFinding]:
+def _judged(document: Document, command: Command, job: _Job) -> Findings:
     if job.tensor is None or job.pipeline is None or job.context is None or job.world is None:
         return
     size = job.tensor * job.pipeline * job.context
@@ -87,7 +83,7 @@ def _judged(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         )
 
 
-def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFinding]:
+def _shapes(document: Document, command: Command, job: _Job) -> Findings:
     layers, heads = (
         _number_in(document, command, "num-layers"),
         _number_in(document, command, "num-attention-heads"),
@@ -113,7 +109,7 @@ def _shapes(document: Document, command: Command, job: _Job) -> Iterator[LintFin
         )
 
 
-def _virtual(document: Document, command: Command, job: _Job, layers: int | None) -> Iterator[LintFinding]:
+def _virtual(document: Document, command: Command, job: _Job, layers: int | None) -> Findings:
     """Check the virtual stages of the interleaved schedule."""
     each = _number_in(document, command, "num-layers-per-virtual-pipeline-stage")
     ways = _number_in(document, command, "num-virtual-stages-per-pipeline-rank")
@@ -139,7 +135,7 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
         )
 
 
-def _wide(document: Document, command: Command, job: _Job) -> Iterator[LintFinding]:
+def _wide(document: Document, command: Command, job: _Job) -> Findings:
     launcher = enclosing(document, command, "torchrun")
     each = None if launcher is None else number(resolved(document, option(launcher, "nproc-per-node")))
     if job.tensor and each and each > 1 and job.tensor > each and job.tensor % each == 0:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Setting
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import commands, mentions, number, option, resolved, settings_of
-
-Documents = tuple[Document, ...]
 
 _FORWARDED = (
     "NCCL_",
@@ -46,34 +42,32 @@ def _hosts(command: Command) -> list[str]:
     return [part for part in re.split(r"[,\n]", text) if part]
 
 
-def forwarding(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def forwarding(document: Document, context: Context) -> Findings:
     """Check for variables that ranks on other machines do not get."""
-    for document in documents:
-        for command in commands(document, "mpirun"):
-            remote = (
-                len(_hosts(command)) > 1 or "hostfile" in command.options or "machinefile" in command.options
+    for command in commands(document, "mpirun"):
+        remote = len(_hosts(command)) > 1 or "hostfile" in command.options or "machinefile" in command.options
+        given = given_to(document, command)
+        if not _is_open_mpi(command) or not remote or "OMPI_MCA_mca_base_env_list" in given:
+            continue
+        list_of_names = option(command, "x") or ""
+        named = set(re.findall(r"(?:^|[\n,;])\s*([A-Za-z_]\w*)", list_of_names)) | {
+            item.name for item in command.settings
+        }
+        wildcard = (
+            "mca_base_env_list" in (option(command, "mca") or "")
+            or "*" in list_of_names
+            or "$" in list_of_names
+        )
+        lost = [name for name in given if name.startswith(_FORWARDED) and name not in named]
+        if lost and not wildcard:
+            yield make_finding(
+                "mpi-not-forwarded",
+                document,
+                command.place,
+                f"mpirun does not pass {', '.join(lost)} to other machines",
+                fix="Add " + " ".join(f"-x {name}" for name in lost) + ".",
             )
-            given = given_to(document, command)
-            if not _is_open_mpi(command) or not remote or "OMPI_MCA_mca_base_env_list" in given:
-                continue
-            list_of_names = option(command, "x") or ""
-            named = set(re.findall(r"(?:^|[\n,;])\s*([A-Za-z_]\w*)", list_of_names)) | {
-                item.name for item in command.settings
-            }
-            wildcard = (
-                "mca_base_env_list" in (option(command, "mca") or "")
-                or "*" in list_of_names
-                or "$" in list_of_names
-            )
-            lost = [name for name in given if name.startswith(_FORWARDED) and name not in named]
-            if lost and not wildcard:
-                yield make_finding(
-                    "mpi-not-forwarded",
-                    document,
-                    command.place,
-                    f"mpirun does not pass {', '.join(lost)} to other machines",
-                    fix="Add " + " ".join(f"-x {name}" for name in lost) + ".",
-                )
 
 
 _INHERITED = re.compile(r"\w*PATH|HOME|USER|SHELL|TMPDIR|LD_PRELOAD|\w+_(?:HOME|ROOT|DIR)")
@@ -87,80 +81,75 @@ def _is_inherited(item: Setting) -> bool:
     )
 
 
-def handed(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def handed(document: Document, context: Context) -> Findings:
     """Check for names of `-x` that only the shell knows."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch") or mentions(document, r"\bset -\w*a|allexport"):
-            continue
-        own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
-        for command in commands(document, "mpirun"):
-            names_of_option = [
-                part
-                for part in (option(command, "x") or "").split("\n")
-                if re.fullmatch(r"[A-Za-z_]\w*", part)
-            ]
-            lost = [
-                name
-                for name in dict.fromkeys(names_of_option)
-                if name in own and name not in document.last_given
-            ]
-            if lost:
-                names = ", ".join(lost)
-                yield make_finding(
-                    "mpi-not-exported",
-                    document,
-                    command.place,
-                    f"-x {names}: the script does not export it, and mpirun passes only exported variables",
-                    fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
-                )
-
-
-def placement(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Check slots and cores."""
-    for document in documents:
-        for command in commands(document, "horovodrun"):
-            yield from _counted(document, command, _hosts(command))
-        for command in commands(document, "mpirun"):
-            hosts, ranks = _hosts(command), number(option(command, "np", "n"))
-            # Open MPI counts one slot for a host of -H without a number
-            plain = hosts and not any(":" in host or "$" in host for host in hosts)
-            crowded = (
-                "oversubscribe" in command.options
-                or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+    if mentions(document, r"\bset -\w*a|allexport"):
+        return
+    own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
+    for command in commands(document, "mpirun"):
+        names_of_option = [
+            part for part in (option(command, "x") or "").split("\n") if re.fullmatch(r"[A-Za-z_]\w*", part)
+        ]
+        lost = [
+            name for name in dict.fromkeys(names_of_option) if name in own and name not in document.last_given
+        ]
+        if lost:
+            names = ", ".join(lost)
+            yield make_finding(
+                "mpi-not-exported",
+                document,
+                command.place,
+                f"-x {names}: the script does not export it, and mpirun passes only exported variables",
+                fix=f'Write export {" ".join(lost)} before, or -x {lost[0]}="${lost[0]}".',
             )
-            per_node = any(name in command.options for name in ("npernode", "N", "ppn"))
-            if (
-                plain
-                and ranks is not None
-                and ranks > len(hosts)
-                and _is_open_mpi(command)
-                and not crowded
-                and not per_node
-            ):
-                yield make_finding(
-                    "mpi-slots",
-                    document,
-                    command.place,
-                    f"{ranks} ranks on {len(hosts)} hosts of one slot each",
-                    fix="Write the slots: -H "
-                    + ",".join(f"{host}:{-(-ranks // len(hosts))}" for host in hosts)
-                    + ".",
-                )
-            if _is_open_mpi(command) and not crowded:
-                yield from _counted(document, command, hosts)
-            if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
-                yield make_finding(
-                    "mpi-bound-to-core",
-                    document,
-                    command.place,
-                    "--bind-to core puts all threads of a rank, including those of NCCL and data loaders, on "
-                    "one core",
-                    fix="Write --bind-to none, or numa.",
-                )
-            yield from _components(document, command)
 
 
-def _counted(document: Document, command: Command, hosts: list[str]) -> Iterator[LintFinding]:
+@per_document()
+def placement(document: Document, context: Context) -> Findings:
+    """Check slots and cores."""
+    for command in commands(document, "horovodrun"):
+        yield from _counted(document, command, _hosts(command))
+    for command in commands(document, "mpirun"):
+        hosts, ranks = _hosts(command), number(option(command, "np", "n"))
+        # Open MPI counts one slot for a host of -H without a number
+        plain = hosts and not any(":" in host or "$" in host for host in hosts)
+        crowded = (
+            "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+        )
+        per_node = any(name in command.options for name in ("npernode", "N", "ppn"))
+        if (
+            plain
+            and ranks is not None
+            and ranks > len(hosts)
+            and _is_open_mpi(command)
+            and not crowded
+            and not per_node
+        ):
+            yield make_finding(
+                "mpi-slots",
+                document,
+                command.place,
+                f"{ranks} ranks on {len(hosts)} hosts of one slot each",
+                fix="Write the slots: -H "
+                + ",".join(f"{host}:{-(-ranks // len(hosts))}" for host in hosts)
+                + ".",
+            )
+        if _is_open_mpi(command) and not crowded:
+            yield from _counted(document, command, hosts)
+        if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
+            yield make_finding(
+                "mpi-bound-to-core",
+                document,
+                command.place,
+                "--bind-to core puts all threads of a rank, including those of NCCL and data loaders, on "
+                "one core",
+                fix="Write --bind-to none, or numa.",
+            )
+        yield from _components(document, command)
+
+
+def _counted(document: Document, command: Command, hosts: list[str]) -> Findings:
     """Compare the ranks with the slots, if all slots are stated."""
     counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
     stated = [count for count in counts if count is not None]
@@ -175,7 +164,7 @@ def _counted(document: Document, command: Command, hosts: list[str]) -> Iterator
         )
 
 
-def _components(document: Document, command: Command) -> Iterator[LintFinding]:
+def _components(document: Document, command: Command) -> Findings:
     components = option(command, "mca") or ""
     for part in ("btl_tcp_if", "oob_tcp_if"):
         both = [
@@ -190,24 +179,22 @@ def _components(document: Document, command: Command) -> Iterator[LintFinding]:
             )
 
 
-def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def ranks(document: Document, context: Context) -> Findings:
     """Check that Python under mpirun gets its rank."""
-    for document in documents:
-        if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
-            continue  # the shell that mpirun starts may set them
-        for item in settings_of(document):
-            from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
-                r"\$\{?OMPI_COMM_WORLD_", item.written
+    if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
+        return  # the shell that mpirun starts may set them
+    for item in settings_of(document):
+        from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
+            r"\$\{?OMPI_COMM_WORLD_", item.written
+        )
+        if not from_mpi or item.reaches == "command":
+            continue
+        if any(setting_for(document, command, item.name) == item for command in commands(document, "mpirun")):
+            yield make_finding(
+                "mpi-rank-too-early",
+                document,
+                item.place,
+                f"{item.name} is set before mpirun starts the ranks, so it is empty or equal for all",
+                fix="Set it inside of the command: mpirun ... bash -c '...' with single quotes.",
             )
-            if not from_mpi or item.reaches == "command":
-                continue
-            if any(
-                setting_for(document, command, item.name) == item for command in commands(document, "mpirun")
-            ):
-                yield make_finding(
-                    "mpi-rank-too-early",
-                    document,
-                    item.place,
-                    f"{item.name} is set before mpirun starts the ranks, so it is empty or equal for all",
-                    fix="Set it inside of the command: mpirun ... bash -c '...' with single quotes.",
-                )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import known
 from probes.base.versions import at_least
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -25,8 +24,6 @@ from recipes.lint.views import (
     tasks_per_node,
     value,
 )
-
-Documents = tuple[Document, ...]
 
 _FSDP = (
     r"(?i)--(?:use[-_])?(?:torch[-_])?fsdp2?\b|--use-megatron-fsdp|torchtitan|distributed_type:\s*FSDP|"
@@ -44,7 +41,7 @@ _ALLOCATOR = frozenset({
 })  # fmt: skip
 
 
-def connections(documents: Documents, context: Context) -> Iterator[LintFinding]:
+def connections(documents: Documents, context: Context) -> Findings:
     """Compare CUDA_DEVICE_MAX_CONNECTIONS with the kind of sharding."""
     blackwell = _is_blackwell(context)
     fsdp = any(re.search(_FSDP, document.text) for document in documents)
@@ -70,7 +67,7 @@ def connections(documents: Documents, context: Context) -> Iterator[LintFinding]
             yield from _wants_one(document)
 
 
-def _wants_one(document: Document) -> Iterator[LintFinding]:
+def _wants_one(document: Document) -> Findings:
     match = re.search(
         r"--(?:tensor-model-parallel-size|context-parallel-size)[= ]+[\"']?(\d+)", document.text
     )
@@ -102,51 +99,49 @@ def _is_blackwell(context: Context) -> bool:
     )
 
 
-def allocator(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def allocator(document: Document, context: Context) -> Findings:
     """Check the settings of PyTorch's allocator, and conflicts with expandable segments."""
-    for document in documents:
-        both = [last(document, name) for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")]
-        old, new = both
-        if old is not None and new is not None and old.value != new.value:
-            message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
+    both = [last(document, name) for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")]
+    old, new = both
+    if old is not None and new is not None and old.value != new.value:
+        message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
+        yield make_finding(
+            "allocator-two-names",
+            document,
+            new.place,
+            message,
+            fix="Keep one; the first name since torch 2.9.",
+        )
+    if (
+        new is not None
+        and old is None
+        and context.torch is not None
+        and at_least(context.torch, "2.9") is False
+    ):
+        message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
+        yield make_finding(
+            "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
+        )
+    for item in both:
+        if item is None or not item.is_literal or not item.value:
+            continue
+        # lists in brackets contain commas too: roundup_power2_divisions:[256:1,512:2]
+        parts = [part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()]
+        wrong = [part for part in parts if part.partition(":")[0] not in _ALLOCATOR or ":" not in part]
+        if wrong:
             yield make_finding(
-                "allocator-two-names",
+                "allocator-syntax",
                 document,
-                new.place,
-                message,
-                fix="Keep one; the first name since torch 2.9.",
+                item.place,
+                f"{item.name}: PyTorch ends with an error at {wrong[0]!r}",
+                fix="Write key:value pairs with commas between them, such as expandable_segments:True.",
             )
-        if (
-            new is not None
-            and old is None
-            and context.torch is not None
-            and at_least(context.torch, "2.9") is False
-        ):
-            message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
-            yield make_finding(
-                "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
-            )
-        for item in both:
-            if item is None or not item.is_literal or not item.value:
-                continue
-            # lists in brackets contain commas too: roundup_power2_divisions:[256:1,512:2]
-            parts = [
-                part.strip() for part in re.sub(r"\[[^\]]*\]", "[]", item.value).split(",") if part.strip()
-            ]
-            wrong = [part for part in parts if part.partition(":")[0] not in _ALLOCATOR or ":" not in part]
-            if wrong:
-                yield make_finding(
-                    "allocator-syntax",
-                    document,
-                    item.place,
-                    f"{item.name}: PyTorch ends with an error at {wrong[0]!r}",
-                    fix="Write key:value pairs with commas between them, such as expandable_segments:True.",
-                )
-            elif re.search(r"expandable_segments:\s*[Tt]rue", item.value):
-                yield from _expandable(document, item.place)
+        elif re.search(r"expandable_segments:\s*[Tt]rue", item.value):
+            yield from _expandable(document, item.place)
 
 
-def _expandable(document: Document, place: Place) -> Iterator[LintFinding]:
+def _expandable(document: Document, place: Place) -> Findings:
     registers = value(document, "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK") in ("1", "true") or mentions(
         document, r"--use-nccl-ub|nccl_ub"
     )
@@ -191,57 +186,58 @@ def _ranks_of_task(document: Document) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def threads(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def threads(document: Document, context: Context) -> Findings:
     """Check for more threads than CPUs."""
     cpus = context.machine.cpu.allowed_cpus if context.machine is not None else None
-    for document in documents:
-        item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
-        ranks = next(
-            (
-                number(resolved(document, option(command, "nproc-per-node")))
-                for command in commands(document, "torchrun")
-            ),
-            None,
+    item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
+    ranks = next(
+        (
+            number(resolved(document, option(command, "nproc-per-node")))
+            for command in commands(document, "torchrun")
+        ),
+        None,
+    )
+    asked = _cpus(document)
+    each = _ranks_of_task(document)
+    if (
+        item is not None
+        and count is not None
+        and asked is not None
+        and each is not None
+        and count * each > asked
+    ):
+        yield make_finding(
+            "threads-too-many",
+            document,
+            item.place,
+            f"{each} ranks of {count} threads on {asked} CPUs"
+            if each > 1
+            else f"{count} threads on {asked} CPUs",
+            fix=f"Write at most {max(1, asked // each)}.",
         )
-        asked = _cpus(document)
-        each = _ranks_of_task(document)
-        if (
-            item is not None
-            and count is not None
-            and asked is not None
-            and each is not None
-            and count * each > asked
-        ):
-            yield make_finding(
-                "threads-too-many",
-                document,
-                item.place,
-                f"{each} ranks of {count} threads on {asked} CPUs"
-                if each > 1
-                else f"{count} threads on {asked} CPUs",
-                fix=f"Write at most {max(1, asked // each)}.",
-            )
-        elif (
-            item is not None
-            and count is not None
-            and ranks is not None
-            and known(cpus)
-            and cpus is not None
-            and count * ranks > cpus
-        ):
-            yield make_finding(
-                "threads-too-many",
-                document,
-                item.place,
-                f"{ranks} ranks of {count} threads on {cpus} CPUs",
-                fix=f"Write at most {max(1, cpus // ranks)}.",
-            )
+    elif (
+        item is not None
+        and count is not None
+        and ranks is not None
+        and known(cpus)
+        and cpus is not None
+        and count * ranks > cpus
+    ):
+        yield make_finding(
+            "threads-too-many",
+            document,
+            item.place,
+            f"{ranks} ranks of {count} threads on {cpus} CPUs",
+            fix=f"Write at most {max(1, cpus // ranks)}.",
+        )
 
 
 _DAY_MINUTES = 24 * 60
 
 
-def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def timeouts(document: Document, context: Context) -> Findings:
     """Check for timeouts that hide a hang for hours."""
     longest = {
         "distributed-timeout-minutes": 1440,
@@ -249,32 +245,30 @@ def timeouts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         "ddp-timeout-seconds": 86400,
         "dist-timeout": 86400,
     }
-    for document in documents:
-        for command in document.commands:
-            for name, most in longest.items():
-                duration = number(option(command, name, name.replace("-", "_")))
-                if duration is not None and duration >= most:
-                    yield _timeout(document, command, name, duration)
-        for item in settings_of(document):
-            seconds = number(item.value) if item.is_literal else None
-            if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
-                yield make_finding(
-                    "timeout-of-hours",
-                    document,
-                    item.place,
-                    f"DEEPSPEED_TIMEOUT={seconds} is in minutes: every hang holds the job for "
-                    f"{seconds / 60:.0f} hours",
-                    fix="Write minutes; 30 is the default.",
-                )
-            if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
-                yield make_finding(
-                    "timeout-of-hours",
-                    document,
-                    item.place,
-                    f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} "
-                    "hours",
-                    fix="900 to 1800 is enough for long compiles and checkpoints.",
-                )
+    for command in document.commands:
+        for name, most in longest.items():
+            duration = number(option(command, name, name.replace("-", "_")))
+            if duration is not None and duration >= most:
+                yield _timeout(document, command, name, duration)
+    for item in settings_of(document):
+        seconds = number(item.value) if item.is_literal else None
+        if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
+            yield make_finding(
+                "timeout-of-hours",
+                document,
+                item.place,
+                f"DEEPSPEED_TIMEOUT={seconds} is in minutes: every hang holds the job for "
+                f"{seconds / 60:.0f} hours",
+                fix="Write minutes; 30 is the default.",
+            )
+        if item.name == "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC" and seconds is not None and seconds > 7200:
+            yield make_finding(
+                "timeout-of-hours",
+                document,
+                item.place,
+                f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} hours",
+                fix="900 to 1800 is enough for long compiles and checkpoints.",
+            )
 
 
 def _timeout(document: Document, command: Command, name: str, duration: int) -> LintFinding:
@@ -287,37 +281,37 @@ def _timeout(document: Document, command: Command, name: str, duration: int) -> 
     )
 
 
-def cloud(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def cloud(document: Document, context: Context) -> Findings:
     """Check EFA on AWS: its plugin, and settings that it does not read."""
-    for document in documents:
-        efa = value(document, "FI_PROVIDER") == "efa" or mentions(
-            document, r"vpc\.amazonaws\.com/efa|aws-ofi-nccl|/opt/amazon/(?:efa|ofi-nccl)"
+    efa = value(document, "FI_PROVIDER") == "efa" or mentions(
+        document, r"vpc\.amazonaws\.com/efa|aws-ofi-nccl|/opt/amazon/(?:efa|ofi-nccl)"
+    )
+    if not efa:
+        return
+    plugin = last(document, "NCCL_NET_PLUGIN")
+    if plugin is not None and plugin.value == "none":
+        yield make_finding(
+            "efa-without-plugin",
+            document,
+            plugin.place,
+            "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
+            fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
         )
-        if not efa:
-            continue
-        plugin = last(document, "NCCL_NET_PLUGIN")
-        if plugin is not None and plugin.value == "none":
-            yield make_finding(
-                "efa-without-plugin",
-                document,
-                plugin.place,
-                "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
-                fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
-            )
-        net = last(document, "NCCL_IB_DISABLE")
-        if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and net is None:
-            item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")
-            if item is not None:
-                message = f"{item.name} is for InfiniBand and RoCE; EFA does not read it"
-                yield make_finding("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
+    net = last(document, "NCCL_IB_DISABLE")
+    if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and net is None:
+        item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")
+        if item is not None:
+            message = f"{item.name} is for InfiniBand and RoCE; EFA does not read it"
+            yield make_finding("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
 
 
-def tcp_providers(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def tcp_providers(document: Document, context: Context) -> Findings:
     """Check for libfabric over TCP."""
-    for document in documents:
-        item = last(document, "FI_PROVIDER")
-        if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
-            message = f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA"
-            yield make_finding(
-                "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
-            )
+    item = last(document, "FI_PROVIDER")
+    if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
+        message = f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA"
+        yield make_finding(
+            "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
+        )

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
     container_path_at,
     entry_value,
     number,
-    of_kind,
     option,
     ranks_here,
 )
 
-Documents = tuple[Document, ...]
-
 _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 
-def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def counts(document: Document, context: Context) -> Findings:
     """Check for more ranks than GPUs, and for machines that no pod is."""
-    for document in of_kind(documents, "kubernetes"):
-        for command in commands(document, *TRAINERS):
-            container = container_path_at(document, command.place)
-            if not container or command.is_conditional:
-                continue
-            gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
-            wanted = ranks_here(document, command)
-            if gpus is not None and wanted is not None and wanted > gpus:
-                yield make_finding(
-                    "kubernetes-gpus-fewer",
-                    document,
-                    command.place,
-                    f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
-                    fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
-                )
-            yield from _pods(document, command, container)
+    for command in commands(document, *TRAINERS):
+        container = container_path_at(document, command.place)
+        if not container or command.is_conditional:
+            continue
+        gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
+        wanted = ranks_here(document, command)
+        if gpus is not None and wanted is not None and wanted > gpus:
+            yield make_finding(
+                "kubernetes-gpus-fewer",
+                document,
+                command.place,
+                f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
+                fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
+            )
+        yield from _pods(document, command, container)
 
 
-def _pods(document: Document, command: Command, container: str) -> Iterator[LintFinding]:
+def _pods(document: Document, command: Command, container: str) -> Findings:
     wanted, pods = number(option(command, "nnodes", "num-machines")), pods_of(document, container)
     if wanted is not None and wanted > 1 and pods is not None and wanted != pods:
         yield make_finding(

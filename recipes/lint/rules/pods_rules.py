@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Place
-from recipes.lint.finding import LintFinding
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import make_finding
-from recipes.lint.views import container_path_at, entries, entry_value, number, of_kind, option
-
-Documents = tuple[Document, ...]
+from recipes.lint.rule_table import Findings, make_finding, per_document
+from recipes.lint.views import container_path_at, entries, entry_value, number, option
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
 """Resources without overcommitment. Source: Kubernetes documentation, extended resources."""
@@ -21,39 +17,38 @@ _OPERATOR_VARIABLES = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SI
 _RANKS = ("node-rank", "machine-rank")
 
 
-def requests(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def requests(document: Document, context: Context) -> Findings:
     """Check that GPUs and NICs are requested as limits."""
-    for document in of_kind(documents, "kubernetes"):
-        for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
-            head, _, name = item.path.partition(".resources.requests.")
-            if not _EXTENDED.fullmatch(name):
-                continue
-            limit = entry_value(document, f"{head}.resources.limits.{name}")
-            if limit is None and not _is_filled_in(document, head):
-                message = f"{name} has no limit, and the API refuses the pod"
-                yield make_finding(
-                    "kubernetes-gpu-limit",
-                    document,
-                    item.place,
-                    message,
-                    fix="Write it below limits; requests follow.",
-                )
-            elif (
-                limit is not None
-                and None not in (number(str(limit)), number(str(item.value)))
-                and str(limit) != str(item.value)
-            ):
-                message = (
-                    f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal "
-                    "numbers"
-                )
-                yield make_finding(
-                    "kubernetes-gpu-limit",
-                    document,
-                    item.place,
-                    message,
-                    fix="Write the number below limits alone.",
-                )
+    for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
+        head, _, name = item.path.partition(".resources.requests.")
+        if not _EXTENDED.fullmatch(name):
+            continue
+        limit = entry_value(document, f"{head}.resources.limits.{name}")
+        if limit is None and not _is_filled_in(document, head):
+            message = f"{name} has no limit, and the API refuses the pod"
+            yield make_finding(
+                "kubernetes-gpu-limit",
+                document,
+                item.place,
+                message,
+                fix="Write it below limits; requests follow.",
+            )
+        elif (
+            limit is not None
+            and None not in (number(str(limit)), number(str(item.value)))
+            and str(limit) != str(item.value)
+        ):
+            message = (
+                f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal numbers"
+            )
+            yield make_finding(
+                "kubernetes-gpu-limit",
+                document,
+                item.place,
+                message,
+                fix="Write the number below limits alone.",
+            )
 
 
 def _is_filled_in(document: Document, container: str) -> bool:
@@ -61,44 +56,43 @@ def _is_filled_in(document: Document, container: str) -> bool:
     return entry_value(document, f"{container}.image") is None or "{{" in document.text
 
 
-def ranks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def ranks(document: Document, context: Context) -> Findings:
     """Check for a rank that every replica of a template gets."""
-    for document in of_kind(documents, "kubernetes"):
-        for command in document.commands:
-            rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
-            several = option(command, "nnodes", "num-machines", "num-nodes")
-            if rank is None or several is None or number(several) == 1:
-                continue
-            container = container_path_at(document, command.place)
-            count = _replicas(document, container) if container else 1
-            if count > 1:
-                yield make_finding(
-                    "kubernetes-rank-fixed",
-                    document,
-                    _place_of(command, option(command, rank) or ""),
-                    f"all {count} pods of this template have node rank {option(command, rank)}",
-                    fix="Use a variable that the operator sets: RANK, JOB_COMPLETION_INDEX or "
-                    "LWS_WORKER_INDEX.",
-                )
-
-
-def operators(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Check for variables that an operator sets itself."""
-    for document in of_kind(documents, "kubernetes"):
-        by_container: dict[str, list[Entry]] = {}
-        for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
-            value = entry_value(document, item.path.removesuffix("name") + "value")
-            if str(item.value) in _OPERATOR_VARIABLES and value is not None:
-                by_container.setdefault(item.path.rpartition(".env[")[0], []).append(item)
-        for items in by_container.values():
-            names = ", ".join(str(item.value) for item in items)
+    for command in document.commands:
+        rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
+        several = option(command, "nnodes", "num-machines", "num-nodes")
+        if rank is None or several is None or number(several) == 1:
+            continue
+        container = container_path_at(document, command.place)
+        count = _replicas(document, container) if container else 1
+        if count > 1:
             yield make_finding(
-                "kubernetes-operator-variable",
+                "kubernetes-rank-fixed",
                 document,
-                items[0].place,
-                f"the operator sets {names} for each pod too; its versions differ in which value they use",
-                fix="Leave it to the operator.",
+                _place_of(command, option(command, rank) or ""),
+                f"all {count} pods of this template have node rank {option(command, rank)}",
+                fix="Use a variable that the operator sets: RANK, JOB_COMPLETION_INDEX or LWS_WORKER_INDEX.",
             )
+
+
+@per_document("kubernetes")
+def operators(document: Document, context: Context) -> Findings:
+    """Check for variables that an operator sets itself."""
+    by_container: dict[str, list[Entry]] = {}
+    for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
+        value = entry_value(document, item.path.removesuffix("name") + "value")
+        if str(item.value) in _OPERATOR_VARIABLES and value is not None:
+            by_container.setdefault(item.path.rpartition(".env[")[0], []).append(item)
+    for items in by_container.values():
+        names = ", ".join(str(item.value) for item in items)
+        yield make_finding(
+            "kubernetes-operator-variable",
+            document,
+            items[0].place,
+            f"the operator sets {names} for each pod too; its versions differ in which value they use",
+            fix="Leave it to the operator.",
+        )
 
 
 def _place_of(command: Command, text: str) -> Place:
@@ -128,26 +122,26 @@ def _replicas(document: Document, container: str) -> int:
     return most
 
 
-def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("kubernetes")
+def lists(document: Document, context: Context) -> Findings:
     """Check for variables in a list of words, which no shell reads."""
-    for document in of_kind(documents, "kubernetes"):
-        judged: set[str] = set()
-        for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):
-            container = item.path.rpartition(".")[0]
-            if container in judged or not isinstance(item.value, str) or "\n" in item.value:
-                continue
-            own = _names(document, container)
-            match = next((match for match in _VARIABLE.finditer(item.value) if match[1] in own), None)
-            if match is None or _has_shell(document, container):
-                continue
-            judged.add(container)
-            yield make_finding(
-                "kubernetes-list-variable",
-                document,
-                item.place,
-                f"{match[0]} reaches the program literally, as no shell reads a list of words",
-                fix=f"Write $({match[1]}), which Kubernetes expands, or start the program in a shell.",
-            )
+    judged: set[str] = set()
+    for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):
+        container = item.path.rpartition(".")[0]
+        if container in judged or not isinstance(item.value, str) or "\n" in item.value:
+            continue
+        own = _names(document, container)
+        match = next((match for match in _VARIABLE.finditer(item.value) if match[1] in own), None)
+        if match is None or _has_shell(document, container):
+            continue
+        judged.add(container)
+        yield make_finding(
+            "kubernetes-list-variable",
+            document,
+            item.place,
+            f"{match[0]} reaches the program literally, as no shell reads a list of words",
+            fix=f"Write $({match[1]}), which Kubernetes expands, or start the program in a shell.",
+        )
 
 
 def _names(document: Document, container: str) -> set[str]:

@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import TRAINERS, commands, entry_value, number, option, ranks_here, resolved
-
-Documents = tuple[Document, ...]
 
 _ACCELERATORS = re.compile(r"(?!tpu)([A-Za-z][\w.-]*)(?::(\d+))?")
 
 
-def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def counts(document: Document, context: Context) -> Findings:
     """Compare ranks with the GPUs of a node, and machines with nodes."""
-    for document in documents:
-        gpus, nodes = _gpus(document), _nodes(document)
-        if gpus is None:
+    gpus, nodes = _gpus(document), _nodes(document)
+    if gpus is None:
+        return
+    for command in commands(document, *TRAINERS):
+        if command.is_conditional:
             continue
-        for command in commands(document, *TRAINERS):
-            if command.is_conditional:
-                continue
-            wanted = ranks_here(document, command)
-            if wanted is not None and wanted > gpus:
-                yield make_finding(
-                    "skypilot-gpus-fewer",
-                    document,
-                    command.place,
-                    f"{wanted} ranks on each node, and a node has {plural(gpus, 'GPU')}",
-                    fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
-                )
-            machines = number(resolved(document, option(command, "nnodes", "num-machines")))
-            if machines is not None and nodes is not None and machines not in (1, nodes):
-                yield make_finding(
-                    "skypilot-nodes-differ",
-                    document,
-                    command.place,
-                    f"the launcher expects {machines} machines, and num_nodes is {nodes}",
-                    fix="Write --nnodes=$SKYPILOT_NUM_NODES.",
-                )
+        wanted = ranks_here(document, command)
+        if wanted is not None and wanted > gpus:
+            yield make_finding(
+                "skypilot-gpus-fewer",
+                document,
+                command.place,
+                f"{wanted} ranks on each node, and a node has {plural(gpus, 'GPU')}",
+                fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
+            )
+        machines = number(resolved(document, option(command, "nnodes", "num-machines")))
+        if machines is not None and nodes is not None and machines not in (1, nodes):
+            yield make_finding(
+                "skypilot-nodes-differ",
+                document,
+                command.place,
+                f"the launcher expects {machines} machines, and num_nodes is {nodes}",
+                fix="Write --nnodes=$SKYPILOT_NUM_NODES.",
+            )
 
 
 def _gpus(document: Document) -> int | None:

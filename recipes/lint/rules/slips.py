@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import make_finding
-
-Documents = tuple[Document, ...]
+from recipes.lint.rule_table import Findings, make_finding, per_document
 
 _OURS = (
     r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)"
@@ -22,24 +19,22 @@ _EXPORT = re.compile(r"\s*export\s+([A-Za-z_]\w*)(\s+=\s*|=\s+)([\w.:/-]+)\s*(?:
 _COMMA = re.compile(rf"\s*(?:export\s+([A-Za-z_]\w*)|({_OURS}))=([^\s\"'#;&|$()`]*,)\s+([\w.:/-]+)")
 
 
-def blanks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def blanks(document: Document, context: Context) -> Findings:
     """Check for blanks after a backslash, around `=`, and in a list."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch"):
+    for number, line in enumerate(document.lines, 1):
+        if line.lstrip().startswith("#"):
             continue
-        for number, line in enumerate(document.lines, 1):
-            if line.lstrip().startswith("#"):
-                continue
-            after = document.lines[number] if number < len(document.lines) else ""
-            yield from _continued(document, number, line, after)
-            yield from _assigned(document, number, line)
-        for command in document.commands:
-            first = command.arguments[0] if command.arguments else None
-            if re.fullmatch(_OURS, command.program) and first is not None and first.text.startswith("="):
-                yield _blank(document, command.place, command.program)
+        after = document.lines[number] if number < len(document.lines) else ""
+        yield from _continued(document, number, line, after)
+        yield from _assigned(document, number, line)
+    for command in document.commands:
+        first = command.arguments[0] if command.arguments else None
+        if re.fullmatch(_OURS, command.program) and first is not None and first.text.startswith("="):
+            yield _blank(document, command.place, command.program)
 
 
-def _continued(document: Document, number: int, line: str, after: str) -> Iterator[LintFinding]:
+def _continued(document: Document, number: int, line: str, after: str) -> Findings:
     match = _CONTINUED.search(line)
     if match is None or not _OPTION.match(after):
         return
@@ -54,7 +49,7 @@ def _continued(document: Document, number: int, line: str, after: str) -> Iterat
     )
 
 
-def _assigned(document: Document, number: int, line: str) -> Iterator[LintFinding]:
+def _assigned(document: Document, number: int, line: str) -> Findings:
     match = _EXPORT.match(line)
     if match is not None and not (match[2].startswith("=") and _is_name(document, match[3])):
         yield _blank(document, _place(number, line), match[1])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import setting_for
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     commands,
     directive,
@@ -25,8 +23,6 @@ from recipes.lint.views import (
     tasks_per_node,
 )
 
-Documents = tuple[Document, ...]
-
 _OTHER_WAYS = (
     r"\b(?:ssh|pdsh|clush|mpirun|mpiexec|parallel|ray|horovodrun|blaunch|dsh|jsrun|aprun|ibrun|submitit|"
     r"dask)\b"
@@ -35,48 +31,46 @@ _STEPS = ("srun", "mpirun")
 _SEVERAL = 2
 
 
-def nodes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def nodes(document: Document, context: Context) -> Findings:
     """Check for launchers that run on the first node alone, or for another number of nodes."""
-    for document in documents:
-        if document.kind not in ("sbatch", "shell"):
+    for command in commands(document, "torchrun", "accelerate"):
+        step = enclosing(document, command, *_STEPS)
+        asked = _asked(document, step)
+        stated = number(resolved(document, option(command, "nnodes", "num-machines")))
+        if asked is None or (step is not None and _is_one_node(document, step)):
             continue
-        for command in commands(document, "torchrun", "accelerate"):
-            step = enclosing(document, command, *_STEPS)
-            asked = _asked(document, step)
-            stated = number(resolved(document, option(command, "nnodes", "num-machines")))
-            if asked is None or (step is not None and _is_one_node(document, step)):
-                continue
-            if stated is not None and stated > 1 and stated != asked:
-                yield make_finding(
-                    "slurm-nodes-differ",
-                    document,
-                    command.place,
-                    f"the job requests {asked} nodes, and {starts(command)} waits for {stated}",
-                    fix="Write $SLURM_NNODES instead of the number.",
-                )
-            elif asked > 1 and step is not None and _is_alone(document, command):
-                yield make_finding(
-                    "slurm-nodes-differ",
-                    document,
-                    command.place,
-                    f"the job requests {asked} nodes, and without --nnodes torchrun assumes one node",
-                    fix="Give --nnodes $SLURM_NNODES.",
-                )
-            elif (
-                asked > 1
-                and step is None
-                and not command.inside
-                and document.directives
-                and _starts_by_itself(document)
-            ):
-                yield make_finding(
-                    "slurm-srun-missing",
-                    document,
-                    command.place,
-                    f"without srun, {starts(command)} runs on the first of {asked} nodes only",
-                    fix="Start it with srun, one task on each node: srun --ntasks-per-node=1 "
-                    f"{starts(command)} ...",
-                )
+        if stated is not None and stated > 1 and stated != asked:
+            yield make_finding(
+                "slurm-nodes-differ",
+                document,
+                command.place,
+                f"the job requests {asked} nodes, and {starts(command)} waits for {stated}",
+                fix="Write $SLURM_NNODES instead of the number.",
+            )
+        elif asked > 1 and step is not None and _is_alone(document, command):
+            yield make_finding(
+                "slurm-nodes-differ",
+                document,
+                command.place,
+                f"the job requests {asked} nodes, and without --nnodes torchrun assumes one node",
+                fix="Give --nnodes $SLURM_NNODES.",
+            )
+        elif (
+            asked > 1
+            and step is None
+            and not command.inside
+            and document.directives
+            and _starts_by_itself(document)
+        ):
+            yield make_finding(
+                "slurm-srun-missing",
+                document,
+                command.place,
+                f"without srun, {starts(command)} runs on the first of {asked} nodes only",
+                fix="Start it with srun, one task on each node: srun --ntasks-per-node=1 "
+                f"{starts(command)} ...",
+            )
 
 
 def _asked(document: Document, step: Command | None) -> int | None:
@@ -111,52 +105,50 @@ def _is_alone(document: Document, command: Command) -> bool:
 _KNOWS_OTHERS = r"(?i)nodelist|hostnames|hostfile|machinefile|nodefile|SLURM_PROCID|SLURM_NODEID|master_addr"
 
 
-def scripts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def scripts(document: Document, context: Context) -> Findings:
     """Check for Python that the batch shell of a job of several nodes starts once.
 
     A file that asks for the names of its nodes is left out, as it may start the others itself.
     """
-    for document in documents:
-        nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
-        if document.kind != "sbatch" or (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
-            continue
-        # a script that another program starts may find the other nodes itself
-        trains = [
-            command
-            for command in document.commands
-            if command.program.endswith(".py") and set(command.inside) <= {"python"}
-        ]
-        if trains and gpus_per_node(document) and not mentions(document, _KNOWS_OTHERS):
-            yield make_finding(
-                "slurm-script-alone",
-                document,
-                trains[0].place,
-                f"without srun, {trains[0].program} runs once, on the first of {nodes_asked} nodes",
-                fix="Start it with srun.",
-            )
+    nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
+    if (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
+        return
+    # a script that another program starts may find the other nodes itself
+    trains = [
+        command
+        for command in document.commands
+        if command.program.endswith(".py") and set(command.inside) <= {"python"}
+    ]
+    if trains and gpus_per_node(document) and not mentions(document, _KNOWS_OTHERS):
+        yield make_finding(
+            "slurm-script-alone",
+            document,
+            trains[0].place,
+            f"without srun, {trains[0].program} runs once, on the first of {nodes_asked} nodes",
+            fix="Start it with srun.",
+        )
 
 
 _BY_SLURM = r"--launcher[= ][\"']?slurm\b"
 """Option of mmengine and similar programs whose ranks take their numbers from Slurm."""
 
 
-def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def tasks(document: Document, context: Context) -> Findings:
     """Check for Python that the batch shell starts once, although its ranks are Slurm's tasks."""
-    for document in documents:
-        if document.kind != "sbatch" or not _starts_by_itself(document):
-            continue
-        wanted = nodes_of(document) or 1
-        count = number(directive(document, "ntasks")) or wanted * (tasks_per_node(document) or 1)
-        for command in document.commands:
-            by_slurm = (
-                re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
+    if not _starts_by_itself(document):
+        return
+    wanted = nodes_of(document) or 1
+    count = number(directive(document, "ntasks")) or wanted * (tasks_per_node(document) or 1)
+    for command in document.commands:
+        by_slurm = re.search(_BY_SLURM, " ".join(argument.text for argument in command.arguments)) is not None
+        if count > 1 and by_slurm and set(command.inside) <= {"python"}:
+            yield make_finding(
+                "slurm-task-alone",
+                document,
+                command.place,
+                f"without srun, one of {count} tasks is started, and it waits for the others",
+                fix="Start it with srun.",
             )
-            if count > 1 and by_slurm and set(command.inside) <= {"python"}:
-                yield make_finding(
-                    "slurm-task-alone",
-                    document,
-                    command.place,
-                    f"without srun, one of {count} tasks is started, and it waits for the others",
-                    fix="Start it with srun.",
-                )
-                break
+            break

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import gpus_per_node, number
-
-Documents = tuple[Document, ...]
 
 _OPTIONS = frozenset({
     "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster-constraint",
@@ -40,18 +36,16 @@ _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 """Memory below which no process with CUDA can run; a number without a unit is MiB."""
 
 
-def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def options(document: Document, context: Context) -> Findings:
     """Check names of options, times and memory."""
-    for document in documents:
-        if document.kind != "sbatch":
-            continue
-        for item in document.directives:
-            line = document.lines[item.place.line - 1] if item.place.line <= len(document.lines) else ""
-            if line.lstrip().startswith("#SBATCH") and item.is_read:
-                yield from _judged(document, item)
+    for item in document.directives:
+        line = document.lines[item.place.line - 1] if item.place.line <= len(document.lines) else ""
+        if line.lstrip().startswith("#SBATCH") and item.is_read:
+            yield from _judged(document, item)
 
 
-def _judged(document: Document, item: Directive) -> Iterator[LintFinding]:
+def _judged(document: Document, item: Directive) -> Findings:
     is_beginning = any(name.startswith(item.name) for name in _OPTIONS)
     name = item.name.replace("_", "-")
     near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=_LIKE)

@@ -4,70 +4,64 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, lines_of
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import directive, directive_place, first_line, number
-
-Documents = tuple[Document, ...]
 
 _LIKE = 0.8
 
 
-def directives(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def directives(document: Document, context: Context) -> Findings:
     """Check for requests that Slurm ignores or does not expand."""
-    for document in documents:
-        if document.kind != "sbatch":
-            continue
-        lines = lines_of(document.text)
-        # requests after the first here-document may belong to a script that this one writes
-        here = next(
-            (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
-            len(lines) + 1,
-        )
-        for item in document.directives:
-            if item.place.line > here:
-                continue  # it belongs to a script that this one writes
-            if not item.is_read:
-                yield make_finding(
-                    "slurm-directive-late",
-                    document,
-                    item.place,
-                    f"#SBATCH --{item.name} comes after the first command, so Slurm ignores it",
-                    fix="Move it above the first command.",
-                )
-            elif re.search(r"\$[A-Za-z_{(]", item.value):
-                yield make_finding(
-                    "slurm-directive-variable",
-                    document,
-                    item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand variables here",
-                    fix="Write the value, use %j and %x, or pass the option to sbatch.",
-                )
-            elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
-                yield make_finding(
-                    "slurm-directive-variable",
-                    document,
-                    item.place,
-                    f"#SBATCH --{item.name}={item.value}: Slurm does not expand ~ here",
-                    fix="Write the whole path.",
-                )
-        yield from _misspelt(document)
-        at = _request(document, r"#SBATCH\s+--[\w-]+\s+=|#SBATCH\s+--[\w-]+=\s+\S")
-        if at is not None:
+    lines = lines_of(document.text)
+    # requests after the first here-document may belong to a script that this one writes
+    here = next(
+        (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
+        len(lines) + 1,
+    )
+    for item in document.directives:
+        if item.place.line > here:
+            continue  # it belongs to a script that this one writes
+        if not item.is_read:
             yield make_finding(
-                "slurm-directive-blanks",
+                "slurm-directive-late",
                 document,
-                at,
-                "blanks around = in a request",
-                fix="Write --name=value.",
+                item.place,
+                f"#SBATCH --{item.name} comes after the first command, so Slurm ignores it",
+                fix="Move it above the first command.",
             )
+        elif re.search(r"\$[A-Za-z_{(]", item.value):
+            yield make_finding(
+                "slurm-directive-variable",
+                document,
+                item.place,
+                f"#SBATCH --{item.name}={item.value}: Slurm does not expand variables here",
+                fix="Write the value, use %j and %x, or pass the option to sbatch.",
+            )
+        elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
+            yield make_finding(
+                "slurm-directive-variable",
+                document,
+                item.place,
+                f"#SBATCH --{item.name}={item.value}: Slurm does not expand ~ here",
+                fix="Write the whole path.",
+            )
+    yield from _misspelt(document)
+    at = _request(document, r"#SBATCH\s+--[\w-]+\s+=|#SBATCH\s+--[\w-]+=\s+\S")
+    if at is not None:
+        yield make_finding(
+            "slurm-directive-blanks",
+            document,
+            at,
+            "blanks around = in a request",
+            fix="Write --name=value.",
+        )
 
 
-def _misspelt(document: Document) -> Iterator[LintFinding]:
+def _misspelt(document: Document) -> Findings:
     """Check for `#SBTACH` and `#sbatch`, which Slurm takes for comments."""
     if not any(item.place.line for item in document.directives):
         return
@@ -94,43 +88,41 @@ _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}")
 _TEMPLATE = ("{{", "{%", "<%")
 
 
-def shapes(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def shapes(document: Document, context: Context) -> Findings:
     """Check for scripts and values that sbatch refuses."""
-    for document in documents:
-        if document.kind != "sbatch":
-            continue
-        asked = [line for line in document.lines if line.startswith("#SBATCH")]
+    asked = [line for line in document.lines if line.startswith("#SBATCH")]
+    if (
+        asked
+        and not document.text.startswith("#!")
+        and not any(mark in document.text for mark in (*_TEMPLATE, "<<"))
+    ):
+        yield make_finding(
+            "slurm-no-shebang",
+            document,
+            Place(line=1),
+            "the first line is not #!, so sbatch refuses the script",
+            fix="Begin the file with #!/bin/bash.",
+        )
+    if not asked:
+        return
+    for item in document.directives:
         if (
-            asked
-            and not document.text.startswith("#!")
-            and not any(mark in document.text for mark in (*_TEMPLATE, "<<"))
+            item.name in ("time", "time-min")
+            and re.fullmatch(r"[\d:-]+", item.value)
+            and not _TIME.fullmatch(item.value)
         ):
             yield make_finding(
-                "slurm-no-shebang",
+                "slurm-time",
                 document,
-                Place(line=1),
-                "the first line is not #!, so sbatch refuses the script",
-                fix="Begin the file with #!/bin/bash.",
+                item.place,
+                f"Slurm does not accept --{item.name}={item.value} as a time",
+                fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
             )
-        if not asked:
-            continue
-        for item in document.directives:
-            if (
-                item.name in ("time", "time-min")
-                and re.fullmatch(r"[\d:-]+", item.value)
-                and not _TIME.fullmatch(item.value)
-            ):
-                yield make_finding(
-                    "slurm-time",
-                    document,
-                    item.place,
-                    f"Slurm does not accept --{item.name}={item.value} as a time",
-                    fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
-                )
-        yield from _gpus(document)
+    yield from _gpus(document)
 
 
-def _gpus(document: Document) -> Iterator[LintFinding]:
+def _gpus(document: Document) -> Findings:
     total = number((directive(document, "gpus") or "").rpartition(":")[2])
     nodes = number(directive(document, "nodes"))
     each = number((directive(document, "gpus-per-node") or "").rpartition(":")[2])
@@ -163,21 +155,20 @@ def _request(document: Document, expression: str) -> Place | None:
     return None
 
 
-def threads_per_core(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def threads_per_core(document: Document, context: Context) -> Findings:
     """Check for hardware threads counted as cores on AWS machines with A100."""
-    for document in documents:
-        is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
-        at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
-        place = (at or _multithreading(document)) if is_p4 else None
-        if place is not None:
-            yield make_finding(
-                "hyper-threads-on-p4",
-                document,
-                place,
-                "two hardware threads of a core compete for the network work of p4d",
-                fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading "
-                "off.",
-            )
+    is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
+    at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
+    place = (at or _multithreading(document)) if is_p4 else None
+    if place is not None:
+        yield make_finding(
+            "hyper-threads-on-p4",
+            document,
+            place,
+            "two hardware threads of a core compete for the network work of p4d",
+            fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading off.",
+        )
 
 
 def _multithreading(document: Document) -> Place | None:

@@ -11,7 +11,7 @@ from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -27,8 +27,6 @@ from recipes.lint.views import (
     starts,
     tasks_per_node,
 )
-
-Documents = tuple[Document, ...]
 
 _RANKS = (
     "RANK",
@@ -64,76 +62,67 @@ def _step_tasks(document: Document, step: Command) -> int | None:
     return tasks_per_node(document) if option(step, "ntasks", "ntasks-per-node") is None else None
 
 
-def tasks(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def tasks(document: Document, context: Context) -> Findings:
     """Check for a launcher of local ranks in each of several tasks of a node."""
-    for document in documents:
-        for command in commands(document, *TRAINERS):
-            step = enclosing(document, command, "srun")
-            if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
-                continue
-            count = _step_tasks(document, step)
-            if count is not None and count > 1:
-                yield make_finding(
-                    "slurm-launcher-per-task",
-                    document,
-                    command.place,
-                    f"srun starts {count} tasks on each node, and each task starts a {starts(command)} with "
-                    "its own ranks",
-                    fix="Request --ntasks-per-node=1; the launcher starts the ranks.",
-                )
-
-
-def early(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Check for ranks that the batch shell expands once, on the first node."""
-    for document in documents:
-        if document.kind not in ("sbatch", "shell") or nodes_of(document) == 1:
+    for command in commands(document, *TRAINERS):
+        step = enclosing(document, command, "srun")
+        if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
             continue
-        for command in document.commands:
-            if (
-                "srun" not in command.inside
-                or command.in_single_quotes
-                or command.options.get("rdzv-backend") == "c10d"
-            ):
-                continue
-            for argument in command.arguments:
-                match = re.search(_PER_TASK, argument.text)
-                if (
-                    match is not None
-                    and not argument.is_literal
-                    and not _is_quoted(document, command, match[0])
-                ):
-                    yield _early(document, command, match[0].strip("${}"))
-                    break
-        if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
-            yield from _early_settings(document)
-
-
-def unexpanded(documents: Documents, context: Context) -> Iterator[LintFinding]:
-    """Check for ranks that no shell expands, as quotes or backslashes protect them."""
-    for document in documents:
-        if document.kind not in ("sbatch", "shell"):
-            continue
-        for command in document.commands:
-            # other programs around the launcher (eval, ssh, a wrapper) may expand their arguments
-            if (
-                starts(command) not in ("torchrun", "accelerate")
-                or command.inside != ("srun",)
-                or command.in_single_quotes
-            ):
-                continue
-            rank = option(command, "node-rank", "machine-rank")
-            is_written = any(
-                word.is_literal and rank and word.text.endswith(rank) for word in command.arguments
+        count = _step_tasks(document, step)
+        if count is not None and count > 1:
+            yield make_finding(
+                "slurm-launcher-per-task",
+                document,
+                command.place,
+                f"srun starts {count} tasks on each node, and each task starts a {starts(command)} with "
+                "its own ranks",
+                fix="Request --ntasks-per-node=1; the launcher starts the ranks.",
             )
-            if rank and is_written and re.fullmatch(r"\$(?:\w+|\{\w+\})", rank):
-                yield make_finding(
-                    "slurm-rank-literal",
-                    document,
-                    command.place,
-                    f"no shell expands {rank}, so {starts(command)} gets this text instead of a number",
-                    fix="Start it with srun bash -c '...' in single quotes, so that each node expands its "
-                    "own.",
-                )
+
+
+@per_document("shell", "sbatch")
+def early(document: Document, context: Context) -> Findings:
+    """Check for ranks that the batch shell expands once, on the first node."""
+    if nodes_of(document) == 1:
+        return
+    for command in document.commands:
+        if (
+            "srun" not in command.inside
+            or command.in_single_quotes
+            or command.options.get("rdzv-backend") == "c10d"
+        ):
+            continue
+        for argument in command.arguments:
+            match = re.search(_PER_TASK, argument.text)
+            if match is not None and not argument.is_literal and not _is_quoted(document, command, match[0]):
+                yield _early(document, command, match[0].strip("${}"))
+                break
+    if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
+        yield from _early_settings(document)
+
+
+@per_document("shell", "sbatch")
+def unexpanded(document: Document, context: Context) -> Findings:
+    """Check for ranks that no shell expands, as quotes or backslashes protect them."""
+    for command in document.commands:
+        # other programs around the launcher (eval, ssh, a wrapper) may expand their arguments
+        if (
+            starts(command) not in ("torchrun", "accelerate")
+            or command.inside != ("srun",)
+            or command.in_single_quotes
+        ):
+            continue
+        rank = option(command, "node-rank", "machine-rank")
+        is_written = any(word.is_literal and rank and word.text.endswith(rank) for word in command.arguments)
+        if rank and is_written and re.fullmatch(r"\$(?:\w+|\{\w+\})", rank):
+            yield make_finding(
+                "slurm-rank-literal",
+                document,
+                command.place,
+                f"no shell expands {rank}, so {starts(command)} gets this text instead of a number",
+                fix="Start it with srun bash -c '...' in single quotes, so that each node expands its own.",
+            )
 
 
 def _is_quoted(document: Document, command: Command, variable: str) -> bool:
@@ -176,7 +165,7 @@ def _is_inside_step(document: Document, item: Setting) -> bool:
     return any(begin <= line for begin in shells) and any(line <= end for end in inner)
 
 
-def _early_settings(document: Document) -> Iterator[LintFinding]:
+def _early_settings(document: Document) -> Findings:
     for item in settings_of(document):
         match = re.search(_PER_TASK, item.written)
         if item.name not in _RANKS or match is None or item.reaches != "all":
@@ -206,57 +195,55 @@ def _early(document: Document, command: Command, name: str) -> LintFinding:
     )
 
 
-def cpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def cpus(document: Document, context: Context) -> Findings:
     """Check for cores that the job has and the step does not get."""
-    for document in _batches(documents):
-        asked = number(directive(document, "cpus-per-task"))
-        trained = _steps_that_compute(document)
-        for step in commands(document, "srun"):
-            has_own = option(step, "cpus-per-task", "cpus-per-gpu", "cpu-bind", "exclusive") is not None
-            if (
-                id(step) not in trained
-                or has_own
-                or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
-            ):
-                continue
-            if asked is not None and asked > 1:
-                yield make_finding(
-                    "slurm-cpus-not-passed",
-                    document,
-                    step.place,
-                    f"since Slurm 22.05 srun does not inherit --cpus-per-task={asked} of the job: tasks may "
-                    "get one core each",
-                    fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
-                    '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
-                )
-                break
-        launchers = [
-            command
-            for command in commands(document, *TRAINERS)
-            if enclosing(document, command, "srun") is not None
-        ]
-        sets = any(
-            setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers
-        )
-        whole = any(
-            name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
-        )
-        many = (gpus_per_node(document) or 0) > 1
+    asked = number(directive(document, "cpus-per-task"))
+    trained = _steps_that_compute(document)
+    for step in commands(document, "srun"):
+        has_own = option(step, "cpus-per-task", "cpus-per-gpu", "cpu-bind", "exclusive") is not None
         if (
-            launchers
-            and not whole
-            and not sets
-            and many
-            and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
+            id(step) not in trained
+            or has_own
+            or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
         ):
+            continue
+        if asked is not None and asked > 1:
             yield make_finding(
-                "slurm-cpus-missing",
+                "slurm-cpus-not-passed",
                 document,
-                launchers[0].place,
-                "no cores are requested: by Slurm's default the one task of each node gets one core for all "
-                "ranks and data loaders",
-                fix="Add #SBATCH --cpus-per-task with the cores of the node, and pass it to srun.",
+                step.place,
+                f"since Slurm 22.05 srun does not inherit --cpus-per-task={asked} of the job: tasks may "
+                "get one core each",
+                fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
+                '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
             )
+            break
+    launchers = [
+        command
+        for command in commands(document, *TRAINERS)
+        if enclosing(document, command, "srun") is not None
+    ]
+    sets = any(setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers)
+    whole = any(
+        name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
+    )
+    many = (gpus_per_node(document) or 0) > 1
+    if (
+        launchers
+        and not whole
+        and not sets
+        and many
+        and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
+    ):
+        yield make_finding(
+            "slurm-cpus-missing",
+            document,
+            launchers[0].place,
+            "no cores are requested: by Slurm's default the one task of each node gets one core for all "
+            "ranks and data loaders",
+            fix="Add #SBATCH --cpus-per-task with the cores of the node, and pass it to srun.",
+        )
 
 
 def _steps_that_compute(document: Document) -> set[int]:
@@ -289,42 +276,40 @@ def _computes(command: Command) -> bool:
     return starts(command) in (*TRAINERS, "python") or command.program.endswith((".py", ".sh"))
 
 
-def gpus(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def gpus(document: Document, context: Context) -> Findings:
     """Check for GPUs that are bound to tasks and hidden from each other."""
-    for document in documents:
-        count = tasks_per_node(document)
-        for where, name, text, bind in _gpu_requests(document):
-            # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
-            one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
-            isolates = one_each or (
-                name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask"))
+    count = tasks_per_node(document)
+    for where, name, text, bind in _gpu_requests(document):
+        # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
+        one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
+        isolates = one_each or (name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask")))
+        if isolates and count != 1:
+            yield make_finding(
+                "slurm-gpus-per-task",
+                document,
+                where,
+                f"--{name}={text} shows each task only one GPU, so that peers cannot use NVLink",
+                fix="Request --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
             )
-            if isolates and count != 1:
-                yield make_finding(
-                    "slurm-gpus-per-task",
-                    document,
-                    where,
-                    f"--{name}={text} shows each task only one GPU, so that peers cannot use NVLink",
-                    fix="Request --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
-                )
-        if document.kind != "sbatch":
-            continue
-        ranks = [
-            command
-            for command in commands(document, "torchrun")
-            if number(resolved(document, option(command, "nproc-per-node")))
-        ]
-        have = gpus_per_node(document)
-        for command in ranks:
-            wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
-            if have is not None and wanted > have:
-                yield make_finding(
-                    "slurm-more-ranks-than-gpus",
-                    document,
-                    command.place,
-                    f"{plural(wanted, 'rank')} on each node, and the job requests {plural(have, 'GPU')}",
-                    fix=f"Start {plural(have, 'rank')}, or request {plural(wanted, 'GPU')}.",
-                )
+    if document.kind != "sbatch":
+        return
+    ranks = [
+        command
+        for command in commands(document, "torchrun")
+        if number(resolved(document, option(command, "nproc-per-node")))
+    ]
+    have = gpus_per_node(document)
+    for command in ranks:
+        wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
+        if have is not None and wanted > have:
+            yield make_finding(
+                "slurm-more-ranks-than-gpus",
+                document,
+                command.place,
+                f"{plural(wanted, 'rank')} on each node, and the job requests {plural(have, 'GPU')}",
+                fix=f"Start {plural(have, 'rank')}, or request {plural(wanted, 'GPU')}.",
+            )
 
 
 def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None]]:
@@ -349,39 +334,39 @@ def _bind(document: Document, step: Command, job_bind: str | None) -> str | None
     return own or job_bind
 
 
-def surroundings(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def surroundings(document: Document, context: Context) -> Findings:
     """Check for variables and bindings that do not reach the ranks as intended."""
-    for document in _batches(documents):
-        if (directive(document, "export") or "").upper() == "NONE" and document.settings:
-            steps = [
-                command
-                for command in commands(document, "srun")
-                if "export" not in command.options and not _passes_environment(document, command)
-            ]
-            if steps:
-                yield make_finding(
-                    "slurm-export-none",
-                    document,
-                    steps[0].place,
-                    "--export=NONE applies to srun too, so the ranks do not get the script's exports",
-                    fix="Give srun --export=ALL.",
-                )
-        for step in commands(document, "srun"):
-            names = step.options.get("export", "")
-            if (
-                names
-                and "container-image" not in step.options
-                and not re.search(r"\b(?:ALL|NONE|NIL)\b|\$", names)
-            ):
-                yield make_finding(
-                    "slurm-export-list",
-                    document,
-                    step.place,
-                    f"--export={names} passes only these variables, without PATH and the script's exports",
-                    fix=f"Write --export=ALL,{names}.",
-                )
-        yield from _containers(document)
-        yield from _binding(document)
+    if (directive(document, "export") or "").upper() == "NONE" and document.settings:
+        steps = [
+            command
+            for command in commands(document, "srun")
+            if "export" not in command.options and not _passes_environment(document, command)
+        ]
+        if steps:
+            yield make_finding(
+                "slurm-export-none",
+                document,
+                steps[0].place,
+                "--export=NONE applies to srun too, so the ranks do not get the script's exports",
+                fix="Give srun --export=ALL.",
+            )
+    for step in commands(document, "srun"):
+        names = step.options.get("export", "")
+        if (
+            names
+            and "container-image" not in step.options
+            and not re.search(r"\b(?:ALL|NONE|NIL)\b|\$", names)
+        ):
+            yield make_finding(
+                "slurm-export-list",
+                document,
+                step.place,
+                f"--export={names} passes only these variables, without PATH and the script's exports",
+                fix=f"Write --export=ALL,{names}.",
+            )
+    yield from _containers(document)
+    yield from _binding(document)
 
 
 def _passes_environment(document: Document, step: Command) -> bool:
@@ -390,7 +375,7 @@ def _passes_environment(document: Document, step: Command) -> bool:
     )
 
 
-def _containers(document: Document) -> Iterator[LintFinding]:
+def _containers(document: Document) -> Findings:
     for step in commands(document, "srun"):
         threads = setting_for(document, step, "OMP_NUM_THREADS")
         keeps = mentions(document, r"(?:--container-env|--export)\S*OMP_NUM_THREADS")
@@ -405,7 +390,7 @@ def _containers(document: Document) -> Iterator[LintFinding]:
             return
 
 
-def _binding(document: Document) -> Iterator[LintFinding]:
+def _binding(document: Document) -> Findings:
     count = tasks_per_node(document)
     for step in commands(document, "srun"):
         bind = option(step, "cpu-bind") or ""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import code_lines
-
-Documents = tuple[Document, ...]
 
 _NAMES = """
 ARRAY_JOB_ID ARRAY_TASK_COUNT ARRAY_TASK_ID ARRAY_TASK_MAX ARRAY_TASK_MIN ARRAY_TASK_STEP CLUSTER_NAME CONF
@@ -34,24 +30,22 @@ Source: the manual pages of sbatch and srun, 23.11.
 _LIKE = 0.93
 
 
-def misspelt(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def misspelt(document: Document, context: Context) -> Findings:
     """Check for variables that differ slightly from one that Slurm sets."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch"):
-            continue
-        own = {item.name for item in document.settings}
-        for index, line in code_lines(document):
-            for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
-                near = (
-                    difflib.get_close_matches(name, _SLURM_VARIABLES, n=1, cutoff=_LIKE)
-                    if name not in _SLURM_VARIABLES | own
-                    else []
+    own = {item.name for item in document.settings}
+    for index, line in code_lines(document):
+        for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
+            near = (
+                difflib.get_close_matches(name, _SLURM_VARIABLES, n=1, cutoff=_LIKE)
+                if name not in _SLURM_VARIABLES | own
+                else []
+            )
+            if near:
+                yield make_finding(
+                    "slurm-variable-misspelt",
+                    document,
+                    Place(line=index),
+                    f"Slurm does not set {name}; did you mean {near[0]}?",
+                    fix=f"Write {near[0]}.",
                 )
-                if near:
-                    yield make_finding(
-                        "slurm-variable-misspelt",
-                        document,
-                        Place(line=index),
-                        f"Slurm does not set {name}; did you mean {near[0]}?",
-                        fix=f"Write {near[0]}.",
-                    )

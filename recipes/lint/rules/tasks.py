@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -24,8 +21,6 @@ from recipes.lint.views import (
     tasks_per_node,
 )
 
-Documents = tuple[Document, ...]
-
 _RANK_VARIABLES = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
 _RESHAPING = frozenset(
     {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
@@ -33,18 +28,18 @@ _RESHAPING = frozenset(
 """Options that give a step another shape than the job's."""
 
 
-def counts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("sbatch")
+def counts(document: Document, context: Context) -> Findings:
     """Check `srun python train.py` if the variables of a rank are set."""
-    for document in documents:
-        if document.kind != "sbatch" or next(commands(document, *TRAINERS), None) is not None:
-            continue
-        for command in commands(document, "python"):
-            step = enclosing(document, command, "srun")
-            if step is not None and not _RESHAPING & step.options.keys() and not command.is_conditional:
-                yield from _judged(document, command, step)
+    if next(commands(document, *TRAINERS), None) is not None:
+        return
+    for command in commands(document, "python"):
+        step = enclosing(document, command, "srun")
+        if step is not None and not _RESHAPING & step.options.keys() and not command.is_conditional:
+            yield from _judged(document, command, step)
 
 
-def _judged(document: Document, command: Command, step: Command) -> Iterator[LintFinding]:
+def _judged(document: Document, command: Command, step: Command) -> Findings:
     given, nodes = given_to(document, command), nodes_of(document)
     if not any(name in given for name in _RANK_VARIABLES):
         return

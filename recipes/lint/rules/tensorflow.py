@@ -9,30 +9,27 @@ from typing import Any
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import settings_of
 
-Documents = tuple[Document, ...]
+
+def _texts(document: Document) -> Iterator[tuple[Place, str]]:
+    if document.kind == "tf-config":
+        yield Place(line=1), document.text
+    for item in settings_of(document):
+        if (
+            item.name == "TF_CONFIG"
+            and item.is_literal
+            and item.value
+            and item.value.lstrip().startswith("{")
+        ):
+            yield item.place, item.value
 
 
-def _texts(documents: Documents) -> Iterator[tuple[Document, Place, str]]:
-    for document in documents:
-        if document.kind == "tf-config":
-            yield document, Place(line=1), document.text
-        for item in settings_of(document):
-            if (
-                item.name == "TF_CONFIG"
-                and item.is_literal
-                and item.value
-                and item.value.lstrip().startswith("{")
-            ):
-                yield document, item.place, item.value
-
-
-def configurations(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def configurations(document: Document, context: Context) -> Findings:
     """Check the JSON, the tasks and the addresses of TF_CONFIG."""
-    for document, place, text in _texts(documents):
+    for place, text in _texts(document):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -60,9 +57,7 @@ def _mapping(data: Any, name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _tasks(
-    document: Document, place: Place, cluster: dict[str, Any], task: dict[str, Any]
-) -> Iterator[LintFinding]:
+def _tasks(document: Document, place: Place, cluster: dict[str, Any], task: dict[str, Any]) -> Findings:
     kind, index = task.get("type"), task.get("index")
     members = cluster.get(kind) if isinstance(kind, str) else None
     if isinstance(members, list) and isinstance(index, int) and not 0 <= index < len(members):
@@ -91,7 +86,7 @@ def _tasks(
         yield make_finding("tf-config-index", document, place, "a cluster has one chief", fix="Leave one.")
 
 
-def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Iterator[LintFinding]:
+def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Findings:
     listed = [
         address
         for members in cluster.values()

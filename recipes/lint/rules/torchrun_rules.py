@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     code_lines,
@@ -28,8 +27,6 @@ from recipes.lint.views import (
     starts,
     value,
 )
-
-Documents = tuple[Document, ...]
 
 _OPERATED = re.compile(
     r"^\s*apiVersion:\s*[\"']?(?!(?:apps|batch|[\w.-]+[.-]k8s\.io)/)[\w.-]+/", re.MULTILINE
@@ -58,38 +55,38 @@ def _is_set_elsewhere(document: Document, command: Command) -> bool:
     return by_variable or by_operator is not None or has_unknown_words(command)
 
 
-def rendezvous(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def rendezvous(document: Document, context: Context) -> Findings:
     """Check how several nodes meet."""
-    for document in documents:
-        for command in commands(document, "torchrun"):
-            nodes = _nodes(document, command)
-            options = command.options
-            if "standalone" in options and nodes is not None and nodes > 1:
-                yield make_finding(
-                    "torchrun-standalone",
-                    document,
-                    command.place,
-                    f"--standalone starts a separate rendezvous on each of {nodes} nodes",
-                    fix="Give --rdzv-backend c10d and --rdzv-endpoint with the first node.",
-                )
-                continue
-            if nodes is None or nodes <= 1 or "standalone" in options:
-                continue
-            endpoint = options.get("rdzv-endpoint", "")
-            if _LOOPBACK.fullmatch(endpoint) or _LOOPBACK.fullmatch(options.get("master-addr", "")):
-                yield make_finding(
-                    "torchrun-loopback",
-                    document,
-                    command.place,
-                    f"{endpoint or options['master-addr']} is each node's own address, so {nodes} nodes "
-                    "cannot meet there",
-                    fix="Give the name or address of the first node.",
-                )
-            elif not _is_set_elsewhere(document, command):
-                yield from _meeting(document, command, nodes)
+    for command in commands(document, "torchrun"):
+        nodes = _nodes(document, command)
+        options = command.options
+        if "standalone" in options and nodes is not None and nodes > 1:
+            yield make_finding(
+                "torchrun-standalone",
+                document,
+                command.place,
+                f"--standalone starts a separate rendezvous on each of {nodes} nodes",
+                fix="Give --rdzv-backend c10d and --rdzv-endpoint with the first node.",
+            )
+            continue
+        if nodes is None or nodes <= 1 or "standalone" in options:
+            continue
+        endpoint = options.get("rdzv-endpoint", "")
+        if _LOOPBACK.fullmatch(endpoint) or _LOOPBACK.fullmatch(options.get("master-addr", "")):
+            yield make_finding(
+                "torchrun-loopback",
+                document,
+                command.place,
+                f"{endpoint or options['master-addr']} is each node's own address, so {nodes} nodes "
+                "cannot meet there",
+                fix="Give the name or address of the first node.",
+            )
+        elif not _is_set_elsewhere(document, command):
+            yield from _meeting(document, command, nodes)
 
 
-def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintFinding]:
+def _meeting(document: Document, command: Command, nodes: int) -> Findings:
     options = command.options
     # torch/distributed/run.py: the default backend is static, and static reads --master-addr
     backend = options.get("rdzv-backend", "static")
@@ -141,44 +138,44 @@ def _meeting(document: Document, command: Command, nodes: int) -> Iterator[LintF
         )
 
 
-def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def names(document: Document, context: Context) -> Findings:
     """Check for ports and rendezvous ids that two jobs share."""
-    for document in documents:
-        alone = has_whole_nodes(document)
-        for command in commands(document, "torchrun"):
-            if document.kind != "sbatch" and "srun" not in command.inside:
-                continue
-            run_id = resolved(document, command.options.get("rdzv-id"))
-            if (
-                run_id is not None
-                and not re.search(r"\$", command.options["rdzv-id"])
-                and (_nodes(document, command) or 2) > 1
-            ):
-                yield make_finding(
-                    "rendezvous-id-constant",
-                    document,
-                    command.place,
-                    f"--rdzv-id {run_id} is the same for every job: another job at this address would join",
-                    fix='Write --rdzv-id "$SLURM_JOB_ID".',
-                )
-            port = resolved(document, command.options.get("master-port"))
-            endpoint = re.fullmatch(r".*:(\d+)", command.options.get("rdzv-endpoint", ""))
-            port = port or (endpoint[1] if endpoint else None)
-            if (
-                port is not None
-                and port != "0"
-                and not alone
-                and setting_for(document, command, "MASTER_PORT") is None
-            ):
-                yield _constant(document, command.place, port)
-        item = last(document, "MASTER_PORT")
+    alone = has_whole_nodes(document)
+    for command in commands(document, "torchrun"):
+        if document.kind != "sbatch" and "srun" not in command.inside:
+            continue
+        run_id = resolved(document, command.options.get("rdzv-id"))
         if (
-            item is not None
-            and document.kind == "sbatch"
-            and not alone
-            and number(value(document, "MASTER_PORT")) not in (None, 0)
+            run_id is not None
+            and not re.search(r"\$", command.options["rdzv-id"])
+            and (_nodes(document, command) or 2) > 1
         ):
-            yield _constant(document, item.place, item.value or "")
+            yield make_finding(
+                "rendezvous-id-constant",
+                document,
+                command.place,
+                f"--rdzv-id {run_id} is the same for every job: another job at this address would join",
+                fix='Write --rdzv-id "$SLURM_JOB_ID".',
+            )
+        port = resolved(document, command.options.get("master-port"))
+        endpoint = re.fullmatch(r".*:(\d+)", command.options.get("rdzv-endpoint", ""))
+        port = port or (endpoint[1] if endpoint else None)
+        if (
+            port is not None
+            and port != "0"
+            and not alone
+            and setting_for(document, command, "MASTER_PORT") is None
+        ):
+            yield _constant(document, command.place, port)
+    item = last(document, "MASTER_PORT")
+    if (
+        item is not None
+        and document.kind == "sbatch"
+        and not alone
+        and number(value(document, "MASTER_PORT")) not in (None, 0)
+    ):
+        yield _constant(document, item.place, item.value or "")
 
 
 def _constant(document: Document, place: Place, port: str) -> LintFinding:
@@ -194,27 +191,27 @@ def _constant(document: Document, place: Place, port: str) -> LintFinding:
 _RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
 
 
-def ports(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def ports(document: Document, context: Context) -> Findings:
     """Check for ports that do not exist, or not always."""
-    for document in documents:
-        yield from _drawn(document)
-        for item in settings_of(document):
-            if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):
-                port = number(item.value) if item.is_literal else None
-                if port is not None and (port > 65535 or 0 < port < 1024):
-                    why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
-                    yield make_finding(
-                        "port-out-of-range",
-                        document,
-                        item.place,
-                        f"{item.name}={port}: {why}",
-                        fix="Choose 20000 to 29999.",
-                    )
-        if document.kind in ("shell", "sbatch"):
-            yield from _growing(document)
+    yield from _drawn(document)
+    for item in settings_of(document):
+        if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):
+            port = number(item.value) if item.is_literal else None
+            if port is not None and (port > 65535 or 0 < port < 1024):
+                why = "the highest port is 65535" if port > 65535 else "ports below 1024 are for root"
+                yield make_finding(
+                    "port-out-of-range",
+                    document,
+                    item.place,
+                    f"{item.name}={port}: {why}",
+                    fix="Choose 20000 to 29999.",
+                )
+    if document.kind in ("shell", "sbatch"):
+        yield from _growing(document)
 
 
-def _drawn(document: Document) -> Iterator[LintFinding]:
+def _drawn(document: Document) -> Findings:
     ports_set = {setting.name: setting for setting in document.settings if setting.name.endswith("PORT")}
     drawn = [value.place for value in ports_set.values() if _RANDOM.fullmatch(value.written)]
     for command in commands(document, *TRAINERS, "composer", "python"):
@@ -230,7 +227,7 @@ def _drawn(document: Document) -> Iterator[LintFinding]:
         )
 
 
-def _growing(document: Document) -> Iterator[LintFinding]:
+def _growing(document: Document) -> Findings:
     for index, line in code_lines(document):
         match = re.search(r"PORT=[\"']?\$\(\(\s*([^()%]*\bSLURM_JOB_?ID\b[^()%]*)\)\)", line)
         if match is not None:
@@ -243,56 +240,56 @@ def _growing(document: Document) -> Iterator[LintFinding]:
             )
 
 
-def options(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def options(document: Document, context: Context) -> Findings:
     """Check for options that torchrun does not have or no longer recommends."""
-    for document in documents:
-        for command in commands(document, "torchrun"):
-            for name in command.options:
-                near = (
-                    difflib.get_close_matches(name, TORCHRUN_OPTIONS, n=1, cutoff=0.85)
-                    if name not in TORCHRUN_OPTIONS
-                    else []
-                )
-                if near and len(name) > 3:
-                    yield make_finding(
-                        "torchrun-option-unknown",
-                        document,
-                        command.place,
-                        f"torchrun has no --{name}; did you mean --{near[0]}?",
-                        fix=f"Write --{near[0]}.",
-                    )
-            nested = [
-                command
-                for command in document.commands
-                if "torchrun" in command.inside and command.program in ("deepspeed", "accelerate", "torchrun")
-            ]
-            if nested:
+    for command in commands(document, "torchrun"):
+        for name in command.options:
+            near = (
+                difflib.get_close_matches(name, TORCHRUN_OPTIONS, n=1, cutoff=0.85)
+                if name not in TORCHRUN_OPTIONS
+                else []
+            )
+            if near and len(name) > 3:
                 yield make_finding(
-                    "launcher-in-launcher",
+                    "torchrun-option-unknown",
                     document,
-                    nested[0].place,
-                    f"torchrun starts {nested[0].program}, which starts ranks of its own in each rank",
-                    fix="Use one of the two launchers.",
+                    command.place,
+                    f"torchrun has no --{name}; did you mean --{near[0]}?",
+                    fix=f"Write --{near[0]}.",
                 )
-        for command in commands(document, *TRAINERS):
-            yield from _script(document, command)
-            yield from _repeated(document, command)
-        old = [
+        nested = [
             command
             for command in document.commands
-            if command.options.get("module") == "torch.distributed.launch" and command.program == "python"
+            if "torchrun" in command.inside and command.program in ("deepspeed", "accelerate", "torchrun")
         ]
-        if old:
+        if nested:
             yield make_finding(
-                "torch-launch-deprecated",
+                "launcher-in-launcher",
                 document,
-                old[0].place,
-                "torch.distributed.launch is deprecated, and passes the rank as --local-rank",
-                fix="Use torchrun, and read LOCAL_RANK from the environment.",
+                nested[0].place,
+                f"torchrun starts {nested[0].program}, which starts ranks of its own in each rank",
+                fix="Use one of the two launchers.",
             )
+    for command in commands(document, *TRAINERS):
+        yield from _script(document, command)
+        yield from _repeated(document, command)
+    old = [
+        command
+        for command in document.commands
+        if command.options.get("module") == "torch.distributed.launch" and command.program == "python"
+    ]
+    if old:
+        yield make_finding(
+            "torch-launch-deprecated",
+            document,
+            old[0].place,
+            "torch.distributed.launch is deprecated, and passes the rank as --local-rank",
+            fix="Use torchrun, and read LOCAL_RANK from the environment.",
+        )
 
 
-def _repeated(document: Document, command: Command) -> Iterator[LintFinding]:
+def _repeated(document: Document, command: Command) -> Findings:
     """Check for an option of the launcher with two values."""
     values: dict[str, str] = {}
     texts = [argument.text for argument in command.arguments]
@@ -316,7 +313,7 @@ def _repeated(document: Document, command: Command) -> Iterator[LintFinding]:
 _NO_SCRIPTS = SHELLS | {"python", "python3", "nsys", "ncu", "apptainer", "singularity", "numactl"}
 
 
-def _script(document: Document, launcher: Command) -> Iterator[LintFinding]:
+def _script(document: Document, launcher: Command) -> Findings:
     """Check for a program in the place of the launcher's Python script."""
     at = next(number for number, command in enumerate(document.commands) if command is launcher)
     after = document.commands[at + 1] if at + 1 < len(document.commands) else None

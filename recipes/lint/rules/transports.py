@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.base.record import known
 from recipes.lint.comments import gives_reason
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, is_aside, is_switched, nodes_that_get, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     first_line,
     has_one_gpu,
@@ -23,9 +21,6 @@ from recipes.lint.views import (
     value,
 )
 
-Documents = tuple[Document, ...]
-
-
 _SWITCHES = {
     "NCCL_IB_DISABLE": "ib-disabled",
     "NCCL_P2P_DISABLE": "p2p-disabled",
@@ -33,33 +28,33 @@ _SWITCHES = {
 }
 
 
-def disabled(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def disabled(document: Document, context: Context) -> Findings:
     """Check for RDMA, peer-to-peer or shared memory that is turned off."""
-    for document in documents:
-        off = [
-            item
-            for item in settings_of(document)
-            if item.name in _SWITCHES and item.is_literal and item.value == "1"
-        ]
-        if not off or is_one_process(document):
+    off = [
+        item
+        for item in settings_of(document)
+        if item.name in _SWITCHES and item.is_literal and item.value == "1"
+    ]
+    if not off or is_one_process(document):
+        return
+    is_here = is_one_machine(document)
+    for item in off:
+        if _is_needed(item.name, context) or is_aside(document, item):
             continue
-        is_here = is_one_machine(document)
-        for item in off:
-            if _is_needed(item.name, context) or is_aside(document, item):
-                continue
-            if _has_no_use(document, item, is_here=is_here):
-                continue
-            is_meant = gives_reason(document, item) or (
-                item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
-            )
-            yield make_finding(
-                _SWITCHES[item.name],
-                document,
-                item.place,
-                f"{item.name}=1: {_cost(item.name, context)}",
-                fix="Try without it. If ranks then hang or fail, look for the fault that it hides.",
-                severity="note" if is_meant or is_switched(document, item) else None,
-            )
+        if _has_no_use(document, item, is_here=is_here):
+            continue
+        is_meant = gives_reason(document, item) or (
+            item.name == "NCCL_P2P_DISABLE" and context.has_nvlink is False
+        )
+        yield make_finding(
+            _SWITCHES[item.name],
+            document,
+            item.place,
+            f"{item.name}=1: {_cost(item.name, context)}",
+            fix="Try without it. If ranks then hang or fail, look for the fault that it hides.",
+            severity="note" if is_meant or is_switched(document, item) else None,
+        )
 
 
 def _has_no_use(document: Document, item: Setting, *, is_here: bool) -> bool:
@@ -102,33 +97,32 @@ def has_broken_p2p(context: Context) -> str | None:
     return None
 
 
-def consumer_boards(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def consumer_boards(document: Document, context: Context) -> Findings:
     """Check for RTX 40 boards with a driver whose peer-to-peer corrupts data."""
     version = has_broken_p2p(context)
     if version is None:
         return
-    for document in documents:
-        trains = [
-            command
-            for command in document.commands
-            if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
-        ]
-        bare = [
-            command for command in trains if text_in(given_to(document, command), "NCCL_P2P_DISABLE") != "1"
-        ]
-        if bare:
-            yield make_finding(
-                "p2p-broken-driver",
-                document,
-                bare[0].place,
-                f"driver {version} offers peer-to-peer between RTX 40 boards, and it hangs or corrupts data",
-                fix="Update the driver to 550.40.07 or newer; until then set NCCL_P2P_DISABLE=1.",
-            )
+    trains = [
+        command
+        for command in document.commands
+        if command.program in ("torchrun", "accelerate", "deepspeed", "mpirun")
+    ]
+    bare = [command for command in trains if text_in(given_to(document, command), "NCCL_P2P_DISABLE") != "1"]
+    if bare:
+        yield make_finding(
+            "p2p-broken-driver",
+            document,
+            bare[0].place,
+            f"driver {version} offers peer-to-peer between RTX 40 boards, and it hangs or corrupts data",
+            fix="Update the driver to 550.40.07 or newer; until then set NCCL_P2P_DISABLE=1.",
+        )
 
 
-def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def direct(document: Document, context: Context) -> Findings:
     """Check for settings that keep NICs from GPU memory."""
-    for document, item, text in literal_settings(documents, "NCCL_NET_GDR_LEVEL"):
+    for item, text in literal_settings(document, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
             yield make_finding(
                 "gdr-off",
@@ -147,7 +141,7 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Measure with and without; on virtual machines give NCCL the topology file of the "
                 "vendor.",
             )
-    for document, item, text in literal_settings(documents, "NCCL_DMABUF_ENABLE"):
+    for item, text in literal_settings(document, "NCCL_DMABUF_ENABLE"):
         if text == "0":
             peermem = context.machine.software.peermem_loaded if context.machine is not None else None
             yield make_finding(
@@ -159,21 +153,21 @@ def direct(documents: Documents, context: Context) -> Iterator[LintFinding]:
                 fix="Remove it, or load nvidia_peermem on every machine.",
                 severity="error" if peermem is False else None,
             )
-    for document in documents:
-        at = first_line(document, r"(?:rmmod|modprobe -r|blacklist) +(nvidia[_-]peermem|nv_peer_mem)\b")
-        if at is not None and first_line(document, r"modprobe +(?:nvidia[_-]peermem|nv_peer_mem)") is None:
-            yield make_finding(
-                "peermem-unloaded",
-                document,
-                at[0],
-                f"without {at[1][1]} and without DMA-BUF, NICs cannot reach GPU memory",
-                fix="Load nvidia_peermem at boot, or use the open kernel module with DMA-BUF.",
-            )
+    at = first_line(document, r"(?:rmmod|modprobe -r|blacklist) +(nvidia[_-]peermem|nv_peer_mem)\b")
+    if at is not None and first_line(document, r"modprobe +(?:nvidia[_-]peermem|nv_peer_mem)") is None:
+        yield make_finding(
+            "peermem-unloaded",
+            document,
+            at[0],
+            f"without {at[1][1]} and without DMA-BUF, NICs cannot reach GPU memory",
+            fix="Load nvidia_peermem at boot, or use the open kernel module with DMA-BUF.",
+        )
 
 
-def pinned(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def pinned(document: Document, context: Context) -> Findings:
     """Check for transports that are forced to TCP or have a wrong name."""
-    for document, item, text in literal_settings(documents, "NCCL_NET"):
+    for item, text in literal_settings(document, "NCCL_NET"):
         right = {"ib": "IB", "socket": "Socket", "gib": "gIB"}.get(text.lower())
         if right is not None and text != right and text.lower() == "gib":
             yield make_finding(

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import make_finding
-
-Documents = tuple[Document, ...]
+from recipes.lint.rule_table import Findings, make_finding, per_document
 
 _DASH = re.compile("(?:^#SBATCH\\s+|\\s)([\u2010-\u2015\u2212]-?[A-Za-z][\\w-]*)")
 _QUOTE = re.compile("=[\u201c\u201d\u201e\u2018\u2019]")
@@ -21,29 +17,26 @@ _STARTS = re.compile(
 )
 
 
-def characters(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def characters(document: Document, context: Context) -> Findings:
     """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch"):
+    if "\r\n" in document.text:
+        at = document.text[: document.text.index("\r\n")].count("\n") + 1
+        yield make_finding(
+            "line-ends",
+            document,
+            Place(line=at),
+            "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last word",
+            fix="Convert the file: sed -i 's/\\r$//' FILE.",
+        )
+    for index, line in enumerate(document.lines, 1):
+        if line.isascii() or not _STARTS.match(line):
             continue
-        if "\r\n" in document.text:
-            at = document.text[: document.text.index("\r\n")].count("\n") + 1
-            yield make_finding(
-                "line-ends",
-                document,
-                Place(line=at),
-                "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last "
-                "word",
-                fix="Convert the file: sed -i 's/\\r$//' FILE.",
-            )
-        for index, line in enumerate(document.lines, 1):
-            if line.isascii() or not _STARTS.match(line):
-                continue
-            code = line if line.startswith("#SBATCH") else line.partition(" #")[0]
-            yield from _judged(document, index, code.partition(" # ")[0])
+        code = line if line.startswith("#SBATCH") else line.partition(" #")[0]
+        yield from _judged(document, index, code.partition(" # ")[0])
 
 
-def _judged(document: Document, index: int, code: str) -> Iterator[LintFinding]:
+def _judged(document: Document, index: int, code: str) -> Findings:
     dash, quote, blank = _DASH.search(code), _QUOTE.search(code), _BLANK.search(code)
     if dash is not None:
         message = f"{dash[1]} begins with a typographic dash, so it is no option"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from probes.catalogue.nccl_variables import load_variables
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
-from recipes.lint.finding import LintFinding
-from recipes.lint.reach import Given, environments_in, getters, text_in
-from recipes.lint.rule_table import make_finding
+from recipes.lint.reach import Given, getters, text_in
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import OLD_TORCH_NAMES, is_set, number
-
-Documents = tuple[Document, ...]
 
 _CONFLICTS = (
     ("NCCL_CUMEM_ENABLE", ("0",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs cuMem memory, which is turned off"),
@@ -48,9 +44,10 @@ _CONFLICTS = (
 """Pairs that contradict each other: name, values (None for any), name, values, reason."""
 
 
-def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def conflicts(document: Document, context: Context) -> Findings:
     """Check for pairs that contradict each other."""
-    for document, given in environments_in(documents):
+    for given in document.environments:
         for name, first, other, second, why in _CONFLICTS:
             here, there = text_in(given, name), text_in(given, other)
             if (
@@ -68,7 +65,7 @@ def conflicts(documents: Documents, context: Context) -> Iterator[LintFinding]:
         yield from _sockets(document, given)
 
 
-def _bounds(document: Document, given: Given) -> Iterator[LintFinding]:
+def _bounds(document: Document, given: Given) -> Findings:
     for low, high in (("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"), ("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS")):
         least, most = number(text_in(given, low)), number(text_in(given, high))
         if least is not None and most is not None and least > most:
@@ -78,7 +75,7 @@ def _bounds(document: Document, given: Given) -> Iterator[LintFinding]:
             )
 
 
-def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
+def _sockets(document: Document, given: Given) -> Findings:
     threads, sockets = (
         number(text_in(given, name)) for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
     )
@@ -93,24 +90,24 @@ def _sockets(document: Document, given: Given) -> Iterator[LintFinding]:
         )
 
 
-def repeated(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def repeated(document: Document, context: Context) -> Findings:
     """Check for a variable with two values in files without branches or at the left margin."""
-    for document in documents:
-        before: dict[str, Setting] = {}
-        for item in document.settings:
-            if not item.name.startswith(_JUDGED) or not _is_flat(document, item):
-                continue
-            # the same name twice is fine if a command between them uses the first value
-            old = before.get(item.name)
-            if old is not None and _is_lost(document, old, item):
-                yield make_finding(
-                    "variable-twice",
-                    document,
-                    item.place,
-                    f"{item.name} was set to {old.value} on line {old.place.line}; {item.value} replaces it",
-                    fix="Keep one of the two lines.",
-                )
-            before[item.name] = item
+    before: dict[str, Setting] = {}
+    for item in document.settings:
+        if not item.name.startswith(_JUDGED) or not _is_flat(document, item):
+            continue
+        # the same name twice is fine if a command between them uses the first value
+        old = before.get(item.name)
+        if old is not None and _is_lost(document, old, item):
+            yield make_finding(
+                "variable-twice",
+                document,
+                item.place,
+                f"{item.name} was set to {old.value} on line {old.place.line}; {item.value} replaces it",
+                fix="Keep one of the two lines.",
+            )
+        before[item.name] = item
 
 
 _JUDGED = ("NCCL_", "TORCH_NCCL_", "GLOO_", "CUDA_DEVICE")
@@ -138,21 +135,19 @@ def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
     return not any(old.name in line for line in between) and next(getters(document, old), None) is None
 
 
-def unexported(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document("shell", "sbatch")
+def unexported(document: Document, context: Context) -> Findings:
     """Check for variables of the shell alone, which no process gets."""
-    for document in documents:
-        if document.kind not in ("shell", "sbatch"):
+    for item in document.settings:
+        row = load_variables().find(item.name)
+        is_read = item.name in OLD_TORCH_NAMES or (row is not None and row.use != "dead")
+        if item.is_exported or not is_read or is_set(document, item.name):
             continue
-        for item in document.settings:
-            row = load_variables().find(item.name)
-            is_read = item.name in OLD_TORCH_NAMES or (row is not None and row.use != "dead")
-            if item.is_exported or not is_read or is_set(document, item.name):
-                continue
-            if not re.search(rf"\$\{{?{item.name}\b|set -a|allexport|\bdeclare -x|\bsource\b", document.text):
-                yield make_finding(
-                    "variable-not-exported",
-                    document,
-                    item.place,
-                    f"{item.name} is not exported, so no process gets it",
-                    fix=f"Write export {item.name}=...",
-                )
+        if not re.search(rf"\$\{{?{item.name}\b|set -a|allexport|\bdeclare -x|\bsource\b", document.text):
+            yield make_finding(
+                "variable-not-exported",
+                document,
+                item.place,
+                f"{item.name} is not exported, so no process gets it",
+                fix=f"Write export {item.name}=...",
+            )

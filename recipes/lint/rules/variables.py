@@ -13,10 +13,8 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.fixes import removal, rename, rewrite
-from recipes.lint.rule_table import make_finding
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settings_of
-
-Documents = tuple[Document, ...]
 
 _PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
@@ -108,16 +106,16 @@ def _is_judged(name: str) -> bool:
     )
 
 
-def _settings(documents: Documents) -> Iterator[tuple[Document, Setting]]:
-    for document in documents:
-        for item in settings_of(document):
-            if (item.value is not None or not item.is_literal) and re.fullmatch(r"\w+", item.name):
-                yield document, item
+def _settings(document: Document) -> Iterator[Setting]:
+    for item in settings_of(document):
+        if (item.value is not None or not item.is_literal) and re.fullmatch(r"\w+", item.name):
+            yield item
 
 
-def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def names(document: Document, context: Context) -> Findings:
     """Check for unknown, misspelt, renamed and removed names."""
-    for document, item in _settings(documents):
+    for item in _settings(document):
         row = load_variables().find(item.name)
         if item.name in OLD_TORCH_NAMES:
             new = OLD_TORCH_NAMES[item.name]
@@ -152,7 +150,7 @@ def names(documents: Documents, context: Context) -> Iterator[LintFinding]:
                     f"no known version of NCCL or PyTorch reads {item.name}",
                     fix="Correct the name, or remove the line.",
                 )
-    yield from _handed(documents)
+    yield from _handed(document)
 
 
 def _reads_new_names(context: Context) -> bool:
@@ -163,24 +161,23 @@ def _reads_new_names(context: Context) -> bool:
     return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
-def _handed(documents: Documents) -> Iterator[LintFinding]:
+def _handed(document: Document) -> Findings:
     """Check names after `-x` of mpirun that no line of the file sets."""
-    for document in documents:
-        for command in commands(document, "mpirun"):
-            for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
-                if is_set(document, name) or load_variables().find(name) is not None or not _is_judged(name):
-                    continue
-                if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
-                    continue
-                near = difflib.get_close_matches(name, _names(), n=1, cutoff=_LIKE)
-                if near:
-                    yield make_finding(
-                        "variable-misspelt",
-                        document,
-                        command.place,
-                        f"-x {name}: nothing reads it; did you mean {near[0]}?",
-                        fix=f"Write -x {near[0]}.",
-                    )
+    for command in commands(document, "mpirun"):
+        for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
+            if is_set(document, name) or load_variables().find(name) is not None or not _is_judged(name):
+                continue
+            if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
+                continue
+            near = difflib.get_close_matches(name, _names(), n=1, cutoff=_LIKE)
+            if near:
+                yield make_finding(
+                    "variable-misspelt",
+                    document,
+                    command.place,
+                    f"-x {name}: nothing reads it; did you mean {near[0]}?",
+                    fix=f"Write -x {near[0]}.",
+                )
 
 
 def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
@@ -196,12 +193,13 @@ def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
     )
 
 
-def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def versions(document: Document, context: Context) -> Findings:
     """Check for names that this NCCL does not read yet."""
     version = context.nccl
     if version is None:
         return
-    for document, item in _settings(documents):
+    for item in _settings(document):
         row = load_variables().find(item.name)
         if (
             row is not None
@@ -218,9 +216,10 @@ def versions(documents: Documents, context: Context) -> Iterator[LintFinding]:
             )
 
 
-def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def values(document: Document, context: Context) -> Findings:
     """Check for values that the reader takes for something else."""
-    for document, item in _settings(documents):
+    for item in _settings(document):
         row = load_variables().find(item.name)
         if (
             row is None
@@ -238,7 +237,7 @@ def values(documents: Documents, context: Context) -> Iterator[LintFinding]:
             yield from _wrong(document, item, row, text, wrong)
 
 
-def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: str) -> Iterator[LintFinding]:
+def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: str) -> Findings:
     message = f"{_READERS[row.reader]} reads {item.name}={text} as {wrong}"
     match row.kind:
         case "switch" | "number":
@@ -273,9 +272,7 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
             )
 
 
-def _wrong_number(
-    document: Document, item: Setting, row: Variable, text: str, message: str
-) -> Iterator[LintFinding]:
+def _wrong_number(document: Document, item: Setting, row: Variable, text: str, message: str) -> Findings:
     integer = read_integer(text)
     unit = re.fullmatch(r"(\d{1,9})\s*([KMG])i?B?", text, re.IGNORECASE)
     if unit is not None:
@@ -312,9 +309,10 @@ def _wrong_number(
         )
 
 
-def lists(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def lists(document: Document, context: Context) -> Findings:
     """Check for algorithms and protocols that do not exist."""
-    for document, item in _settings(documents):
+    for item in _settings(document):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue
         known = _ALGORITHMS if item.name == "NCCL_ALGO" else _PROTOCOLS

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
-from recipes.lint.finding import LintFinding
-from recipes.lint.rule_table import load_rules, make_finding
-
-Documents = tuple[Document, ...]
+from recipes.lint.rule_table import Findings, load_rules, make_finding, per_document
 
 
-def unknown(documents: Documents, context: Context) -> Iterator[LintFinding]:
+@per_document()
+def unknown(document: Document, context: Context) -> Findings:
     """Check for misspelt waivers: their findings are still reported."""
-    for document in documents:
-        named = {name for names in document.waived.values() for name in names} - {"all"}
-        for name in sorted(named - set(load_rules())):
-            near = difflib.get_close_matches(name, load_rules(), n=1)
-            yield make_finding(
-                "waiver-unknown",
-                document,
-                Place(line=_line(document, name)),
-                f"no rule is called {name}" + (f"; did you mean {near[0]}?" if near else ""),
-                fix=f"Write {near[0]}." if near else "Remove the comment.",
-            )
+    named = {name for names in document.waived.values() for name in names} - {"all"}
+    for name in sorted(named - set(load_rules())):
+        near = difflib.get_close_matches(name, load_rules(), n=1)
+        yield make_finding(
+            "waiver-unknown",
+            document,
+            Place(line=_line(document, name)),
+            f"no rule is called {name}" + (f"; did you mean {near[0]}?" if near else ""),
+            fix=f"Write {near[0]}." if near else "Remove the comment.",
+        )
 
 
 def _line(document: Document, name: str) -> int:
