@@ -119,9 +119,8 @@ class Redactor:
         return redacted, Manifest(rows=rows, kept=tuple(kind for kind in KINDS if kind in self._keep))
 
     def _command(self, answer: CommandAnswer) -> CommandAnswer:
-        words = [self.text(word, key) for word, key in _words(answer.argv)]
         return CommandAnswer(
-            argv=tuple(words),
+            argv=tuple(self.text(word, key) for word, key in _words(answer.argv)),
             exit_code=answer.exit_code,
             stdout=self._content(answer.stdout, _COMMAND_KEYS.get(answer.argv, "")),
             stderr=self._content(answer.stderr, ""),

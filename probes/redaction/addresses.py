@@ -115,8 +115,7 @@ def map_interface_id(identifier: int, book: Book) -> int:
         return identifier
     digits = f"{identifier:016x}"
     if digits[6:10] == "fffe":
-        mac = f"{int(digits[:2], 16) ^ 2:02x}{digits[2:6]}{digits[10:]}"
-        placeholder = mac_placeholder(mac, book)
+        placeholder = mac_placeholder(f"{int(digits[:2], 16) ^ 2:02x}{digits[2:6]}{digits[10:]}", book)
         return int(f"{int(placeholder[:2], 16) ^ 2:02x}{placeholder[2:6]}fffe{placeholder[6:]}", 16)
     return int(guid_placeholder(digits, book), 16)
 

@@ -110,8 +110,7 @@ def guid_placeholder(digits: str, book: Book) -> str:
     """Return 16 hex digits for the lower-case hex digits of a GUID; zero (no GUID) is kept."""
     if not int(digits, 16):
         return digits
-    canonical = digits.zfill(16)
-    return book.placeholder("guid", canonical, lambda value: "0200" + book.digits("guid", value, 12))
+    return book.placeholder("guid", digits.zfill(16), lambda value: "0200" + book.digits("guid", value, 12))
 
 
 def mac_placeholder(digits: str, book: Book) -> str:

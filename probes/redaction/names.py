@@ -205,8 +205,7 @@ class Names:
         if not self._known:
             return
         if self._pattern is None:
-            longest_first = sorted(self._known, key=lambda name: (-len(name), name))
-            alternatives = "|".join(map(re.escape, longest_first))
+            alternatives = "|".join(map(re.escape, sorted(self._known, key=lambda name: (-len(name), name))))
             self._pattern = re.compile(rf"(?<![0-9A-Za-z])(?:{alternatives})(?![0-9A-Za-z])", re.IGNORECASE)
         for match in self._pattern.finditer(text):
             kind = self._known[match[0].lower()]

@@ -29,8 +29,7 @@ def route_spans(text: str, book: Book) -> Iterator[Span]:
 def route_v6_spans(text: str, book: Book) -> Iterator[Span]:
     """Yield the addresses in /proc/net/ipv6_route and if_inet6: 32 hex digits each."""
     for match in _HEX_128.finditer(text):
-        address = ipaddress.IPv6Address(int(match[0], 16))
-        mapped = map_v6(address.exploded, book)
+        mapped = map_v6(ipaddress.IPv6Address(int(match[0], 16)).exploded, book)
         yield Span(*match.span(), "ip", f"{int(ipaddress.IPv6Address(mapped)):032x}")
 
 

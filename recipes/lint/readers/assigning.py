@@ -45,9 +45,8 @@ def value_begin(word: Word) -> int:
 
 def value_of(word: Word, start: int) -> Word:
     """Return the part of `NAME=value` after the sign."""
-    begin = value_begin(word)
     part = Word(
-        word.written.part(begin, len(word.written.text)),
+        word.written.part(value_begin(word), len(word.written.text)),
         word.span.part(start, len(word.text)),
         tuple(
             expansion.moved(expansion.start - start)

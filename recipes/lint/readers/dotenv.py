@@ -22,12 +22,11 @@ def read(name: str, text: str) -> Document:
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip() and not line.lstrip().startswith("#") and not _LINE.match(line)
     ]
-    settings = tuple(_setting(span, match) for match in _LINE.finditer(text))
     return Document(
         name=name,
         kind="dotenv",
         text=text,
-        settings=settings,
+        settings=tuple(_setting(span, match) for match in _LINE.finditer(text)),
         waived=waived_in(text),
         problems=tuple(problems[:20]),
     )

@@ -73,8 +73,7 @@ def _read_map(pods: Pods, data: yaml.Node | None) -> None:
             pods.conf(value)
         elif str(key).endswith((".sh", ".bash", ".sbatch")) or value.value.startswith("#!"):
             pods.script(pods.tree.span(value), "all")
-    kept = [setting for setting in pods.settings if "\n" not in setting.written]
-    pods.settings[:] = kept
+    pods.settings[:] = [setting for setting in pods.settings if "\n" not in setting.written]
 
 
 def _mappings(root: yaml.Node) -> list[yaml.Node]:

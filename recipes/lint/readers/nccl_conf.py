@@ -40,16 +40,13 @@ def settings_in(span: Span) -> tuple[Setting, ...]:
     for line in span.text.split("\n"):
         name, sign, value = line.partition("=")
         if sign and not line.startswith("#"):
-            begin = start + len(name) + 1
-            place = span.place(start, start + len(line))
-            value_place = span.place(begin, start + len(line))
             settings.append(
                 Setting(
                     name=name,
                     value=value,
                     written=value,
-                    place=place,
-                    value_place=value_place,
+                    place=span.place(start, start + len(line)),
+                    value_place=span.place(start + len(name) + 1, start + len(line)),
                     reaches="node",
                 )
             )

@@ -59,10 +59,9 @@ class _Reader:
             if isinstance(node, ast.keyword) and node.arg in _ENVIRONMENTS:
                 values.append(node.value)
             elif isinstance(node, ast.Dict):
-                pairs = zip(node.keys, node.values, strict=True)
                 values += [
                     value
-                    for key, value in pairs
+                    for key, value in zip(node.keys, node.values, strict=True)
                     if isinstance(key, ast.Constant) and key.value in _ENVIRONMENTS
                 ]
             elif (
@@ -133,14 +132,13 @@ class _Reader:
 
     def _named(self, name: str, value: ast.expr, place: Place, *, is_conditional: bool) -> Iterator[Setting]:
         text = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
-        value_place = self._place(value)
         yield Setting(
             name=name,
             value=text,
             written=text or "",
             is_literal=text is not None,
             place=place,
-            value_place=value_place,
+            value_place=self._place(value),
             is_conditional=is_conditional,
         )
 

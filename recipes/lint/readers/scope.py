@@ -124,8 +124,7 @@ class Scope:
         The second value is the names that expand before the script is started.
         """
         names: set[str] = set()
-        whole = self._inlined(word, names=names)
-        return whole.span, frozenset(names)
+        return self._inlined(word, names=names).span, frozenset(names)
 
     def _inlined(self, word: Word, depth: int = 0, names: set[str] | None = None) -> Word:
         pieces: list[str] = []

@@ -334,8 +334,7 @@ class ScriptReader:
         match = ASSIGNING.match(word.text)
         if match is None:
             return None
-        value = value_of(word, match.end())
-        text, is_literal = self._scope.resolve(value)
+        text, is_literal = self._scope.resolve(value_of(word, match.end()))
         if match[3] or word.elements is not None:
             is_literal = False
         begin = value_begin(word)
@@ -442,9 +441,8 @@ def _unescaped(span: Span) -> Span:
     keep = [True] * len(span.text)
     for match in _ESCAPED.finditer(span.text):
         keep[match.start()] = False
-    offsets = [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept]
     return Span(
         "".join(character for character, kept in zip(span.text, keep, strict=True) if kept),
-        offsets,
+        [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept],
         span.lines,
     )

@@ -261,8 +261,7 @@ def _plain(text: str) -> str:
 
     A line of templates only (`{{- if .Values.x }}`, `{% endif %}`) becomes blank.
     """
-    plain = _TEMPLATE.sub(_filled, text)
-    return _ALONE.sub(_blank, plain)
+    return _ALONE.sub(_blank, _TEMPLATE.sub(_filled, text))
 
 
 def _filled(match: re.Match[str]) -> str:

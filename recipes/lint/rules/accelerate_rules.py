@@ -129,15 +129,13 @@ def processes(documents: Documents, context: Context) -> Findings:
                 else ""
             )
             if message:
-                sure = bool(each) or (total or 0) % (machines or 1) != 0
-                fix = "Write machines times GPUs of a machine."
                 yield make_finding(
                     "accelerate-processes",
                     document,
                     command.place,
                     message,
-                    fix=fix,
-                    severity=None if sure else "note",
+                    fix="Write machines times GPUs of a machine.",
+                    severity=None if (bool(each) or (total or 0) % (machines or 1) != 0) else "note",
                 )
 
 

@@ -79,8 +79,7 @@ def paths(document: Document, context: Context) -> Findings:
 
 def precedence(documents: Documents, context: Context) -> Findings:
     """Check that the file and the script beside it agree."""
-    files = [document for document in documents if document.kind == "nccl-conf"]
-    for conf in files:
+    for conf in [document for document in documents if document.kind == "nccl-conf"]:
         for item in conf.settings:
             for other in documents:
                 if other.kind == "nccl-conf":

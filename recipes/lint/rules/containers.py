@@ -73,9 +73,12 @@ def _locked(box: Container) -> Findings:
 def _ulimits(box: Container) -> Findings:
     files = re.search(r"nofile[=:]+(\d+)", box.line)
     if files is not None and int(files[1]) < 65535:
-        message = f"nofile={files[1]}: large jobs open more files and sockets"
         yield make_finding(
-            "limit-files", box.document, box.place, message, fix="Give --ulimit nofile=1048576."
+            "limit-files",
+            box.document,
+            box.place,
+            f"nofile={files[1]}: large jobs open more files and sockets",
+            fix="Give --ulimit nofile=1048576.",
         )
 
 
@@ -87,8 +90,7 @@ def rdma(document: Document, context: Context) -> Findings:
             r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|"
             r"-v /dev:/dev|--device \S*\$"
         )
-        asks = box.has(r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL)|NCCL_NET[= ]IB\b|FI_PROVIDER[= ]efa")
-        if asks and not devices:
+        if box.has(r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL)|NCCL_NET[= ]IB\b|FI_PROVIDER[= ]efa") and not devices:
             yield make_finding(
                 "container-no-rdma",
                 document,
@@ -100,12 +102,11 @@ def rdma(document: Document, context: Context) -> Findings:
             )
         host = box.has(r"--net(?:work)?[= ](?:host|container:|\S*\$)|network_mode=host|networks")
         if box.is_distributed and box.trains and not host:
-            published = box.has(r"(?:-p|--publish)[= ]?\d+|ports\[\d+\]=")
             yield make_finding(
                 "container-bridge-network",
                 document,
                 box.place,
-                ("one port is published, and " if published else "")
+                ("one port is published, and " if box.has(r"(?:-p|--publish)[= ]?\d+|ports\[\d+\]=") else "")
                 + "ranks of other nodes cannot reach the random ports of NCCL and Gloo behind the bridge",
                 fix="Give --network=host.",
             )
@@ -175,8 +176,13 @@ def variables(document: Document, context: Context) -> Findings:
             )
         hides = item.name == "NVIDIA_VISIBLE_DEVICES" and text in ("void", "none")
         if hides and document.kind == "dockerfile" and next(commands(document, *TRAINERS), None) is not None:
-            message = f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it starts with --gpus"
-            yield make_finding("container-devices-void", document, item.place, message, fix="Write all.")
+            yield make_finding(
+                "container-devices-void",
+                document,
+                item.place,
+                f"NVIDIA_VISIBLE_DEVICES={text}: the container sees no GPU unless it starts with --gpus",
+                fix="Write all.",
+            )
 
 
 @per_document()

@@ -108,12 +108,11 @@ def batches(documents: Documents, context: Context) -> Findings:
                 "DeepSpeed computes the missing one.",
             )
         elif steps is not None and world is not None and total != part * world:
-            message = f"{stated} and {world} ranks give {part * world}"
             yield make_finding(
                 "deepspeed-batch",
                 document,
                 item.place,
-                message,
+                f"{stated} and {world} ranks give {part * world}",
                 fix="Leave one of the three out, and DeepSpeed computes it.",
             )
 
@@ -158,9 +157,12 @@ def contents(document: Document, context: Context) -> Findings:
         near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
         names.add(name)
         if near:
-            message = f"DeepSpeed does not read {name}; did you mean {near[0]}?"
             yield make_finding(
-                "deepspeed-unknown-key", document, item.place, message, fix=f"Write {near[0]}."
+                "deepspeed-unknown-key",
+                document,
+                item.place,
+                f"DeepSpeed does not read {name}; did you mean {near[0]}?",
+                fix=f"Write {near[0]}.",
             )
 
 
@@ -175,12 +177,11 @@ def _zero(document: Document) -> Findings:
     for block, least in (("offload_param", 3), ("offload_optimizer", 1)):
         device = entry(document, f"zero_optimization.{block}.device")
         if device is not None and device.value in ("cpu", "nvme") and stage < least:
-            message = f"{block} needs ZeRO stage {least} or higher, but the stage is {stage}"
             yield make_finding(
                 "deepspeed-stage",
                 document,
                 device.place,
-                message,
+                f"{block} needs ZeRO stage {least} or higher, but the stage is {stage}",
                 fix=f"Use stage {least}, or remove {block}.",
             )
 
@@ -243,13 +244,12 @@ def _values(document: Document) -> Findings:
         text = item.value if isinstance(item.value, str) else ""
         if item.path in ("fp16", "bf16", "bfloat16") and isinstance(item.value, bool):
             written = str(item.value).lower()
-            fix = f'Write "{item.path}": {{"enabled": {written}}}.'
             yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
                 f"{item.path} must be a block, and here it is {written}",
-                fix=fix,
+                fix=f'Write "{item.path}": {{"enabled": {written}}}.',
             )
         elif re.fullmatch(
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path

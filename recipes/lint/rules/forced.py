@@ -238,12 +238,11 @@ def plugins(document: Document, context: Context) -> Findings:
             yield _overruled(document, choice, tuner)
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
-            message = "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS are the same setting; the first is the old name"
             yield make_finding(
                 "channels-twice",
                 document,
                 item.place,
-                message,
+                "NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS are the same setting; the first is the old name",
                 fix="Keep NCCL_MIN_CTAS.",
                 edits=removal(document, item),
             )
@@ -283,13 +282,10 @@ def _installed(document: Document) -> Findings:
         r"(?:pip3? install|uv pip install)[^\n]*\b(nvidia-nccl-cu\d+)(?:[=<>~!]|\b)", document.text
     ):
         if torch_at and at.start() > torch_at[0].start():
-            line = document.text.count("\n", 0, at.start()) + 1
-            place = Place(line=line)
-            message = f"{at[1]} replaces the NCCL that torch was built and tested with"
             yield make_finding(
                 "nccl-replaced",
                 document,
-                place,
-                message,
+                Place(line=document.text.count("\n", 0, at.start()) + 1),
+                f"{at[1]} replaces the NCCL that torch was built and tested with",
                 fix="Let torch choose its NCCL, or pin the same version in every image.",
             )

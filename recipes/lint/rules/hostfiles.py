@@ -82,7 +82,10 @@ def _list_for_mpi(document: Document, other: Document, command: Command) -> Find
         "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
     )
     if ranks is not None and stated and len(stated) == len(slots) and ranks > sum(stated) and not crowded:
-        message = f"{ranks} ranks, and {document.name} has {sum(stated)} slots"
         yield make_finding(
-            "hostfile-few", other, command.place, message, fix="Raise the slots, or start fewer ranks."
+            "hostfile-few",
+            other,
+            command.place,
+            f"{ranks} ranks, and {document.name} has {sum(stated)} slots",
+            fix="Raise the slots, or start fewer ranks.",
         )

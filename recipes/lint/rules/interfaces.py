@@ -200,14 +200,12 @@ def pairs(document: Document, context: Context) -> Findings:
         item = given.get("GLOO_SOCKET_IFNAME")
         if not gloo_name or not nccl_name or item is None or gloo_name.startswith(("^", "=")):
             continue
-        wanted = parse_names(nccl_name)
-        if not chosen(wanted, gloo_name.split(",")):
-            message = f"GLOO_SOCKET_IFNAME={gloo_name} is no interface of NCCL_SOCKET_IFNAME={nccl_name}"
+        if not chosen(parse_names(nccl_name), gloo_name.split(",")):
             yield make_finding(
                 "interface-two-routes",
                 document,
                 item.place,
-                message,
+                f"GLOO_SOCKET_IFNAME={gloo_name} is no interface of NCCL_SOCKET_IFNAME={nccl_name}",
                 fix="Name the same interface in both, unless you want two networks.",
             )
 
@@ -223,14 +221,11 @@ def masters(document: Document, context: Context) -> Findings:
         if text and re.fullmatch(_LOOPBACK, text.strip()):
             machines = nodes_that_get(document, item)
             if machines is not None and machines > 1:
-                message = (
-                    f"{item.name}={text} is every machine's own address, and the job has {machines} nodes"
-                )
                 yield make_finding(
                     "master-loopback",
                     document,
                     item.place,
-                    message,
+                    f"{item.name}={text} is every machine's own address, and the job has {machines} nodes",
                     fix="Use the address of the first node.",
                 )
         elif "SLURM_LAUNCH_NODE_IPADDR" in item.written or "SLURM_SUBMIT_HOST" in item.written:
@@ -365,11 +360,10 @@ def _policy(document: Document) -> Findings:
     ports = [
         item for item in document.entries if re.search(r"ingress\[\d+\]\.ports\[\d+\]\.port$", item.path)
     ]
-    ends = any(item.path.endswith(".endPort") for item in document.entries)
     if (
         kinds
         and ports
-        and not ends
+        and not any(item.path.endswith(".endPort") for item in document.entries)
         and resolved(document, str(ports[0].value)) is not None
         and len(ports) <= 2
     ):

@@ -101,8 +101,13 @@ def _volume(document: Document, below: list[Entry], mount: Entry) -> Findings:
     elif size is not None:
         amount = re.fullmatch(r"(\d+)(Ki|Mi|M|K)", str(size.value))
         if amount is not None and (amount[2] in ("Ki", "K") or int(amount[1]) < _SMALLEST_SHM_MIB):
-            message = f"shared memory of {size.value} is too little for NCCL and data loaders"
-            yield make_finding("kubernetes-shm", document, size.place, message, fix="Give it 16Gi.")
+            yield make_finding(
+                "kubernetes-shm",
+                document,
+                size.place,
+                f"shared memory of {size.value} is too little for NCCL and data loaders",
+                fix="Give it 16Gi.",
+            )
 
 
 def _locked(document: Document) -> Findings:
@@ -149,8 +154,7 @@ def rdma(document: Document, context: Context) -> Findings:
         _RDMA.replace("$", r"\b")
         + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
     )
-    privileged = mentions(document, r"privileged:\s*true")
-    if asks is not None and not devices and not privileged:
+    if asks is not None and not devices and not mentions(document, r"privileged:\s*true"):
         yield make_finding(
             "kubernetes-no-rdma",
             document,

@@ -191,8 +191,7 @@ def _world(document: Document, command: Command) -> int | None:
     launcher = enclosing(document, command, "torchrun")
     if launcher is not None:
         each = number(resolved(document, option(launcher, "nproc-per-node")))
-        stated = resolved(document, option(launcher, "nnodes"))
-        nodes = number(stated) if "nnodes" in launcher.options else 1
+        nodes = number(resolved(document, option(launcher, "nnodes"))) if "nnodes" in launcher.options else 1
         return each * nodes if each and nodes else None
     launcher = enclosing(document, command, "deepspeed")
     if launcher is not None:

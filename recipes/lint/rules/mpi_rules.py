@@ -38,8 +38,7 @@ def _is_open_mpi(command: Command) -> bool:
 
 
 def _hosts(command: Command) -> list[str]:
-    text = option(command, "host", "hosts", "H") or ""
-    return [part for part in re.split(r"[,\n]", text) if part]
+    return [part for part in re.split(r"[,\n]", option(command, "host", "hosts", "H") or "") if part]
 
 
 @per_document()
@@ -117,14 +116,13 @@ def placement(document: Document, context: Context) -> Findings:
         crowded = (
             "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
         )
-        per_node = any(name in command.options for name in ("npernode", "N", "ppn"))
         if (
             plain
             and ranks is not None
             and ranks > len(hosts)
             and _is_open_mpi(command)
             and not crowded
-            and not per_node
+            and not any(name in command.options for name in ("npernode", "N", "ppn"))
         ):
             yield make_finding(
                 "mpi-slots",
@@ -173,9 +171,12 @@ def _components(document: Document, command: Command) -> Findings:
             for way in ("include", "exclude")
         ]
         if all(both):
-            message = f"{part}_include and {part}_exclude exclude each other"
             yield make_finding(
-                "mpi-include-and-exclude", document, command.place, message, fix="Keep one of them."
+                "mpi-include-and-exclude",
+                document,
+                command.place,
+                f"{part}_include and {part}_exclude exclude each other",
+                fix="Keep one of them.",
             )
 
 

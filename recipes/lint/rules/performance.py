@@ -298,12 +298,16 @@ def cloud(document: Document, context: Context) -> Findings:
             "NCCL_NET_PLUGIN=none: NCCL alone cannot use EFA, and uses TCP without an error",
             fix="Remove it, or name /opt/amazon/ofi-nccl/lib/libnccl-net.so.",
         )
-    net = last(document, "NCCL_IB_DISABLE")
-    if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and net is None:
+    if is_set(document, "NCCL_IB_HCA", "NCCL_IB_GID_INDEX") and last(document, "NCCL_IB_DISABLE") is None:
         item = last(document, "NCCL_IB_HCA") or last(document, "NCCL_IB_GID_INDEX")
         if item is not None:
-            message = f"{item.name} is for InfiniBand and RoCE; EFA does not read it"
-            yield make_finding("efa-infiniband-settings", document, item.place, message, fix="Remove it.")
+            yield make_finding(
+                "efa-infiniband-settings",
+                document,
+                item.place,
+                f"{item.name} is for InfiniBand and RoCE; EFA does not read it",
+                fix="Remove it.",
+            )
 
 
 @per_document()
@@ -311,7 +315,10 @@ def tcp_providers(document: Document, context: Context) -> Findings:
     """Check for libfabric over TCP."""
     item = last(document, "FI_PROVIDER")
     if item is not None and item.value in ("tcp", "sockets", "tcp;ofi_rxm", "udp"):
-        message = f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA"
         yield make_finding(
-            "fi-provider-tcp", document, item.place, message, fix="Remove it; the plugin chooses."
+            "fi-provider-tcp",
+            document,
+            item.place,
+            f"FI_PROVIDER={item.value} sends over TCP, even on machines with EFA",
+            fix="Remove it; the plugin chooses.",
         )

@@ -54,8 +54,13 @@ def _judged(document: Document, item: Directive) -> Findings:
         yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
         message = f"Slurm does not accept --{item.name}={item.value} as a time"
-        fix = "Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds."
-        yield make_finding("slurm-time", document, item.place, message, fix=fix)
+        yield make_finding(
+            "slurm-time",
+            document,
+            item.place,
+            message,
+            fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
+        )
     amount = number(item.value)
     if amount and amount < _LEAST_MIB.get(item.name, 0) and gpus_per_node(document):
         yield make_finding(

@@ -130,8 +130,7 @@ def _is_quoted(document: Document, command: Command, variable: str) -> bool:
 
     This guards against quotes that the reader of scripts resolved differently.
     """
-    lines = document.text.splitlines(keepends=True)
-    start = sum(map(len, lines[: command.place.line - 1]))
+    start = sum(map(len, document.text.splitlines(keepends=True)[: command.place.line - 1]))
     at = document.text.find(variable, start)
     quote, index = "", 0
     text = document.text
@@ -228,12 +227,11 @@ def cpus(document: Document, context: Context) -> Findings:
     whole = any(
         name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
     )
-    many = (gpus_per_node(document) or 0) > 1
     if (
         launchers
         and not whole
         and not sets
-        and many
+        and (gpus_per_node(document) or 0) > 1
         and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
     ):
         yield make_finding(
@@ -330,8 +328,7 @@ def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | N
 
 
 def _bind(document: Document, step: Command, job_bind: str | None) -> str | None:
-    own = option(step, "gpu-bind") or text_in(given_to(document, step), "SLURM_GPU_BIND")
-    return own or job_bind
+    return option(step, "gpu-bind") or text_in(given_to(document, step), "SLURM_GPU_BIND") or job_bind
 
 
 @per_document("sbatch")

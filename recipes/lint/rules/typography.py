@@ -21,11 +21,10 @@ _STARTS = re.compile(
 def characters(document: Document, context: Context) -> Findings:
     """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
     if "\r\n" in document.text:
-        at = document.text[: document.text.index("\r\n")].count("\n") + 1
         yield make_finding(
             "line-ends",
             document,
-            Place(line=at),
+            Place(line=document.text[: document.text.index("\r\n")].count("\n") + 1),
             "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last word",
             fix="Convert the file: sed -i 's/\\r$//' FILE.",
         )

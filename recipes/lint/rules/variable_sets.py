@@ -57,9 +57,12 @@ def conflicts(document: Document, context: Context) -> Findings:
                 or (second and there not in second)
             ):
                 continue
-            message = f"{name}={here} and {other}={there}: {why}"
             yield make_finding(
-                "variable-conflict", document, given[other].place, message, fix=f"Remove {name} or {other}."
+                "variable-conflict",
+                document,
+                given[other].place,
+                f"{name}={here} and {other}={there}: {why}",
+                fix=f"Remove {name} or {other}.",
             )
         yield from _bounds(document, given)
         yield from _sockets(document, given)
@@ -69,9 +72,12 @@ def _bounds(document: Document, given: Given) -> Findings:
     for low, high in (("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"), ("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS")):
         least, most = number(text_in(given, low)), number(text_in(given, high))
         if least is not None and most is not None and least > most:
-            message = f"{low}={least} is more than {high}={most}"
             yield make_finding(
-                "variable-conflict", document, given[low].place, message, fix="Set one of them."
+                "variable-conflict",
+                document,
+                given[low].place,
+                f"{low}={least} is more than {high}={most}",
+                fix="Set one of them.",
             )
 
 
@@ -80,12 +86,11 @@ def _sockets(document: Document, given: Given) -> Findings:
         number(text_in(given, name)) for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
     )
     if threads is not None and sockets is not None and threads * sockets > 64:
-        message = f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL allows at most 64"
         yield make_finding(
             "sockets-too-many",
             document,
             given["NCCL_NSOCKS_PERTHREAD"].place,
-            message,
+            f"{threads} threads of {sockets} sockets are {threads * sockets}; NCCL allows at most 64",
             fix="Lower one, so that the product is at most 64.",
         )
 

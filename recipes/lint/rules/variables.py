@@ -257,14 +257,13 @@ def _wrong(document: Document, item: Setting, row: Variable, text: str, wrong: s
             )
         case "level":
             known = text.upper() in ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS")
-            edits = rewrite(document, item, text.upper()) if known else ()
             yield make_finding(
                 "value-level",
                 document,
                 item.place,
                 message,
                 fix="Write the level in capitals." if known else "",
-                edits=edits,
+                edits=rewrite(document, item, text.upper()) if known else (),
             )
         case _:
             yield make_finding(
