@@ -1,14 +1,118 @@
-"""Shared memory, locked memory, RDMA and network that docker, podman and compose give to a container."""
+"""Containers of docker, podman and compose: memory, devices, network, and GPUs compared with ranks."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
+from collections.abc import Iterator
 
-from recipes.lint.container import Container, containers_of
+from probes.base.units import plural
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place
+from recipes.lint.document import Command, Document, Entry, Place
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import TRAINERS, code_lines, commands, nodes_of
+from recipes.lint.views import (
+    TRAINERS,
+    code_lines,
+    commands,
+    nodes_of,
+    number,
+    option,
+    ranks_here,
+    resolved,
+    starts,
+    words,
+)
+
+
+class Container:
+    """The options of one container and the commands that it starts."""
+
+    def __init__(
+        self,
+        document: Document,
+        place: Place,
+        line: str,
+        inner: tuple[Command, ...],
+        *,
+        command: Command | None = None,
+        entries: tuple[Entry, ...] = (),
+    ) -> None:
+        self.document = document
+        self.place = place
+        self.line = line
+        """All options in a line: the words of a command, or `key=value` of a service."""
+        self.inner = inner
+        """Commands that run in the container."""
+        self.command = command
+        """The `docker run` command; None for a service."""
+        self.entries = entries
+        """Entries of the service with their whole paths."""
+
+    def has(self, expression: str) -> bool:
+        return re.search(expression, self.line) is not None
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether the container requests NVIDIA's GPUs."""
+        return self.has(
+            r"--gpus\b|--runtime[= ]nvidia|--device[= ]nvidia\.com|devices\[\d+\]\.(?:capabilities|driver)|"
+            r"runtime=nvidia|\bgpus="
+        )
+
+    @property
+    def trains(self) -> bool:
+        return any(starts(command) in (*TRAINERS, "mpirun", "horovodrun") for command in self.inner)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether its ranks communicate with those of other machines."""
+        return self.nodes > 1
+
+    @property
+    def nodes(self) -> int:
+        counts = [
+            number(resolved(self.document, option(command, "nnodes", "num-machines")))
+            for command in self.inner
+        ]
+        return max([count for count in counts if count is not None] or [nodes_of(self.document) or 1])
+
+    @property
+    def ranks(self) -> int | None:
+        counts = [
+            number(resolved(self.document, option(command, "nproc-per-node", "num-processes", "num-gpus")))
+            for command in self.inner
+        ]
+        return next((count for count in counts if count is not None), None)
+
+
+def _is_inside(outer: tuple[str, ...], command: Command) -> bool:
+    return command.inside[: len(outer)] == outer
+
+
+def containers_of(document: Document) -> Iterator[Container]:
+    """Yield the containers that a file starts."""
+    for command in commands(document, "docker", "podman", "nerdctl"):
+        line = words(command)
+        if re.match(r"(?:container )?(?:run|create)\b", line):
+            # the commands right behind `docker run` that it encloses
+            below = (*command.inside, command.program)
+            after = document.commands[document.commands.index(command) + 1 :]
+            inner = tuple(itertools.takewhile(functools.partial(_is_inside, below), after))
+            yield Container(document, command.place, line, inner, command=command)
+    if document.kind == "compose":
+        names = dict.fromkeys(
+            match[1] for item in document.entries if (match := re.match(r"services\.([^.\[]+)", item.path))
+        )
+        for name in names:
+            mine = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
+            if not mine:  # a service that is no mapping
+                continue
+            first, final = mine[0].place.line, max(item.place.end_line or item.place.line for item in mine)
+            inner = tuple(command for command in document.commands if first <= command.place.line <= final)
+            line = " ".join(f"{item.path.removeprefix(f'services.{name}.')}={item.value}" for item in mine)
+            yield Container(document, mine[0].place, line, inner, entries=tuple(mine))
+
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SMALLEST_SHM = 2**30
@@ -203,3 +307,94 @@ def images(document: Document, context: Context) -> Findings:
                 f"{image} may be another image on every node that pulls it later",
                 fix="Name a version or a digest.",
             )
+
+
+_VISIBLE = re.compile(r"\bNVIDIA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)[\"']?(?:\s|$)")
+_GETS_DEVICES = re.compile(
+    r"--gpus|--runtime|--device|--privileged|NVIDIA_VISIBLE_DEVICES|--volumes-from|\$|"
+    r"(?i:rocm|hpu|gaudi|cpu|tpu|xla|neuron|ascend|npu)"
+)
+"""Words that give a container GPUs or other accelerators, or that only the run knows."""
+
+
+@per_document()
+def gpus(document: Document, context: Context) -> Findings:
+    """Compare the ranks of a container with its GPUs."""
+    for box in containers_of(document):
+        yield from _gpu_list(box)
+        yield from _gpu_count(box)
+
+
+def _gpu_list(box: Container) -> Findings:
+    wanted = (
+        option(box.command, "gpus") if box.command is not None and box.command.program == "docker" else None
+    )
+    if wanted is not None and re.fullmatch(r"device=[^\"'$]+,[^=]+", wanted):
+        yield make_finding(
+            "container-gpus-list",
+            box.document,
+            box.place,
+            f"docker splits --gpus {wanted} at the comma, and refuses the second part as a count",
+            fix=f"Write --gpus '\"{wanted}\"': docker needs double quotes inside the shell's quotes.",
+        )
+
+
+def _gpu_count(box: Container) -> Findings:
+    have = _visible_gpus(box)
+    for command in box.inner:
+        wanted = ranks_here(box.document, command)
+        if wanted is None or command.is_conditional:
+            continue
+        if have is not None and wanted > have:
+            yield make_finding(
+                "container-gpus-fewer",
+                box.document,
+                command.place,
+                f"{plural(wanted, 'rank')}, and the container gets {plural(have, 'GPU')}",
+                fix=f"Start {plural(have, 'rank')}, or give the container {plural(wanted, 'GPU')}.",
+            )
+        elif (
+            box.command is not None
+            and box.command.program == "docker"
+            and wanted > 1
+            and _has_plain_start(box, command)
+        ):
+            yield make_finding(
+                "container-no-gpu",
+                box.document,
+                box.place,
+                f"{wanted} ranks in a container without a GPU",
+                fix="Give --gpus all, unless nvidia is the default runtime of every machine that runs this.",
+            )
+
+
+def _has_plain_start(box: Container, command: Command) -> bool:
+    """Return whether neither the options nor the name of the image mention devices."""
+    return _GETS_DEVICES.search(" ".join(box.document.lines[box.place.line - 1 : command.place.line])) is None
+
+
+def _visible_gpus(box: Container) -> int | None:
+    """Return the number of GPUs that the container sees; None if the file does not state it."""
+    requested = (option(box.command, "gpus") or "") if box.command is not None else ""
+    devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", requested)
+    if requested:
+        return (
+            number(requested) if "device=" not in requested or devices is None else len(devices[1].split(","))
+        )
+    # without --gpus, the runtime reads NVIDIA_VISIBLE_DEVICES; compose counts or lists devices
+    visible = _VISIBLE.search(box.line)
+    if visible is not None:
+        return len(set(visible[1].split(",")))
+    counts = [
+        item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.count$|\.gpus$", item.path)
+    ]
+    named = [
+        item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.device_ids\[\d+\]$", item.path)
+    ]
+    if counts and not named:
+        numbers = [number(str(item.value)) for item in counts]
+        return None if None in numbers else sum(count for count in numbers if count is not None)
+    is_known = (
+        named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
+    )
+    return len(named) if is_known else None

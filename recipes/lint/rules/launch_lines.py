@@ -1,4 +1,4 @@
-"""Launcher command lines without a script, with misplaced options, or with a shared port."""
+"""Command lines of launchers: their scripts, options and ports, front ends of torchrun, and Ray."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import re
 
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
-from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, TORCHRUN_OPTIONS
+from recipes.lint.reach import given_to
+from recipes.lint.readers.grammars import DEEPSPEED_OPTIONS, SHELLS, TORCHRUN_OPTIONS
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import commands, has_unknown_words, is_set, option, resolved
+from recipes.lint.views import (
+    commands,
+    directive,
+    enclosing,
+    has_unknown_words,
+    is_set,
+    nodes_of,
+    number,
+    option,
+    resolved,
+    tasks_per_node,
+    words,
+)
 
 _KNOWN = {"torchrun": TORCHRUN_OPTIONS, "deepspeed": DEEPSPEED_OPTIONS}
 _TORCHRUN_OWN = frozenset(
@@ -130,3 +143,74 @@ def _goes_on(document: Document, command: Command) -> bool:
         if not code.endswith("\\"):
             return re.search(r"(?<![&|>])&\s*(?:#.*|\S+=\$!.*|pids?\+?=.*)?$", code) is not None
     return False
+
+
+@per_document()
+def node_ranks(document: Document, context: Context) -> Findings:
+    """Check that the node's number is in the variable that the program reads."""
+    for command in commands(document, "llamafactory-cli", "swift", "megatron"):
+        given = given_to(document, command)
+        nodes = given.get("NNODES")
+        several = nodes is not None and nodes.is_literal and (number(nodes.value) or 0) > 1
+        if several and "RANK" in given and "NODE_RANK" not in given:
+            yield make_finding(
+                "frontend-node-rank",
+                document,
+                given["RANK"].place,
+                f"{command.program} reads NODE_RANK, and without it every node is node 0; it does not "
+                "read RANK",
+                fix="Write NODE_RANK.",
+            )
+
+
+_LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+)(?::\d+)?")
+
+
+@per_document()
+def ray_clusters(document: Document, context: Context) -> Findings:
+    """Check the Slurm steps that start Ray's daemons."""
+    for command in commands(document, "ray"):
+        step = enclosing(document, command, "srun")
+        if step is None or not re.match(r"start\b", words(command)):
+            continue
+        is_head = "head" in command.options
+        if "block" not in command.options and SHELLS.isdisjoint(command.inside):
+            yield make_finding(
+                "ray-without-block",
+                document,
+                command.place,
+                "ray start returns at once, so the step ends and Slurm ends the daemons with it",
+                fix="Give --block, and start the step in the background with &.",
+            )
+        if is_head and (_step_tasks(document, step) or 1) > 1:
+            yield make_finding(
+                "ray-many-heads",
+                document,
+                command.place,
+                f"srun starts {_step_tasks(document, step)} tasks, and each becomes the head of its own "
+                "cluster",
+                fix="Start the head by srun --nodes=1 --ntasks=1 -w FIRST_NODE.",
+            )
+        if not is_head and _LOOPBACK.fullmatch(command.options.get("address", "")):
+            yield make_finding(
+                "ray-loopback",
+                document,
+                command.place,
+                f"--address={command.options['address']} is each node's own address, so workers do not "
+                "find the head",
+                fix="Give the address of the first node.",
+            )
+
+
+def _step_tasks(document: Document, step: Command) -> int | None:
+    """Return the number of tasks of a step, if numbers state it."""
+    tasks, nodes, each = (
+        number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node")
+    )
+    if tasks is not None:
+        return tasks
+    over = nodes or nodes_of(document)
+    count = each or tasks_per_node(document)
+    if count is None and directive(document, "ntasks") is None:
+        count = 1
+    return over * count if over and count else None

@@ -1,14 +1,25 @@
-"""Requests and commands of pods that the API refuses or the shell does not expand."""
+"""Pods and SkyPilot tasks: their requests and commands, and their GPUs compared with the ranks."""
 
 from __future__ import annotations
 
 import re
 
+from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Place
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import container_path_at, entries, entry_value, number, option
+from recipes.lint.views import (
+    TRAINERS,
+    commands,
+    container_path_at,
+    entries,
+    entry_value,
+    number,
+    option,
+    ranks_here,
+    resolved,
+)
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
 """Resources without overcommitment. Source: Kubernetes documentation, extended resources."""
@@ -158,3 +169,117 @@ def _has_shell(document: Document, container: str) -> bool:
     return any(
         str(word.value).rpartition("/")[2] in SHELLS or str(word.value) == "-c" for word in words
     ) or not any(".command[" in word.path for word in words)
+
+
+_REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
+
+
+@per_document("kubernetes")
+def counts(document: Document, context: Context) -> Findings:
+    """Check for more ranks than GPUs, and for machines that no pod is."""
+    for command in commands(document, *TRAINERS):
+        container = container_path_at(document, command.place)
+        if not container or command.is_conditional:
+            continue
+        gpus = number(str(entry_value(document, f"{container}.resources.limits.nvidia.com/gpu")))
+        wanted = ranks_here(document, command)
+        if gpus is not None and wanted is not None and wanted > gpus:
+            yield make_finding(
+                "kubernetes-gpus-fewer",
+                document,
+                command.place,
+                f"{plural(wanted, 'rank')}, and the container gets {plural(gpus, 'GPU')}",
+                fix=f"Start {plural(gpus, 'rank')}, or request {plural(wanted, 'GPU')}.",
+            )
+        yield from _pods(document, command, container)
+
+
+def _pods(document: Document, command: Command, container: str) -> Findings:
+    wanted, pods = number(option(command, "nnodes", "num-machines")), pods_of(document, container)
+    if wanted is not None and wanted > 1 and pods is not None and wanted != pods:
+        yield make_finding(
+            "kubernetes-nodes-differ",
+            document,
+            command.place,
+            f"the launcher expects {wanted} machines, and the job makes {plural(pods, 'pod')}",
+            fix=f"Write {pods}, or request {wanted} pods.",
+        )
+
+
+def pods_of(document: Document, container: str) -> int | None:
+    """Return the number of pods of one job, if an operator or an indexed Job counts them, else None."""
+    match = _REPLICAS.match(container)
+    if match is not None:
+        elastic = match[1].removesuffix("pytorchReplicaSpecs") + "elasticPolicy."
+        if any(item.path.startswith(elastic) for item in document.entries):
+            return None
+        roles = {
+            item.path.removeprefix(f"{match[1]}.").partition(".")[0]
+            for item in document.entries
+            if item.path.startswith(f"{match[1]}.")
+        }
+        return _sum([entry_value(document, f"{match[1]}.{name}.replicas") for name in roles])
+    if ".leaderWorkerTemplate." in f".{container}":  # a group of LeaderWorkerSet is one job
+        return _sum(
+            [
+                entry_value(
+                    document, container.partition("leaderWorkerTemplate")[0] + "leaderWorkerTemplate.size"
+                )
+            ]
+        )
+    head = re.fullmatch(r"((?:\[\d+\]\.)?)spec\.template\.spec\.containers\[\d+\]", container)
+    if head is None or entry_value(document, f"{head[1]}kind") != "Job":
+        return None
+    is_indexed = entry_value(document, f"{head[1]}spec.completionMode") == "Indexed"
+    return _sum([entry_value(document, f"{head[1]}spec.parallelism")]) if is_indexed else None
+
+
+def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
+    """Return the sum of replicas; an absent number counts as 1. None if one is unknown."""
+    pods = [1 if count is None else number(str(count)) for count in replicas]
+    return None if None in pods else sum(count for count in pods if count is not None)
+
+
+_ACCELERATORS = re.compile(r"(?!tpu)([A-Za-z][\w.-]*)(?::(\d+))?")
+
+
+@per_document()
+def skypilot_tasks(document: Document, context: Context) -> Findings:
+    """Compare ranks with the GPUs of a node, and machines with nodes."""
+    gpus, nodes = _skypilot_gpus(document), _skypilot_nodes(document)
+    if gpus is None:
+        return
+    for command in commands(document, *TRAINERS):
+        if command.is_conditional:
+            continue
+        wanted = ranks_here(document, command)
+        if wanted is not None and wanted > gpus:
+            yield make_finding(
+                "skypilot-gpus-fewer",
+                document,
+                command.place,
+                f"{wanted} ranks on each node, and a node has {plural(gpus, 'GPU')}",
+                fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
+            )
+        machines = number(resolved(document, option(command, "nnodes", "num-machines")))
+        if machines is not None and nodes is not None and machines not in (1, nodes):
+            yield make_finding(
+                "skypilot-nodes-differ",
+                document,
+                command.place,
+                f"the launcher expects {machines} machines, and num_nodes is {nodes}",
+                fix="Write --nnodes=$SKYPILOT_NUM_NODES.",
+            )
+
+
+def _skypilot_gpus(document: Document) -> int | None:
+    """Return the GPUs of each node of a task; None if this is no task or the number is open."""
+    if document.kind != "kubernetes" or any(item.path == "kind" for item in document.entries):
+        return None
+    match = _ACCELERATORS.fullmatch(str(entry_value(document, "resources.accelerators") or ""))
+    return None if match is None else int(match[2] or 1)
+
+
+def _skypilot_nodes(document: Document) -> int | None:
+    nodes = entry_value(document, "num_nodes")
+    return 1 if nodes is None else number(str(nodes))

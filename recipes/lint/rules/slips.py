@@ -1,13 +1,14 @@
-"""Blanks that change the meaning of a shell line."""
+"""Slips in the text of a file: syntax, blanks, typographic characters, and waivers of unknown rules."""
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
-from recipes.lint.rule_table import Findings, make_finding, per_document
+from recipes.lint.rule_table import Findings, load_rules, make_finding, per_document
 
 _OURS = (
     r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)"
@@ -80,3 +81,78 @@ def _blank(document: Document, place: Place, name: str) -> LintFinding:
 def _place(number: int, line: str) -> Place:
     start = len(line) - len(line.lstrip())
     return Place(line=number, column=start + 1, end_line=number, end_column=len(line.rstrip()) + 1)
+
+
+@per_document()
+def syntax(document: Document, context: Context) -> Findings:
+    """Report each error of syntax at its start."""
+    for fault in document.faults:
+        yield make_finding(
+            "syntax",
+            document,
+            fault.place,
+            fault.reason,
+            fix="Fix this line first; the lines after it were not read.",
+        )
+
+
+_DASH = re.compile("(?:^#SBATCH\\s+|\\s)([\u2010-\u2015\u2212]-?[A-Za-z][\\w-]*)")
+_QUOTE = re.compile("=[\u201c\u201d\u201e\u2018\u2019]")
+_BLANK = re.compile("[\u00a0\u2007\u202f\u200b\ufeff]")
+_STARTS = re.compile(
+    r"\s*(?:#SBATCH|export|srun|mpirun|torchrun|accelerate|deepspeed|python\d?|ray|docker)\b|"
+    r"\s+[-\u2010-\u2015\u2212]"
+)
+
+
+@per_document("shell", "sbatch")
+def characters(document: Document, context: Context) -> Findings:
+    """Check for typographic dashes, quotes and blanks, and for the line ends of Windows."""
+    if "\r\n" in document.text:
+        yield make_finding(
+            "line-ends",
+            document,
+            Place(line=document.text[: document.text.index("\r\n")].count("\n") + 1),
+            "lines end as on Windows: sbatch refuses the script, and a shell adds the \\r to the last word",
+            fix="Convert the file: sed -i 's/\\r$//' FILE.",
+        )
+    for index, line in enumerate(document.lines, 1):
+        if line.isascii() or not _STARTS.match(line):
+            continue
+        code = line if line.startswith("#SBATCH") else line.partition(" #")[0]
+        yield from _typed(document, index, code.partition(" # ")[0])
+
+
+def _typed(document: Document, index: int, code: str) -> Findings:
+    dash, quote, blank = _DASH.search(code), _QUOTE.search(code), _BLANK.search(code)
+    if dash is not None:
+        message = f"{dash[1]} begins with a typographic dash, so it is no option"
+    elif quote is not None:
+        message = "a typographic quote is part of the value"
+    elif blank is not None:
+        message = "a special blank does not separate words in a shell"
+    else:
+        return
+    yield make_finding(
+        "typography", document, Place(line=index), message, fix="Type the line again with plain characters."
+    )
+
+
+@per_document()
+def waivers(document: Document, context: Context) -> Findings:
+    """Check for misspelt waivers: their findings are still reported."""
+    named = {name for names in document.waived.values() for name in names} - {"all"}
+    for name in sorted(named - set(load_rules())):
+        near = difflib.get_close_matches(name, load_rules(), n=1)
+        yield make_finding(
+            "waiver-unknown",
+            document,
+            Place(line=_waiver_line(document, name)),
+            f"no rule is called {name}" + (f"; did you mean {near[0]}?" if near else ""),
+            fix=f"Write {near[0]}." if near else "Remove the comment.",
+        )
+
+
+def _waiver_line(document: Document, name: str) -> int:
+    pattern = re.compile(rf"rigtune:\s*ignore\S*\b{re.escape(name)}\b")
+    return next((number for number, line in enumerate(document.lines, 1) if pattern.search(line)), 1)

@@ -1,4 +1,4 @@
-"""Requests of a batch script that Slurm does not read as written."""
+"""Requests and variables in batch scripts that Slurm refuses, or does not read as written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import difflib
 import re
 
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Place, lines_of
+from recipes.lint.document import Directive, Document, Place, lines_of
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import directive, directive_place, first_line, number
-
-_LIKE = 0.8
+from recipes.lint.views import code_lines, directive, directive_place, first_line, gpus_per_node, number
 
 
 @per_document("sbatch")
@@ -73,7 +71,7 @@ def _misspelt(document: Document) -> Findings:
             continue  # a directive of another scheduler
         if (
             sorted(match[1].upper()) == sorted("SBATCH")
-            or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > _LIKE
+            or difflib.SequenceMatcher(None, match[1], "SBATCH").ratio() > 0.8
         ):
             yield make_finding(
                 "slurm-directive-misspelt",
@@ -176,3 +174,104 @@ def _multithreading(document: Document) -> Place | None:
         document, r"DisableSimultaneousMultithreading:\s*false|hint=multithread|threads-per-core[= ]2"
     )
     return None if at is None else at[0]
+
+
+_OPTIONS = frozenset({
+    "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster-constraint",
+    "clusters", "comment", "constraint", "consolidate-segments", "container", "container-id", "contiguous",
+    "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot",
+    "dependency", "distribution", "error", "exclude", "exclusive", "export", "export-file", "extra",
+    "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
+    "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "help", "hint", "hold", "ignore-pbs", "input",
+    "job-name", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind",
+    "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nice", "no-kill", "no-requeue", "nodefile",
+    "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node",
+    "ntasks-per-socket", "open-mode", "output", "overcommit", "oversubscribe", "parsable", "partition",
+    "power", "prefer", "priority", "profile", "propagate", "qos", "quiet", "reboot", "requeue",
+    "reservation", "resv-ports", "segment", "share", "signal", "sockets-per-node", "spread-job",
+    "spread-segments", "stepmgr", "switches", "tasks-per-node", "test-only", "thread-spec",
+    "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid", "usage",
+    "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
+})  # fmt: skip
+"""Long options of sbatch, of 17.11 to 25.05.
+
+Plugins of a site add more, so only a name close to one of these counts as a slip.
+"""
+_LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
+"""Memory below which no process with CUDA can run; a number without a unit is MiB."""
+
+
+@per_document("sbatch")
+def options(document: Document, context: Context) -> Findings:
+    """Check names of options, times and memory."""
+    for item in document.directives:
+        line = document.lines[item.place.line - 1] if item.place.line <= len(document.lines) else ""
+        if line.lstrip().startswith("#SBATCH") and item.is_read:
+            yield from _option(document, item)
+
+
+def _option(document: Document, item: Directive) -> Findings:
+    is_beginning = any(name.startswith(item.name) for name in _OPTIONS)
+    name = item.name.replace("_", "-")
+    near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.88)
+    if near:
+        message = f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?"
+        yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
+    if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
+        message = f"Slurm does not accept --{item.name}={item.value} as a time"
+        yield make_finding(
+            "slurm-time",
+            document,
+            item.place,
+            message,
+            fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
+        )
+    amount = number(item.value)
+    if amount and amount < _LEAST_MIB.get(item.name, 0) and gpus_per_node(document):
+        yield make_finding(
+            "slurm-memory-unit",
+            document,
+            item.place,
+            f"--{item.name}={amount} is {amount} MiB: the processes are killed as they start",
+            fix=f"Write --{item.name}={amount}G.",
+        )
+
+
+_SLURM_NAMES = """
+ARRAY_JOB_ID ARRAY_TASK_COUNT ARRAY_TASK_ID ARRAY_TASK_MAX ARRAY_TASK_MIN ARRAY_TASK_STEP CLUSTER_NAME CONF
+CPU_BIND CPUS_ON_NODE CPUS_PER_GPU CPUS_PER_TASK DISTRIBUTION EXPORT_ENV GPUS GPU_BIND GPUS_ON_NODE
+GPUS_PER_NODE GPUS_PER_TASK GTIDS HET_SIZE HINT JOBID JOB_ID JOB_ACCOUNT JOB_CPUS_PER_NODE JOB_DEPENDENCY
+JOB_END_TIME JOB_GID JOB_GPUS JOB_NAME JOB_NODELIST JOB_NUM_NODES JOB_PARTITION JOB_QOS JOB_RESERVATION
+JOB_RESTART_COUNT JOB_START_TIME JOB_UID JOB_USER LAUNCH_NODE_IPADDR LOCALID MEM_BIND MEM_PER_CPU MEM_PER_GPU
+MEM_PER_NODE NNODES NODEID NODELIST NODE_ALIASES NPROCS NTASKS NTASKS_PER_CORE NTASKS_PER_GPU NTASKS_PER_NODE
+NTASKS_PER_SOCKET OVERCOMMIT PRIO_PROCESS PROCID PROFILE RESTART_COUNT SRUN_COMM_HOST SRUN_COMM_PORT
+STEP_GPUS STEP_ID STEPID STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_TASKS_PER_NODE SUBMIT_DIR
+SUBMIT_HOST TASKS_PER_NODE TASK_PID THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TMPDIR UMASK
+WORKING_CLUSTER MPI_TYPE NTASKS_PER_TRES TRES_PER_TASK SHARDS_ON_NODE OOM_KILL_STEP
+"""
+_SLURM_VARIABLES = frozenset(f"SLURM_{name}" for name in _SLURM_NAMES.split())
+"""Variables that Slurm sets for jobs and tasks.
+
+Source: the manual pages of sbatch and srun, 23.11.
+"""
+
+
+@per_document("shell", "sbatch")
+def variables(document: Document, context: Context) -> Findings:
+    """Check for variables that differ slightly from one that Slurm sets."""
+    own = {item.name for item in document.settings}
+    for index, line in code_lines(document):
+        for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
+            near = (
+                difflib.get_close_matches(name, _SLURM_VARIABLES, n=1, cutoff=0.93)
+                if name not in _SLURM_VARIABLES | own
+                else []
+            )
+            if near:
+                yield make_finding(
+                    "slurm-variable-misspelt",
+                    document,
+                    Place(line=index),
+                    f"Slurm does not set {name}; did you mean {near[0]}?",
+                    fix=f"Write {near[0]}.",
+                )

@@ -82,7 +82,6 @@ _RIGHT_NAMES = {
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
 """Slips that a measure of likeness misses or corrects wrongly."""
-_LIKE = 0.9
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -139,7 +138,7 @@ def names(document: Document, context: Context) -> Findings:
                 edits=removal(document, item),
             )
         elif row is None and _is_judged(item.name):
-            near = difflib.get_close_matches(item.name, _names(), n=1, cutoff=_LIKE)
+            near = difflib.get_close_matches(item.name, _names(), n=1, cutoff=0.9)
             if near:
                 yield _misspelt(document, item, near[0])
             elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
@@ -169,7 +168,7 @@ def _handed(document: Document) -> Findings:
                 continue
             if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
                 continue
-            near = difflib.get_close_matches(name, _names(), n=1, cutoff=_LIKE)
+            near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.9)
             if near:
                 yield make_finding(
                     "variable-misspelt",
