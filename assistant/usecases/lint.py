@@ -15,10 +15,8 @@ from probes.base.record import Record
 from probes.sources.bounded import read_bounded
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
-from recipes.lint.finding import LintReport
-from recipes.lint.following import names_in
-from recipes.lint.reading import READERS, fault_of_unknown, read_document
-from recipes.lint.waiving import idle_waivers, without_waived
+from recipes.lint.finding import LintReport, idle_waivers, without_waived
+from recipes.lint.reading import READERS, fault_of_unknown, named_files, read_document
 
 _LONGEST_BYTES = 8 * 1024 * 1024
 _STDIN = Path("-")
@@ -79,7 +77,7 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
     followed: list[Document] = []
     visited = set(given)
     for document in documents:
-        for name in names_in(document):
+        for name in named_files(document):
             for path in (Path(document.name).parent / name, Path(name)):
                 if path.resolve() in visited or not path.is_file() or len(followed) >= _MOST_FOLLOWED:
                     continue

@@ -1,11 +1,12 @@
-"""Mistakes that rules detect in a launch file."""
+"""Mistakes that rules detect in a launch file, and those that its comments waive."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from probes.base.record import Record
-from recipes.lint.document import Place
+from recipes.lint.document import Document, Place
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
@@ -48,3 +49,66 @@ class LintReport(Record, kw_only=True):
     notes: tuple[str, ...] = ()
     """Files and rules that could not be judged, with the reason."""
     documents: tuple[str, ...] = ()
+
+
+def without_waived(
+    findings: Iterable[LintFinding], documents: tuple[Document, ...]
+) -> tuple[tuple[LintFinding, ...], int]:
+    """Return the findings that count, and the number of waived ones."""
+    by_name = {document.name: document for document in documents}
+    kept = []
+    waived = 0
+    for finding in findings:
+        document = by_name.get(finding.document)
+        rules = (
+            ()
+            if document is None
+            else document.waived.get(finding.place.line, ()) + document.waived.get(0, ())
+        )
+        if finding.rule_id in rules or "all" in rules:
+            waived += 1
+        else:
+            kept.append(finding)
+    return tuple(kept), waived
+
+
+def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[str, ...]:
+    """Return one line for each waiver that silences nothing.
+
+    `findings` are all findings, before any is waived.
+    """
+    found_on_lines = {(finding.document, finding.place.line, finding.rule_id) for finding in findings}
+    names = {(document, rule) for document, _, rule in found_on_lines}
+    lines = {(document, line) for document, line, _ in found_on_lines}
+    idle: list[str] = []
+    for document in documents:
+        for rule in sorted({rule for rules in document.waived.values() for rule in rules}):
+            for first, last in _runs(document, rule):
+                if rule == "all":
+                    used = any((document.name, line) in lines for line in range(first, last + 1)) or (
+                        first == 0 and bool(lines)
+                    )
+                else:
+                    used = any(
+                        (document.name, line, rule) in found_on_lines for line in range(first, last + 1)
+                    )
+                    used = used or (first == 0 and (document.name, rule) in names)
+                if not used:
+                    idle.append(
+                        f"{document.name}, line {max(first, 1)}: the waiver of {rule} silences nothing"
+                    )
+    return tuple(idle)
+
+
+def _runs(document: Document, rule: str) -> list[tuple[int, int]]:
+    """Return the first and last line of each stretch in which a comment waives the rule.
+
+    A comment for the whole file counts as line 0.
+    """
+    runs: list[tuple[int, int]] = []
+    for line in sorted(line for line, rules in document.waived.items() if rule in rules):
+        if runs and line == runs[-1][1] + 1 and runs[-1][0] > 0:
+            runs[-1] = (runs[-1][0], line)
+        else:
+            runs.append((line, line))
+    return runs

@@ -8,24 +8,25 @@ import re
 import msgspec
 
 from recipes.lint.document import Document, DocumentKind, Fault, lines_of
+from recipes.lint.views import entries, option
 
 READERS: dict[DocumentKind, str] = {
-    "shell": "shell",
-    "sbatch": "shell",
-    "dockerfile": "dockerfile",
-    "compose": "compose",
-    "kubernetes": "kubernetes",
-    "accelerate": "accelerate",
-    "deepspeed": "deepspeed",
-    "tf-config": "tf_config",
-    "nccl-conf": "nccl_conf",
-    "dotenv": "dotenv",
-    "environment": "environment",
-    "devcontainer": "devcontainer",
-    "python": "python",
-    "hostfile": "hostfile",
+    "shell": "shell.read",
+    "sbatch": "shell.read",
+    "dockerfile": "dockerfile.read",
+    "compose": "pods.compose",
+    "kubernetes": "pods.kubernetes",
+    "accelerate": "tree.accelerate",
+    "deepspeed": "tree.deepspeed",
+    "tf-config": "tree.tf_config",
+    "nccl-conf": "entry_lines.nccl_conf",
+    "dotenv": "entry_lines.dotenv",
+    "environment": "entry_lines.environment",
+    "devcontainer": "pods.devcontainer",
+    "python": "python.read",
+    "hostfile": "entry_lines.hostfile",
 }
-"""Module of `recipes.lint.readers` with `read(name, text) -> Document`, for each kind."""
+"""Function of `recipes.lint.readers` that turns the name and the text into a `Document`, for each kind."""
 
 _HOSTFILE = re.compile(r"[\w.-]*(?:hostfile|machinefile|nodefile|hosts?)[\w-]*(?:\.txt)?")
 _SHEBANG = re.compile(r"#!.*\b(ba|z|k|da|tc|c)?sh\b")
@@ -87,30 +88,20 @@ _OTHER_NAMES = frozenset(
 
 
 def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Document | None:
-    """Return the file as a document; None if it is of no known kind.
-
-    No text makes it raise an error.
-    """
+    """Return the file as a document; None if its kind is unknown. Raises no error, whatever the text."""
     recognised = kind or recognise(name, text)
     if recognised is None:
         return None
     text = text.removeprefix("\ufeff")
-    document: Document = importlib.import_module(f"recipes.lint.readers.{READERS[recognised]}").read(
-        name, text
-    )
+    module, _, function = READERS[recognised].partition(".")
+    reader = getattr(importlib.import_module(f"recipes.lint.readers.{module}"), function)
+    document: Document = reader(name, text)
+    problems, faults = document.problems, document.faults
     if kind is None and not name.lower().endswith(_STRUCTURED_ENDINGS):
-        return _without_faults(document)
-    return document
-
-
-def _without_faults(document: Document) -> Document:
-    """Return the document with its faults as problems, as the file only looks like YAML or JSON."""
-    reasons = tuple(f"line {fault.place.line}: {fault.reason}" for fault in document.faults)
-    return (
-        msgspec.structs.replace(document, problems=(*document.problems, *reasons), faults=())
-        if reasons
-        else document
-    )
+        # the file only looks like YAML or JSON, so an error of syntax may be no fault
+        problems, faults = (*problems, *(f"line {fault.place.line}: {fault.reason}" for fault in faults)), ()
+    waived = {} if recognised == "environment" else waived_in(text)
+    return msgspec.structs.replace(document, problems=problems, faults=faults, waived=waived)
 
 
 def fault_of_unknown(name: str, text: str) -> Fault | None:
@@ -153,7 +144,7 @@ def _by_name(base: str, text: str) -> DocumentKind | None:
     if base.endswith((".sh", ".bash", ".zsh", ".ksh", ".csh", ".pbs", ".lsf", ".qsub", ".job", ".cmd")):
         return "sbatch" if _DIRECTIVE.search(text) else "shell"
     if _HOSTFILE.fullmatch(base):
-        from recipes.lint.readers.hostfile import is_hostfile  # noqa: PLC0415 - loaded for files of this name
+        from recipes.lint.readers.entry_lines import is_hostfile  # noqa: PLC0415 - loaded for files of this name
 
         if is_hostfile(text):
             return "hostfile"
@@ -202,3 +193,62 @@ def _json_kind(text: str) -> DocumentKind | None:
     if re.search(r'"apiVersion"\s*:', text):
         return "kubernetes"
     return "deepspeed" if _DEEPSPEED.search(text) else None
+
+
+_SOURCING = frozenset({"source", "."})
+_FILE_OPTIONS = {"deepspeed": "hostfile", "mpirun": "hostfile", "docker": "env-file", "podman": "env-file"}
+"""Options of programs that name a file."""
+_ENV_FILES = r"services\.[^.\[]+\.env_file(?:\[\d+\])?(?:\.path)?"
+_RELATIVE = re.compile(r"(?:\./)?[\w.][\w./@+-]*")
+
+
+def named_files(document: Document) -> tuple[str, ...]:
+    """Return the relative paths of files that belong to a script or a compose file.
+
+    A script sources them or gives them to a launcher as a list of hosts or of variables; a compose file names
+    them in `env_file`. Paths that only the run knows and paths above the file are left out.
+    """
+    if document.kind not in ("shell", "sbatch", "compose"):
+        return ()
+    names: dict[str, None] = dict.fromkeys(str(item.value) for item in entries(document, _ENV_FILES))
+    for command in document.commands:
+        if command.program in _SOURCING and command.arguments and command.arguments[0].is_literal:
+            names[command.arguments[0].text] = None
+        for path in (option(command, _FILE_OPTIONS.get(command.program, "")) or "").split("\n"):
+            names[path] = None
+    return tuple(name for name in names if _RELATIVE.fullmatch(name) and ".." not in name.split("/"))
+
+
+_WAIVER = re.compile(r"(?:#|//)\s*rigtune:\s*(ignore(?:-file)?)\b(?:=([\w,-]*))?")
+_COMMENT_LINE = re.compile(r"\s*(#|//|$)")
+
+
+def waived_in(text: str) -> dict[int, tuple[str, ...]]:
+    """Return the waived rules by line; 0 is the whole file."""
+    if "rigtune:" not in text:
+        return {}
+    lines = text.split("\n")
+    waived: dict[int, tuple[str, ...]] = {}
+    for number, line in enumerate(lines, start=1):
+        match = _WAIVER.search(line)
+        if match is None:
+            continue
+        rules = tuple(name for name in (match[2] or "").split(",") if name) or ("all",)
+        if match[1] == "ignore-file":
+            waived[0] = waived.get(0, ()) + rules
+            continue
+        first = number
+        if _COMMENT_LINE.match(line):
+            first += 1
+            while first < len(lines) and _COMMENT_LINE.match(lines[first - 1]):
+                first += 1
+        for covered in _statement(lines, first):
+            waived[covered] = waived.get(covered, ()) + rules
+    return waived
+
+
+def _statement(lines: list[str], first: int) -> range:
+    last = first
+    while last < len(lines) and lines[last - 1].rstrip("\r").endswith("\\"):
+        last += 1
+    return range(first, last + 1)

@@ -13,9 +13,8 @@ from probes.base.record import StrictRecord
 from probes.base.rows import read_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind, Place
-from recipes.lint.embedded import embedded
 from recipes.lint.finding import Edit, LintFinding, Severity
-from recipes.lint.parting import parted
+from recipes.lint.parts import embedded, parted
 
 Documents = tuple[Document, ...]
 Findings = Iterator[LintFinding]

@@ -13,8 +13,7 @@ import pytest
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document
-from recipes.lint.finding import LintFinding
-from recipes.lint.waiving import without_waived
+from recipes.lint.finding import LintFinding, without_waived
 from tests.support.linting import judge, read
 
 _CASES = sorted(path for path in (Path(__file__).parent / "cases").iterdir() if (path / "rule").exists())

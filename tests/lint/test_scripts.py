@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.lint.waiving import idle_waivers
+from recipes.lint.finding import idle_waivers
 from tests.support.linting import judge, read, rule_ids
 
 

@@ -15,7 +15,6 @@ from recipes.lint.readers.options import ASSIGNMENT, Argued
 from recipes.lint.readers.scope import Scope
 from recipes.lint.readers.script import ScriptReader
 from recipes.lint.readers.span import Span, fixed
-from recipes.lint.readers.waivers import waived_in
 from recipes.lint.readers.words import Word, words_of
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
@@ -40,7 +39,6 @@ def read(name: str, text: str) -> Document:
         text=text,
         settings=tuple(reader.settings),
         commands=tuple(reader.commands),
-        waived=waived_in(text),
         problems=tuple(reader.problems[:20]),
     )
 

@@ -1,4 +1,4 @@
-"""Variables and commands of containers in YAML: lists and mappings, words and scripts."""
+"""Containers in YAML and JSON: Kubernetes manifests, compose files and devcontainer.json."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import msgspec
 import yaml
 
 from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Reach, Setting
-from recipes.lint.readers import nccl_conf
+from recipes.lint.readers.entry_lines import settings_in
 from recipes.lint.readers.launching import Launches, Start, plain_inline
 from recipes.lint.readers.options import ASSIGNMENT, Argued
 from recipes.lint.readers.script import ScriptReader
 from recipes.lint.readers.span import Span
-from recipes.lint.readers.tree import Tree, children, get, text_of
-from recipes.lint.readers.waivers import waived_in
+from recipes.lint.readers.tree import Tree, children, get, parse, text_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANDS = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]")
@@ -38,7 +37,6 @@ class Pods:
             settings=tuple(dict.fromkeys(self.settings)),
             commands=tuple(self.commands),
             entries=tuple(entries),
-            waived=waived_in(self.tree.text),
             problems=tuple(self.tree.problems),
             faults=tuple(self.tree.faults),
         )
@@ -114,9 +112,127 @@ class Pods:
 
     def conf(self, node: yaml.ScalarNode) -> None:
         """Read an `nccl.conf` in a ConfigMap."""
-        self.settings += nccl_conf.settings_in(self.tree.span(node))
+        self.settings += settings_in(self.tree.span(node))
 
 
 def _is_open(text: str) -> bool:
     """Return whether Kubernetes (`$(NAME)`), compose (`${NAME}`) or a template still expands something."""
     return _EXPANDS.search(text) is not None or "{{" in text
+
+
+_SCRIPTS = frozenset({"run", "setup", "script"})
+_MAPS = frozenset({
+    "env", "envs", "extraEnv", "extraEnvs", "environment", "env_vars", "envVars", "env_variables",
+    "environment_variables", "EnvironmentVariables", "environmentVariables", "literals",
+})  # fmt: skip
+"""Keys of Kubernetes, Helm values, SkyPilot, Ray, Azure ML, SageMaker and Kustomize."""
+
+
+def kubernetes(name: str, text: str) -> Document:
+    """Return the manifests as a document. Never raises an error.
+
+    With several YAML documents in a file, the paths of the second begin with `[1].`, and so on.
+    """
+    tree = parse(text)
+    pods = Pods(tree)
+    entries: list[Entry] = []
+    for number, root in enumerate(tree.roots):
+        prefix = f"[{number}]." if number else ""
+        entries += [
+            Entry(path=prefix + entry.path, value=entry.value, place=entry.place)
+            for entry in tree.entries(root)
+        ]
+        _read_object(pods, root)
+    return pods.document(name, "kubernetes", entries)
+
+
+def _read_object(pods: Pods, root: yaml.Node) -> None:
+    kind = text_of(get(root, "kind"))
+    if kind == "CustomResourceDefinition":
+        return
+    if kind == "ConfigMap":
+        _read_map(pods, get(root, "data"))
+        return
+    mappings = _mappings(root)
+    templates = sum(get(mapping, "containers") is not None for mapping in mappings)
+    reaches: Reach = "node" if templates > 1 else "all"
+    for mapping in mappings:
+        keys = dict(children(mapping))
+        for key in _MAPS & keys.keys():
+            pods.variables(keys[key], reaches)
+        command, arguments = keys.get("command"), keys.get("args")
+        if isinstance(command, yaml.SequenceNode | yaml.ScalarNode) or isinstance(
+            arguments, yaml.SequenceNode
+        ):
+            pods.start((command, arguments), reaches)
+        for key in _SCRIPTS & keys.keys():
+            value = keys[key]
+            if isinstance(value, yaml.ScalarNode) and "\n" in value.value:
+                pods.script(pods.tree.span(value), "all")
+
+
+def _read_map(pods: Pods, data: yaml.Node | None) -> None:
+    """Read a ConfigMap: variables for `envFrom`, scripts and configuration files."""
+    pods.variables(data, "all")
+    for key, value in children(data) if data is not None else ():
+        if not isinstance(value, yaml.ScalarNode):
+            continue
+        if str(key).endswith("nccl.conf"):
+            pods.conf(value)
+        elif str(key).endswith((".sh", ".bash", ".sbatch")) or value.value.startswith("#!"):
+            pods.script(pods.tree.span(value), "all")
+    pods.settings[:] = [setting for setting in pods.settings if "\n" not in setting.written]
+
+
+def _mappings(root: yaml.Node) -> list[yaml.Node]:
+    """Return all mappings below a node, each once, in the order of the file."""
+    mappings: list[yaml.Node] = []
+    stack, visited = [root], set[int]()
+    while stack:
+        node = stack.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            mappings.append(node)
+        stack += reversed([value for _, value in children(node)])
+    return mappings
+
+
+def compose(name: str, text: str) -> Document:
+    """Return the compose file as a document. Never raises an error."""
+    tree = parse(text)
+    pods = Pods(tree)
+    entries = []
+    for root in tree.roots[:1]:
+        entries += list(tree.entries(root))
+        services = get(root, "services")
+        several = [service for _, service in children(services)] if services is not None else []
+        reaches: Reach = "node" if len(several) > 1 else "all"
+        for service in several:
+            pods.variables(get(service, "environment"), reaches)
+            pods.start((get(service, "entrypoint"), get(service, "command")), reaches)
+    return pods.document(name, "compose", entries)
+
+
+def devcontainer(name: str, text: str) -> Document:
+    """Return the file as a document. Never raises an error.
+
+    `runArgs` are the options of `docker run`.
+    """
+    tree = parse(text, is_json=True)
+    pods = Pods(tree)
+    root = tree.roots[0] if tree.roots else None
+    for key in ("containerEnv", "remoteEnv"):
+        pods.variables(get(root, key), "all")
+    options = get(root, "runArgs")
+    if isinstance(options, yaml.SequenceNode):
+        place = tree.place(options)
+        words = [Argued("docker", place), Argued("run", place)]
+        words += [tree.argued(item) for item in options.value if isinstance(item, yaml.ScalarNode)]
+        launches = Launches(lambda span, inner: pods.script(span, "all", inner), plain_inline)
+        launches.start(words, Start())
+        pods.commands += launches.commands
+        pods.settings += launches.settings
+    entries = tuple(tree.entries(root, is_json=True)) if root is not None else ()
+    return pods.document(name, "devcontainer", entries)

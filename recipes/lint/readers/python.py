@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Iterator
 
 from recipes.lint.document import Document, Place, Setting
-from recipes.lint.readers.waivers import waived_in
 
 LONGEST = 512 * 1024
 """Largest size in characters."""
@@ -39,9 +38,7 @@ def read(name: str, text: str) -> Document:
         problems = (f"line {error.lineno or 1}: no Python",)
     except (ValueError, RecursionError, MemoryError) as error:
         problems = (f"line 1: {error}",)
-    return Document(
-        name=name, kind="python", text=text, settings=settings, waived=waived_in(text), problems=problems
-    )
+    return Document(name=name, kind="python", text=text, settings=settings, problems=problems)
 
 
 class _Reader:

@@ -1,7 +1,10 @@
-"""The variables of a script that are known before it runs."""
+"""The variables of a script: assignments, values that are known before the run, and exports."""
 
 from __future__ import annotations
 
+import re
+
+from recipes.lint.document import Reach, Setting
 from recipes.lint.readers.span import Span
 from recipes.lint.readers.words import Word, words_of
 
@@ -154,3 +157,119 @@ class Scope:
         pieces.append(word.text[at:])
         offsets += word.span.offsets[at:]
         return Word(word.written, Span("".join(pieces), offsets, word.span.lines), tuple(left), word.quoted)
+
+
+Changes = dict[str, Setting | None]
+"""The new setting of each variable; None if it was unset."""
+_MOST_HANDED = 1_000_000
+"""Settings that all commands of one file get together.
+
+Without a limit, alternating exports and commands need quadratic memory.
+"""
+
+
+class Exported:
+    """The variables that are exported now. Changes can be undone, as at the end of a subshell."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, Setting] = {}
+        self._before: list[tuple[str, Setting | None]] = []
+        """Name and previous setting of each change."""
+        self._handed: tuple[Setting, ...] | None = ()
+        self._left = _MOST_HANDED
+
+    def handed(self) -> tuple[Setting, ...]:
+        """Return the variables that a command gets which starts now, each name once.
+
+        After a million settings the result is empty: nobody writes such a file by hand.
+        """
+        if self._handed is None:
+            self._left -= len(self._now)
+            self._handed = tuple(self._now.values()) if self._left > 0 else ()
+        return self._handed
+
+    def get(self, name: str) -> Setting | None:
+        return self._now.get(name)
+
+    def put(self, name: str, setting: Setting | None) -> None:
+        """Export a variable with this setting from here on, or unset it."""
+        self._before.append((name, self._now.pop(name, None)))
+        if setting is not None:
+            self._now[name] = setting
+        self._handed = None
+
+    def mark(self) -> int:
+        """Return a point to which `back_to` can return."""
+        return len(self._before)
+
+    def since(self, mark: int) -> Changes:
+        """Return the changes since a mark."""
+        return {name: self._now.get(name) for name, _ in self._before[mark:]}
+
+    def back_to(self, mark: int) -> Changes:
+        """Undo the changes since a mark, and return them."""
+        undone = self.since(mark)
+        while len(self._before) > mark:
+            name, old = self._before.pop()
+            self._now.pop(name, None)
+            if old is not None:
+                self._now[name] = old
+        self._handed = None
+        return undone
+
+    def again(self, changes: Changes) -> None:
+        """Repeat changes that were undone."""
+        for name, setting in changes.items():
+            self.put(name, setting)
+
+
+ASSIGNING = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
+"""The name, the part in brackets, and the plus of `NAME+=`."""
+
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}]*)\}")
+
+
+def default_in(word: Word, *, reaches: Reach) -> Setting | None:
+    """Return the setting of `${NAME:=value}`.
+
+    Its value is unknown, as the environment's own value has precedence.
+    """
+    match = _DEFAULT.fullmatch(word.text)
+    if match is None:
+        return None
+    return Setting(
+        name=match[1],
+        value=None,
+        written=match[2],
+        is_literal=False,
+        place=word.place,
+        is_conditional=True,
+        reaches=reaches,
+    )
+
+
+def is_assignment(word: Word) -> bool:
+    match = ASSIGNING.match(word.text)
+    return match is not None and word.written.text.startswith(match[0])
+
+
+def value_begin(word: Word) -> int:
+    """Return the offset of the value in the word as written."""
+    match = ASSIGNING.match(word.written.text)
+    return match.end() if match else 0
+
+
+def value_of(word: Word, start: int) -> Word:
+    """Return the part of `NAME=value` after the sign."""
+    part = Word(
+        word.written.part(value_begin(word), len(word.written.text)),
+        word.span.part(start, len(word.text)),
+        tuple(
+            expansion.moved(expansion.start - start)
+            for expansion in word.expansions
+            if expansion.start >= start
+        ),
+        word.quoted,
+    )
+    part.elements = word.elements
+    return part

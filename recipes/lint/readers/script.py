@@ -7,15 +7,20 @@ import re
 import msgspec
 
 from recipes.lint.document import Reach, Setting
-from recipes.lint.readers import nccl_conf
-from recipes.lint.readers.assigning import ASSIGNING, default_in, is_assignment, value_begin, value_of
-from recipes.lint.readers.exported import Exported
-from recipes.lint.readers.flow import Flow, in_test
-from recipes.lint.readers.functions import Function, closing_braces, function_at
+from recipes.lint.readers.entry_lines import settings_in
+from recipes.lint.readers.flow import Flow, Function, closing_braces, function_at, in_test
 from recipes.lint.readers.grammars import GRAMMARS, PER_TASK, REMOTE, SHELLS
 from recipes.lint.readers.launching import Launches, Start, plain_inline
 from recipes.lint.readers.options import Argued
-from recipes.lint.readers.scope import Scope
+from recipes.lint.readers.scope import (
+    ASSIGNING,
+    Exported,
+    Scope,
+    default_in,
+    is_assignment,
+    value_begin,
+    value_of,
+)
 from recipes.lint.readers.span import Span
 from recipes.lint.readers.words import REDIRECTIONS, HereDocument, Token, Word, tokens_of
 
@@ -418,7 +423,7 @@ class ScriptReader:
         if not document.is_quoted:
             body = _unescaped(body)
         if programs and target.endswith("nccl.conf"):
-            self.settings += nccl_conf.settings_in(body)
+            self.settings += settings_in(body)
         elif last is not None and (last.program in SHELLS or last.program in REMOTE):  # `bash <<EOF`
             how = Start(inside=(*last.inside, last.program), settings=last.settings, in_single_quotes=single)
             how = how.apart() if last.program in REMOTE else how

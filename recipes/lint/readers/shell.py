@@ -9,7 +9,6 @@ from recipes.lint.readers.grammars import GRAMMARS, Grammar
 from recipes.lint.readers.options import ASSIGNMENT
 from recipes.lint.readers.script import ScriptReader
 from recipes.lint.readers.span import Span
-from recipes.lint.readers.waivers import waived_in
 from recipes.lint.readers.words import Word, words_of
 
 DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
@@ -43,7 +42,6 @@ def read(name: str, text: str) -> Document:
         settings=tuple(sorted(dict.fromkeys(settings), key=lambda one: (one.place.line, one.place.column))),
         commands=tuple(reader.launches.commands),
         directives=directives,
-        waived=waived_in(text),
     )
 
 

@@ -12,7 +12,6 @@ import yaml
 from recipes.lint.document import Document, DocumentKind, Entry, Fault, Place, lines_of
 from recipes.lint.readers.options import Argued
 from recipes.lint.readers.span import Lines, Span, fixed
-from recipes.lint.readers.waivers import waived_in
 from recipes.lint.readers.words import Word
 
 LONGEST = 1024 * 1024
@@ -180,18 +179,28 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
     return tree
 
 
-def config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Document:
-    """Return a file as a document of which only the keys and their values matter.
+def accelerate(name: str, text: str) -> Document:
+    """Return the configuration of `accelerate launch`, in YAML or JSON, as a document."""
+    return _config(name, text, "accelerate", is_json=False)
 
-    Never raises an error.
-    """
+
+def deepspeed(name: str, text: str) -> Document:
+    """Return DeepSpeed's configuration in JSON as a document; comments are ignored."""
+    return _config(name, text, "deepspeed", is_json=True)
+
+
+def tf_config(name: str, text: str) -> Document:
+    """Return TF_CONFIG (the cluster of TensorFlow and the task of one process) in JSON as a document."""
+    return _config(name, text, "tf-config", is_json=True)
+
+
+def _config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Document:
     tree = parse(text, is_json=is_json)
     return Document(
         name=name,
         kind=kind,
         text=text,
         entries=tuple(entry for root in tree.roots[:1] for entry in tree.entries(root, is_json=is_json)),
-        waived=waived_in(text),
         problems=tuple(tree.problems),
         faults=tuple(tree.faults),
     )

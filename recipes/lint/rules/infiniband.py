@@ -10,8 +10,8 @@ from probes.judging.environment_values import chosen, parse_names
 from probes.judging.rails import is_down, is_up, training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
+from recipes.lint.editing import removal, rewrite
 from recipes.lint.finding import Edit
-from recipes.lint.fixes import removal, rewrite
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import is_on_cloud, last, literal_settings, mentions, number, value
 

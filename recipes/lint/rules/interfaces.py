@@ -11,8 +11,8 @@ from probes.judging.environment_values import chosen, parse_names
 from probes.judging.rails import BRIDGES_AND_TUNNELS
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
+from recipes.lint.editing import rewrite
 from recipes.lint.finding import LintFinding
-from recipes.lint.fixes import rewrite
 from recipes.lint.reach import nodes_that_get, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (

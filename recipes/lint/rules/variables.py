@@ -11,8 +11,8 @@ from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import Variable, load_variables, misread, numbered_level, read_integer
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
+from recipes.lint.editing import removal, rename, rewrite
 from recipes.lint.finding import LintFinding
-from recipes.lint.fixes import removal, rename, rewrite
 from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settings_of
 

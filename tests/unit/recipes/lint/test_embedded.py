@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.lint.finding import LintFinding
+from recipes.lint.finding import LintFinding, without_waived
 from recipes.lint.reading import read_document
-from recipes.lint.waiving import without_waived
 from tests.support.linting import judge, read
 
 _POD = """apiVersion: v1

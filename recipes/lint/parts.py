@@ -1,18 +1,67 @@
-"""Files within files.
+"""Parts of a file that rules judge alone: containers, and files within files.
 
-These are here-documents of a script (`cat > ds_config.json <<EOF`) and whole files as values of a manifest (a
-ConfigMap, a resource of Argo).
+Files within files are here-documents of a script (`cat > ds_config.json <<EOF`), and whole files that a
+manifest contains as values (a ConfigMap, a resource of Argo).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from recipes.lint.document import Document, lines_of
+from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.reading import read_document, recognise
+
+_CONTAINER = {
+    "kubernetes": re.compile(r".*?\b(?:initContainers|containers|ephemeralContainers)\[\d+\](?=\.)"),
+    "compose": re.compile(r"services\.[^.\[]+(?=[.\[])"),
+}
+
+
+def parted(document: Document) -> tuple[Document, ...]:
+    """Return one document per container; the document itself if it has at most one container.
+
+    Parts outside of containers (a ConfigMap, the values of a chart) are a document of their own.
+    """
+    lines = _lines_of_containers(document)
+    if len(lines) < 2:
+        return (document,)
+    parts = [
+        msgspec.structs.replace(
+            document,
+            settings=tuple(item for item in document.settings if _is_in(item.place, [each])),
+            commands=tuple(item for item in document.commands if _is_in(item.place, [each])),
+            entries=tuple(item for item in document.entries if _is_in(item.place, [each])),
+        )
+        for each in lines
+    ]
+    # the part outside of containers keeps all entries of the file
+    outside = msgspec.structs.replace(
+        document,
+        settings=tuple(item for item in document.settings if not _is_in(item.place, lines)),
+        commands=tuple(item for item in document.commands if not _is_in(item.place, lines)),
+    )
+    return tuple(part for part in (outside, *parts) if part.settings or part.commands) or (document,)
+
+
+def _lines_of_containers(document: Document) -> list[range]:
+    """Return the lines of each container."""
+    expression = _CONTAINER.get(document.kind)
+    lines: dict[str, range] = {}
+    for entry in document.entries if expression is not None else ():
+        match = expression.match(entry.path) if expression is not None else None
+        if match is not None:
+            known = lines.get(match[0], range(entry.place.line, entry.place.line))
+            last = max(known.stop, (entry.place.end_line or entry.place.line) + 1)
+            lines[match[0]] = range(min(known.start, entry.place.line), last)
+    return list(lines.values())
+
+
+def _is_in(place: Place, lines: Iterable[range]) -> bool:
+    return any(place.line in each for each in lines)
+
 
 _OPENING = re.compile(r"(?<!<)<<[ \t]*(\\|(?P<quote>['\"]))?(?P<word>[A-Za-z_]\w*)(?(quote)(?P=quote))")
 _STRUCTURED = ("kubernetes", "accelerate", "deepspeed", "compose")
@@ -40,14 +89,14 @@ def _values(document: Document) -> Iterator[Document]:
     for item in document.entries:
         place, body = item.place, str(item.value)
         if "\n" in body and lines[place.line - 1][place.column - 1 : place.column] == "|":
-            inner = _document(
+            inner = _inner_document(
                 document, body, "\n" * place.line + "\n".join(lines[place.line : place.end_line]) + "\n"
             )
             if inner is not None:
                 yield inner
 
 
-def _document(document: Document, body: str, placed: str) -> Document | None:
+def _inner_document(document: Document, body: str, placed: str) -> Document | None:
     """Return `body` as a document if it is a whole file of a structured kind, else None.
 
     `placed` is the same text on its lines of the outer file.
@@ -75,7 +124,7 @@ def _here_documents(document: Document) -> Iterator[Document]:
         body = "\n".join(lines[at:end]) + "\n"
         if not match[1]:
             body = body.replace("\\$", " $")  # the shell removes the backslash; the blank keeps the columns
-        inner = _document(document, body, "\n" * at + body)
+        inner = _inner_document(document, body, "\n" * at + body)
         at = end + 1
         if inner is not None:
             yield inner
