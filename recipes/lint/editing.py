@@ -75,8 +75,8 @@ def rename(document: Document, item: Setting, name: str) -> tuple[Edit, ...]:
 
     This covers `export`, `$NAME` and `-x NAME`.
     """
-    places = _places_of(document, item.name)
-    if _places_of(document, name) or len(places) > _MOST_PLACES:
+    places = _places_in(document.text, item.name)
+    if _places_in(document.text, name) or len(places) > _MOST_PLACES:
         return ()  # the file uses the new name already, or a program wrote the file
     return tuple(Edit(place=place, text=name) for place in places)
 
@@ -103,7 +103,7 @@ def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
     """
     lines = document.lines
     line = item.place.line
-    if not 0 < line <= len(lines) or document.kind not in _REMOVABLE or _is_used(document, item.name):
+    if not 0 < line <= len(lines) or document.kind not in _REMOVABLE or _is_used(document.text, item.name):
         return ()
     before = lines[line - 2] if line > 1 else ""
     if (
@@ -115,13 +115,9 @@ def removal(document: Document, item: Setting) -> tuple[Edit, ...]:
     return (Edit(place=Place(line=line, column=1, end_line=line + 1, end_column=1), text=""),)
 
 
-def _places_of(document: Document, name: str) -> tuple[Place, ...]:
-    """Return the places outside of comments where the name is a whole word."""
-    return _places_in(document.text, name)
-
-
 @functools.lru_cache(maxsize=64)
 def _places_in(text: str, name: str) -> tuple[Place, ...]:
+    """Return the places outside of comments that contain the name as a whole word."""
     word = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])")
     return tuple(
         Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1)
@@ -136,16 +132,12 @@ def _alone(name: str) -> str:
     return rf"\s*(?:export\s+)?{re.escape(name)}=(?:[^\s;&|\"'\\]*|\"[^\"]*\"|'[^']*')\s*(?:#.*)?"
 
 
-def _is_used(document: Document, name: str) -> bool:
+@functools.lru_cache(maxsize=64)
+def _is_used(text: str, name: str) -> bool:
     """Return whether a line uses the name other than by setting the variable.
 
-    A script under `set -u` would end there if the variable were removed.
+    A script under `set -u` would end at such a line if the variable were removed.
     """
-    return _is_used_in(document.text, name)
-
-
-@functools.lru_cache(maxsize=64)
-def _is_used_in(text: str, name: str) -> bool:
     lines = lines_of(text)
     return any(not re.fullmatch(_alone(name), lines[place.line - 1]) for place in _places_in(text, name))
 

@@ -35,11 +35,6 @@ def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Doc
     return (document for document in documents if document.kind == kind)
 
 
-def settings_of(document: Document) -> tuple[Setting, ...]:
-    """Return all variables that processes get from the file, whether all processes or one command."""
-    return document.given
-
-
 def last(document: Document, name: str) -> Setting | None:
     """Return the last setting of a variable; None if it is unset after that, or never set."""
     item = document.last_given.get(name)
@@ -62,9 +57,9 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None
 
 
-def code_lines(document: Document) -> Iterator[tuple[int, str]]:
+def code_lines(document: Document) -> tuple[tuple[int, str], ...]:
     """Return the lines that are not comments, with their numbers."""
-    return iter(_code_lines(document.text))
+    return _code_lines(document.text)
 
 
 @functools.lru_cache(maxsize=8)
@@ -344,7 +339,7 @@ def entries(document: Document, expression: str) -> Iterator[Entry]:
 
 def literal_settings(document: Document, *names: str) -> Iterator[tuple[Setting, str]]:
     """Yield the settings of these variables whose value the file states, with that value."""
-    for item in settings_of(document):
+    for item in document.given:
         if item.name in names and item.is_literal and item.value:
             yield item, item.value.strip()
 

@@ -325,26 +325,35 @@ def keys(document: Document, context: Context) -> Findings:
     yield from _names(document)
     where = entry(document, "compute_environment")
     if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
-        message = f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}"
         yield make_finding(
             "accelerate-type",
             document,
             where.place,
-            message,
+            f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}",
             fix="Write LOCAL_MACHINE, for one machine or many.",
         )
     kind = entry(document, "distributed_type")
     if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
-        message = f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}"
-        yield make_finding("accelerate-type", document, kind.place, message, fix="Write one of them.")
+        yield make_finding(
+            "accelerate-type",
+            document,
+            kind.place,
+            f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}",
+            fix="Write one of them.",
+        )
     precision = entry(document, "mixed_precision")
     if (
         precision is not None
         and isinstance(precision.value, str)
         and _is_wrong(precision.value.lower(), _PRECISIONS)
     ):
-        message = f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}"
-        yield make_finding("accelerate-type", document, precision.place, message, fix="Write one of them.")
+        yield make_finding(
+            "accelerate-type",
+            document,
+            precision.place,
+            f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}",
+            fix="Write one of them.",
+        )
     for block, wanted in (
         ("fsdp_config", "FSDP"),
         ("deepspeed_config", "DEEPSPEED"),

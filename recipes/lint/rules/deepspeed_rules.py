@@ -265,20 +265,22 @@ def _values(document: Document) -> Findings:
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path
         ) and re.fullmatch(r"\w+", text):
             if text not in _DEVICES:
-                message = f"DeepSpeed cannot offload to {text}, only to {', '.join(_DEVICES)}"
                 yield make_finding(
                     "deepspeed-value",
                     document,
                     item.place,
-                    message,
+                    f"DeepSpeed cannot offload to {text}, only to {', '.join(_DEVICES)}",
                     fix="Write cpu or nvme, or remove the block.",
                 )
         elif re.fullmatch(r"optimizer\.params\.(?:lr|eps|weight_decay)", item.path) and _NUMBER.fullmatch(
             text
         ):
-            message = f"{item.path} is a string, and the optimizer needs a number"
             yield make_finding(
-                "deepspeed-value", document, item.place, message, fix=f"Write {text} without quotes."
+                "deepspeed-value",
+                document,
+                item.place,
+                f"{item.path} is a string, and the optimizer needs a number",
+                fix=f"Write {text} without quotes.",
             )
 
 

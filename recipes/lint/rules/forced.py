@@ -12,7 +12,7 @@ from recipes.lint.editing import removal, rewrite
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, settings_of
+from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number
 
 _OWN_RULE = (
     "NCCL_IB_DISABLE",
@@ -62,7 +62,7 @@ def _variables_of_use(use: Use, document: Document) -> Iterator[tuple[Setting, V
     """
     if _measures(document) or mentions(document, _GCP):
         return
-    for item in settings_of(document):
+    for item in document.given:
         row = load_variables().find(item.name)
         if row is None or row.use != use or not item.is_literal or not item.value or is_aside(document, item):
             continue
@@ -261,7 +261,7 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
 @per_document()
 def preloads(document: Document, context: Context) -> Findings:
     """Check for another NCCL than the one that torch was built with."""
-    for item in settings_of(document):
+    for item in document.given:
         if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
             yield make_finding(
                 "nccl-preloaded",

@@ -22,7 +22,6 @@ from recipes.lint.views import (
     literal_settings,
     nodes_of,
     resolved,
-    settings_of,
 )
 
 _HCA = re.compile(r"(?:mlx[45]_|bnxt_re|rxe|irdma|erdma_|ionic_|rdmap|efa_)\S*")
@@ -214,7 +213,7 @@ def pairs(document: Document, context: Context) -> Findings:
 def masters(document: Document, context: Context) -> Findings:
     """Check the address at which ranks meet."""
     nodes = nodes_of(document)
-    for item in settings_of(document):
+    for item in document.given:
         if item.name not in ("MASTER_ADDR", "MASTER_ADDRESS", "PET_MASTER_ADDR"):
             continue
         text = item.value if item.is_literal else None

@@ -21,7 +21,6 @@ from recipes.lint.views import (
     mentions,
     nodes_of,
     ranks_here,
-    settings_of,
 )
 
 
@@ -45,15 +44,19 @@ def shells(document: Document, context: Context) -> Findings:
                 severity="warning" if fixed is False else None,
             )
         elif letter == "n" and amount.isdecimal() and int(amount) < 65535:
-            message = f"{amount} open files: large jobs open more files and sockets"
-            yield make_finding("limit-files", document, place, message, fix="Write ulimit -n 1048576.")
+            yield make_finding(
+                "limit-files",
+                document,
+                place,
+                f"{amount} open files: large jobs open more files and sockets",
+                fix="Write ulimit -n 1048576.",
+            )
         elif letter == "l" and amount.isdecimal() and int(amount) < 2**20:
-            message = f"only {amount} KiB can be locked, so that registering memory for RDMA fails"
             yield make_finding(
                 "limit-memlock",
                 document,
                 place,
-                message,
+                f"only {amount} KiB can be locked, so that registering memory for RDMA fails",
                 fix="Write ulimit -l unlimited, and allow it in limits.conf.",
             )
 
@@ -179,7 +182,7 @@ def slices(document: Document, context: Context) -> Findings:
 @per_document()
 def local_ranks(document: Document, context: Context) -> Findings:
     """Check that each rank takes its own GPU."""
-    for item in settings_of(document):
+    for item in document.given:
         written = item.written.strip("\"'")
         world = re.search(r"\$\{?(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)\b(?!.*%)", written)
         if (
@@ -198,7 +201,7 @@ def local_ranks(document: Document, context: Context) -> Findings:
 
 
 def _missing_local_rank(document: Document) -> Findings:
-    ranks = [item for item in settings_of(document) if item.name == "RANK"]
+    ranks = [item for item in document.given if item.name == "RANK"]
     by_task = [
         item for item in ranks if re.search(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK", item.written)
     ]

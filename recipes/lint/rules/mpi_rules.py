@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Setting, lines_of
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import commands, mentions, number, option, resolved, settings_of
+from recipes.lint.views import commands, mentions, number, option, resolved
 
 _FORWARDED = (
     "NCCL_",
@@ -185,7 +185,7 @@ def ranks(document: Document, context: Context) -> Findings:
     """Check that Python under mpirun gets its rank."""
     if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
         return  # the shell that mpirun starts may set them
-    for item in settings_of(document):
+    for item in document.given:
         from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
             r"\$\{?OMPI_COMM_WORLD_", item.written
         )
@@ -239,25 +239,30 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
     for item, _ in hosts:
         name = str(item.value)
         if name in earlier:
-            message = f"{name} is listed twice, so DeepSpeed ends with an error"
             yield make_finding(
                 "hostfile-refused",
                 document,
                 item.place,
-                message,
+                f"{name} is listed twice, so DeepSpeed ends with an error",
                 fix="Write each host once, with all its slots.",
             )
         elif not re.match(r"\S+\s+slots=\d+", lines[item.place.line - 1].strip()):
-            message = f"{name} has no slots, so DeepSpeed ends with: Hostfile contains a bad entry"
             yield make_finding(
-                "hostfile-refused", document, item.place, message, fix=f"Write {name} slots=8, with its GPUs."
+                "hostfile-refused",
+                document,
+                item.place,
+                f"{name} has no slots, so DeepSpeed ends with: Hostfile contains a bad entry",
+                fix=f"Write {name} slots=8, with its GPUs.",
             )
         earlier.add(name)
     wanted = number(resolved(other, option(command, "num-nodes")))
     if wanted is not None and wanted > len(hosts) > 0:
-        message = f"{wanted} nodes are requested, and {document.name} names {len(hosts)}"
         yield make_finding(
-            "hostfile-few", other, command.place, message, fix="Name more hosts, or request fewer."
+            "hostfile-few",
+            other,
+            command.place,
+            f"{wanted} nodes are requested, and {document.name} names {len(hosts)}",
+            fix="Name more hosts, or request fewer.",
         )
 
 

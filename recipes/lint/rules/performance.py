@@ -20,7 +20,6 @@ from recipes.lint.views import (
     number,
     option,
     resolved,
-    settings_of,
     tasks_per_node,
     value,
 )
@@ -105,12 +104,11 @@ def allocator(document: Document, context: Context) -> Findings:
     both = [last(document, name) for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")]
     old, new = both
     if old is not None and new is not None and old.value != new.value:
-        message = "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored"
         yield make_finding(
             "allocator-two-names",
             document,
             new.place,
-            message,
+            "PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF differ, and one of them is ignored",
             fix="Keep one; the first name since torch 2.9.",
         )
     if (
@@ -119,9 +117,12 @@ def allocator(document: Document, context: Context) -> Findings:
         and context.torch is not None
         and at_least(context.torch, "2.9") is False
     ):
-        message = f"torch {context.torch} does not read PYTORCH_ALLOC_CONF"
         yield make_finding(
-            "allocator-name-too-new", document, new.place, message, fix="Write PYTORCH_CUDA_ALLOC_CONF."
+            "allocator-name-too-new",
+            document,
+            new.place,
+            f"torch {context.torch} does not read PYTORCH_ALLOC_CONF",
+            fix="Write PYTORCH_CUDA_ALLOC_CONF.",
         )
     for item in both:
         if item is None or not item.is_literal or not item.value:
@@ -250,7 +251,7 @@ def timeouts(document: Document, context: Context) -> Findings:
             duration = number(option(command, name, name.replace("-", "_")))
             if duration is not None and duration >= most:
                 yield _timeout(document, command, name, duration)
-    for item in settings_of(document):
+    for item in document.given:
         seconds = number(item.value) if item.is_literal else None
         if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
             yield make_finding(

@@ -37,12 +37,11 @@ def requests(document: Document, context: Context) -> Findings:
             continue
         limit = entry_value(document, f"{head}.resources.limits.{name}")
         if limit is None and not _is_filled_in(document, head):
-            message = f"{name} has no limit, and the API refuses the pod"
             yield make_finding(
                 "kubernetes-gpu-limit",
                 document,
                 item.place,
-                message,
+                f"{name} has no limit, and the API refuses the pod",
                 fix="Write it below limits; requests follow.",
             )
         elif (
@@ -50,14 +49,12 @@ def requests(document: Document, context: Context) -> Findings:
             and None not in (number(str(limit)), number(str(item.value)))
             and str(limit) != str(item.value)
         ):
-            message = (
-                f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal numbers"
-            )
             yield make_finding(
                 "kubernetes-gpu-limit",
                 document,
                 item.place,
-                message,
+                f"{item.value} {name} are requested and the limit is {limit}: the API refuses unequal "
+                "numbers",
                 fix="Write the number below limits alone.",
             )
 

@@ -215,15 +215,19 @@ def _option(document: Document, item: Directive) -> Findings:
     name = item.name.replace("_", "-")
     near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.88)
     if near:
-        message = f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?"
-        yield make_finding("slurm-option-misspelt", document, item.place, message, fix=f"Write --{near[0]}.")
+        yield make_finding(
+            "slurm-option-misspelt",
+            document,
+            item.place,
+            f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?",
+            fix=f"Write --{near[0]}.",
+        )
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
-        message = f"Slurm does not accept --{item.name}={item.value} as a time"
         yield make_finding(
             "slurm-time",
             document,
             item.place,
-            message,
+            f"Slurm does not accept --{item.name}={item.value} as a time",
             fix="Write minutes, hours:minutes:seconds, or days-hours:minutes:seconds.",
         )
     amount = number(item.value)

@@ -11,7 +11,7 @@ from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
-from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
+from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
     commands,
@@ -23,7 +23,6 @@ from recipes.lint.views import (
     number,
     option,
     resolved,
-    settings_of,
     starts,
     tasks_per_node,
 )
@@ -39,10 +38,6 @@ _RANKS = (
     "THEID",
 )
 _PER_TASK = r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b"
-
-
-def _batches(documents: Documents) -> Iterator[Document]:
-    return (document for document in documents if document.kind == "sbatch")
 
 
 def _step_tasks(document: Document, step: Command) -> int | None:
@@ -165,7 +160,7 @@ def _is_inside_step(document: Document, item: Setting) -> bool:
 
 
 def _early_settings(document: Document) -> Findings:
-    for item in settings_of(document):
+    for item in document.given:
         match = re.search(_PER_TASK, item.written)
         if item.name not in _RANKS or match is None or item.reaches != "all":
             continue

@@ -10,13 +10,12 @@ from typing import Any
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import settings_of
 
 
 def _texts(document: Document) -> Iterator[tuple[Place, str]]:
     if document.kind == "tf-config":
         yield Place(line=1), document.text
-    for item in settings_of(document):
+    for item in document.given:
         if (
             item.name == "TF_CONFIG"
             and item.is_literal
@@ -61,9 +60,12 @@ def _tasks(document: Document, place: Place, cluster: dict[str, Any], task: dict
     kind, index = task.get("type"), task.get("index")
     members = cluster.get(kind) if isinstance(kind, str) else None
     if isinstance(members, list) and isinstance(index, int) and not 0 <= index < len(members):
-        message = f"task {kind} {index} of {len(members)}: the first task has index 0"
         yield make_finding(
-            "tf-config-index", document, place, message, fix=f"Count from 0 to {len(members) - 1}."
+            "tf-config-index",
+            document,
+            place,
+            f"task {kind} {index} of {len(members)}: the first task has index 0",
+            fix=f"Count from 0 to {len(members) - 1}.",
         )
     elif isinstance(kind, str) and members is None and kind != "evaluator":
         yield make_finding(
@@ -74,12 +76,11 @@ def _tasks(document: Document, place: Place, cluster: dict[str, Any], task: dict
             fix="Name a type of the cluster.",
         )
     if "evaluator" in cluster:
-        message = "the evaluator is no member of the cluster"
         yield make_finding(
             "tf-config-evaluator",
             document,
             place,
-            message,
+            "the evaluator is no member of the cluster",
             fix="Remove it from cluster; it belongs in task only.",
         )
     if isinstance(cluster.get("chief"), list) and len(cluster["chief"]) > 1:
@@ -96,12 +97,11 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Fin
     ]
     twice = sorted({address for address in listed if listed.count(address) > 1})
     if twice:
-        message = f"two tasks have the address {twice[0]}"
         yield make_finding(
             "tf-config-address",
             document,
             place,
-            message,
+            f"two tasks have the address {twice[0]}",
             fix="Give every task an address and port of its own.",
         )
     bare = [address for address in listed if not re.search(r":\d+$", address) and "$" not in address]
@@ -116,20 +116,18 @@ def _addresses(document: Document, place: Place, cluster: dict[str, Any]) -> Fin
     }
     local = [address for address in listed if re.match(r"localhost|127\.", address)]
     if local and len(local) < len(listed):
-        message = f"{local[0]} is every machine's own address"
         yield make_finding(
             "tf-config-address",
             document,
             place,
-            message,
+            f"{local[0]} is every machine's own address",
             fix="Write the address that the other machines reach.",
         )
     elif len(names) > 1:
-        message = "addresses and names are mixed"
         yield make_finding(
             "tf-config-mixed",
             document,
             place,
-            message,
+            "addresses and names are mixed",
             fix="Write all of them the same way, so that every machine resolves them.",
         )

@@ -23,7 +23,6 @@ from recipes.lint.views import (
     number,
     option,
     resolved,
-    settings_of,
     starts,
     value,
 )
@@ -195,7 +194,7 @@ _RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
 def ports(document: Document, context: Context) -> Findings:
     """Check for ports that do not exist, or not always."""
     yield from _drawn(document)
-    for item in settings_of(document):
+    for item in document.given:
         if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):
             port = number(item.value) if item.is_literal else None
             if port is not None and (port > 65535 or 0 < port < 1024):

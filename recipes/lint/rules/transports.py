@@ -16,7 +16,6 @@ from recipes.lint.views import (
     is_one_machine,
     is_one_process,
     literal_settings,
-    settings_of,
     value,
 )
 
@@ -31,9 +30,7 @@ _SWITCHES = {
 def disabled(document: Document, context: Context) -> Findings:
     """Check for RDMA, peer-to-peer or shared memory that is turned off."""
     off = [
-        item
-        for item in settings_of(document)
-        if item.name in _SWITCHES and item.is_literal and item.value == "1"
+        item for item in document.given if item.name in _SWITCHES and item.is_literal and item.value == "1"
     ]
     if not off or is_one_process(document):
         return

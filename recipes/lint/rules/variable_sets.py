@@ -10,7 +10,7 @@ from recipes.lint.document import Document, Place, Setting, lines_of
 from recipes.lint.finding import Edit
 from recipes.lint.reach import Given, getters, text_in
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import OLD_TORCH_NAMES, is_set, number, settings_of
+from recipes.lint.views import OLD_TORCH_NAMES, is_set, number
 
 _CONFLICTS = (
     ("NCCL_CUMEM_ENABLE", ("0",), "NCCL_NVLS_ENABLE", ("1",), "NVLS needs cuMem memory, which is turned off"),
@@ -174,11 +174,23 @@ def conf_lines(document: Document, context: Context) -> Findings:
         )
         place = Place(line=index)
         if match[2]:
-            message = f"NCCL reads a variable called {line.partition('=')[0].strip()!r}"
-            yield make_finding("conf-export", document, place, message, fix=f"Write {clean}.", edits=edits)
+            yield make_finding(
+                "conf-export",
+                document,
+                place,
+                f"NCCL reads a variable called {line.partition('=')[0].strip()!r}",
+                fix=f"Write {clean}.",
+                edits=edits,
+            )
         elif match[1] or match[4] or match[5]:
-            message = "blanks before or around = become part of the name or the value"
-            yield make_finding("conf-blanks", document, place, message, fix=f"Write {clean}.", edits=edits)
+            yield make_finding(
+                "conf-blanks",
+                document,
+                place,
+                "blanks before or around = become part of the name or the value",
+                fix=f"Write {clean}.",
+                edits=edits,
+            )
         elif re.search(r"\s#", match[6]):
             yield make_finding(
                 "conf-comment",
@@ -210,7 +222,7 @@ def conf_lines(document: Document, context: Context) -> Findings:
 @per_document()
 def conf_paths(document: Document, context: Context) -> Findings:
     """Check that the path of the configuration file needs no expansion."""
-    for item in settings_of(document):
+    for item in document.given:
         if (
             item.name == "NCCL_CONF_FILE"
             and re.match(r"[\"']?~", item.written)
@@ -232,7 +244,7 @@ def conf_precedence(documents: Documents, context: Context) -> Findings:
             for other in documents:
                 if other.kind == "nccl-conf":
                     continue
-                for setting in settings_of(other):
+                for setting in other.given:
                     if (
                         setting.name == item.name
                         and setting.is_literal

@@ -14,7 +14,7 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rename, rewrite
 from recipes.lint.finding import LintFinding
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option, settings_of
+from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option
 
 _PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
@@ -106,7 +106,7 @@ def _is_judged(name: str) -> bool:
 
 
 def _settings(document: Document) -> Iterator[Setting]:
-    for item in settings_of(document):
+    for item in document.given:
         if (item.value is not None or not item.is_literal) and re.fullmatch(r"\w+", item.name):
             yield item
 
@@ -275,23 +275,28 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
     unit = re.fullmatch(r"(\d{1,9})\s*([KMG])i?B?", text, re.IGNORECASE)
     if unit is not None:
         meant = int(unit[1]) * _UNITS[unit[2].upper()]
-        edits = rewrite(document, item, str(meant))
-        yield make_finding("value-unit", document, item.place, message, fix=f"Write {meant}.", edits=edits)
+        yield make_finding(
+            "value-unit",
+            document,
+            item.place,
+            message,
+            fix=f"Write {meant}.",
+            edits=rewrite(document, item, str(meant)),
+        )
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
             return  # read as 0, as intended
-        edits = (
-            rewrite(document, item, "1")
-            if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
-            else ()
-        )
         yield make_finding(
             "value-not-a-number",
             document,
             item.place,
             message,
             fix="Write 0 or 1." if row.kind == "switch" else "Write digits.",
-            edits=edits,
+            edits=(
+                rewrite(document, item, "1")
+                if text.lower() in _TRUE and row.kind == "switch" and row.use == "system"
+                else ()
+            ),
         )
     elif re.match(r"[+-]?0\d", text):
         yield make_finding(
