@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting, lines_of
 
@@ -29,6 +30,16 @@ OLD_TORCH_NAMES = {
 Source: pytorch/pytorch, ProcessGroupNCCL.hpp.
 """
 _POD_CONTAINER = re.compile(r".*\b(?:initContainers|containers)\[\d+\](?=\.)")
+
+
+def closest(name: str, names: Iterable[str], cutoff: float) -> str:
+    """Return the most similar of `names`; empty if none has at least the similarity `cutoff` (0 to 1)."""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), "")
+
+
+def suggestion(name: str) -> str:
+    """Return the end of a message that suggests a name; empty if there is none."""
+    return f"; did you mean {name}?" if name else ""
 
 
 def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Document]:

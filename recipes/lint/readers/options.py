@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from recipes.lint.document import Argument, Place
 from recipes.lint.readers.grammars import Grammar
 from recipes.lint.readers.words import Word
@@ -13,16 +15,13 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _NEGATIVE = re.compile(r"-\d")
 
 
-class Argued:
+class Argued(msgspec.Struct, eq=False):
     """An argument with the word that it came from, if a shell read it."""
 
-    __slots__ = ("is_literal", "place", "text", "word")
-
-    def __init__(self, text: str, place: Place, *, is_literal: bool = True, word: Word | None = None) -> None:
-        self.text = text
-        self.place = place
-        self.is_literal = is_literal
-        self.word = word
+    text: str
+    place: Place
+    is_literal: bool = True
+    word: Word | None = None
 
     def without(self, count: int) -> Argued:
         """Return the argument without its first characters."""
@@ -40,16 +39,14 @@ class Argued:
         return Argument(text=self.text, is_literal=self.is_literal, place=self.place)
 
 
-class Parsed:
+class Parsed(msgspec.Struct):
     """Options of a command line, and the start of the inner command."""
 
-    def __init__(self) -> None:
-        self.options: dict[str, str] = {}
-        self.variables: list[tuple[str, Argued]] = []
-        """`NAME=value` of `-x NAME=value`, each with its argument."""
-        self.rest: int | None = None
-        """Index of the first word of the inner command."""
-        self.positional: list[Argued] = []
+    options: dict[str, str] = {}
+    variables: list[tuple[str, Argued]] = []
+    """`NAME=value` of `-x NAME=value`, each with its argument."""
+    rest: int | None = None
+    """Index of the first word of the inner command."""
 
 
 def parse_options(arguments: Sequence[Argued], grammar: Grammar, *, starts: bool = True) -> Parsed:
@@ -91,7 +88,6 @@ class _Parser:
                 if self.starts and self.grammar.rest not in ("nothing", "after-dashes"):
                     self.parsed.rest = self.at if self.has_verb or not self.grammar.needs_verb else None
                     return
-                self.parsed.positional.append(self.arguments[self.at])
                 self.at += 1
 
     def _long(self, text: str) -> None:

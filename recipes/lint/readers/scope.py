@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from recipes.lint.document import Reach, Setting
 from recipes.lint.readers.span import Span
 from recipes.lint.readers.words import Word, words_of
@@ -15,15 +17,12 @@ _MOST_STEPS = 100_000
 """Expansions that are followed in one file, as variables of variables may multiply without end."""
 
 
-class _Value:
-    __slots__ = ("elements", "is_certain", "pieces")
-
-    def __init__(self, pieces: list[Word], elements: list[Word] | None, *, is_certain: bool) -> None:
-        self.pieces = pieces
-        """Words that follow each other without a blank: those of `A=x` and `A+=y`."""
-        self.elements = elements
-        """Elements of an array."""
-        self.is_certain = is_certain
+class _Value(msgspec.Struct, eq=False):
+    pieces: list[Word]
+    """Words that follow each other without a blank: those of `A=x` and `A+=y`."""
+    elements: list[Word] | None
+    """Elements of an array."""
+    is_certain: bool
 
 
 class Scope:
@@ -61,13 +60,13 @@ class Scope:
                 joined = ((old.elements or old.pieces) + (elements if elements is not None else [word]))[
                     :_MOST_WORDS
                 ]
-                self._values[name] = _Value([], joined, is_certain=certain)
+                self._values[name] = _Value([], joined, certain)
             else:
-                self._values[name] = _Value([*old.pieces, word][:_MOST_WORDS], None, is_certain=certain)
+                self._values[name] = _Value([*old.pieces, word][:_MOST_WORDS], None, certain)
             return
         if any(expansion.name == name for expansion in word.expansions):
             word = self._inlined(word)  # `ARGS="$ARGS --more"`
-        self._values[name] = _Value([word], elements, is_certain=not conditional)
+        self._values[name] = _Value([word], elements, not conditional)
 
     def forget(self, name: str) -> None:
         """Mark a variable as unset or as known by the run only."""
@@ -261,7 +260,7 @@ def value_begin(word: Word) -> int:
 
 def value_of(word: Word, start: int) -> Word:
     """Return the part of `NAME=value` after the sign."""
-    part = Word(
+    return Word(
         word.written.part(value_begin(word), len(word.written.text)),
         word.span.part(start, len(word.text)),
         tuple(
@@ -270,6 +269,5 @@ def value_of(word: Word, start: int) -> Word:
             if expansion.start >= start
         ),
         word.quoted,
+        word.elements,
     )
-    part.elements = word.elements
-    return part

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
+import msgspec
+
 from recipes.lint.document import Place
 
 
@@ -42,16 +44,13 @@ class Lines:
         return Place(line=line, column=column, end_line=end_line, end_column=end_column)
 
 
-class Span:
+class Span(msgspec.Struct, eq=False):
     """A piece of a file, or the content of a quoted word in the file."""
 
-    __slots__ = ("lines", "offsets", "text")
-
-    def __init__(self, text: str, offsets: Sequence[int], lines: Lines) -> None:
-        self.text = text
-        self.offsets = offsets
-        """Offset in the file of each character of `text`."""
-        self.lines = lines
+    text: str
+    offsets: Sequence[int]
+    """Offset in the file of each character of `text`."""
+    lines: Lines
 
     @classmethod
     def whole(cls, text: str) -> Span:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+import msgspec
+
 from recipes.lint.document import Place
 from recipes.lint.readers.span import Span
 
@@ -28,43 +30,31 @@ _STARTS = {operator[0] for operator in _OPERATORS}
 REDIRECTIONS = frozenset({"&>>", "<<<", "<<-", "<<", ">>", ">&", "<&", "&>", ">|", "<>", "<", ">"})
 
 
-class Expansion:
+class Expansion(msgspec.Struct, eq=False):
     """`$NAME`, `${NAME:-1}` or `$(command)` in the text of a word."""
 
-    __slots__ = ("end", "is_default", "is_list", "is_quoted", "name", "start")
-
-    def __init__(
-        self, start: int, end: int, name: str | None, *, is_list: bool, is_default: bool, is_quoted: bool
-    ) -> None:
-        self.start, self.end = start, end
-        self.name = name
-        """None if the expansion is no plain variable."""
-        self.is_list = is_list
-        """Whether the expansion is `${NAME[@]}`."""
-        self.is_default = is_default
-        self.is_quoted = is_quoted
+    start: int
+    end: int
+    name: str | None
+    """None if the expansion is no plain variable."""
+    is_list: bool = False
+    """Whether the expansion is `${NAME[@]}`."""
 
     def moved(self, start: int) -> Expansion:
         """Return the expansion at another offset."""
-        end = start + self.end - self.start
-        return Expansion(
-            start, end, self.name, is_list=self.is_list, is_default=self.is_default, is_quoted=self.is_quoted
-        )
+        return Expansion(start, start + self.end - self.start, self.name, self.is_list)
 
 
-class Word:
+class Word(msgspec.Struct, eq=False):
     """One word without its quotes; expansions remain as written."""
 
-    __slots__ = ("elements", "expansions", "quoted", "span", "written")
-
-    def __init__(self, written: Span, span: Span, expansions: tuple[Expansion, ...], quoted: int) -> None:
-        self.written = written
-        self.span = span
-        self.expansions = expansions
-        self.quoted = quoted
-        """Number of characters that were in quotes or after a backslash."""
-        self.elements: tuple[Word, ...] | None = None
-        """Elements of `NAME=(one two)`."""
+    written: Span
+    span: Span
+    expansions: tuple[Expansion, ...]
+    quoted: int
+    """Number of characters that were in quotes or after a backslash."""
+    elements: tuple[Word, ...] | None = None
+    """Elements of `NAME=(one two)`."""
 
     @property
     def text(self) -> str:
@@ -75,34 +65,22 @@ class Word:
         return self.written.place()
 
 
-class Token:
-    """A word, an operator, the end of a line, or a comment."""
-
-    __slots__ = ("document", "kind", "text", "word")
-
-    def __init__(
-        self,
-        kind: Literal["word", "operator", "newline", "comment"],
-        text: str,
-        word: Word | None = None,
-        document: HereDocument | None = None,
-    ) -> None:
-        self.kind = kind
-        self.text = text
-        self.word = word
-        self.document = document
-        """Here-document of `<<`."""
-
-
-class HereDocument:
+class HereDocument(msgspec.Struct, eq=False):
     """Text between `<<END` and `END`."""
 
-    __slots__ = ("body", "is_quoted")
+    is_quoted: bool
+    """Whether nothing expands in the text."""
+    body: Span | None = None
 
-    def __init__(self) -> None:
-        self.body: Span | None = None
-        self.is_quoted = False
-        """Whether nothing expands in the text."""
+
+class Token(msgspec.Struct, eq=False):
+    """A word, an operator, the end of a line, or a comment."""
+
+    kind: Literal["word", "operator", "newline", "comment"]
+    text: str
+    word: Word | None = None
+    document: HereDocument | None = None
+    """Here-document of `<<`."""
 
 
 def tokens_of(span: Span) -> list[Token]:
@@ -187,8 +165,7 @@ class _Lexer:
         if self.at >= len(self.text) or self.text[self.at] in "\n;&|<>()":
             return
         word = self._word()
-        document = HereDocument()
-        document.is_quoted = word.quoted > 0
+        document = HereDocument(is_quoted=word.quoted > 0)
         self.tokens[-1].document = document
         self.pending.append((document, word.text, strip))
 
@@ -227,9 +204,8 @@ class _Lexer:
             if character in "<>" and text[self.at + 1 : self.at + 2] != "(" and text[self.at] in _STARTS:
                 break
             self._piece(builder, quoted=False)
-        word = Word(self.span.part(begin, self.at), builder.span(), tuple(builder.expansions), builder.quoted)
-        word.elements = elements
-        return word
+        written, expansions = self.span.part(begin, self.at), tuple(builder.expansions)
+        return Word(written, builder.span(), expansions, builder.quoted, elements)
 
     def _is_word_paren(self, begin: int) -> bool:
         return self.at == begin and self.text.startswith("((", begin)
@@ -326,7 +302,6 @@ class _Lexer:
                 name,
                 quoted=quoted,
                 is_list=bool(braced and braced[2]),
-                is_default=bool(braced and braced[3]),
             )
             return
         name_match = _NAME.match(text, at + 1)
@@ -364,14 +339,10 @@ class _Builder:
         *,
         quoted: bool,
         is_list: bool = False,
-        is_default: bool = False,
     ) -> None:
         begin = len(self.offsets)
         self.take(start, end, quoted=quoted)
-        expansion = Expansion(
-            begin, len(self.offsets), name, is_list=is_list, is_default=is_default, is_quoted=quoted
-        )
-        self.expansions.append(expansion)
+        self.expansions.append(Expansion(begin, len(self.offsets), name, is_list))
 
     def span(self) -> Span:
         return Span("".join(self.pieces), self.offsets, self.source.lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from probes.base.record import known
@@ -10,6 +9,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Entry, lines_of
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
+    closest,
     commands,
     enclosing,
     entry,
@@ -21,6 +21,7 @@ from recipes.lint.views import (
     of_kind,
     option,
     resolved,
+    suggestion,
 )
 
 _KEYS = frozenset({
@@ -230,13 +231,13 @@ def _names(document: Document) -> Findings:
         return  # the file belongs to another program
     wanted = known if entry_value(document, "compute_environment") == "AMAZON_SAGEMAKER" else _KEYS
     for name in unknown:
-        near = difflib.get_close_matches(name, wanted, n=1, cutoff=0.8)
+        near = closest(name, wanted, 0.8)
         yield make_finding(
             "accelerate-unknown-key",
             document,
             first[name].place,
-            f"Accelerate knows no {name}" + (f"; did you mean {near[0]}?" if near else ""),
-            fix=f"Write {near[0]}." if near else "Remove it, or move it to where it belongs.",
+            f"Accelerate knows no {name}" + suggestion(near),
+            fix=f"Write {near}." if near else "Remove it, or move it to where it belongs.",
         )
 
 
@@ -304,13 +305,13 @@ def fsdp(document: Document, context: Context) -> Findings:
         ):
             continue
         if _is_wrong(item.value.upper(), words):
-            near = difflib.get_close_matches(item.value.upper(), words, n=1, cutoff=0.6)
+            near = closest(item.value.upper(), words, 0.6)
             yield make_finding(
                 "accelerate-fsdp-word",
                 document,
                 item.place,
                 f"fsdp_{name} {item.value} is none of {', '.join(words[:5])}",
-                fix=f"Write {near[0] if near else words[0]}.",
+                fix=f"Write {near if near else words[0]}.",
             )
 
 

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from probes.base.record import Record
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Place
@@ -25,29 +26,19 @@ from recipes.lint.views import (
 )
 
 
-class Container:
+class Container(Record, kw_only=True):
     """The options of one container and the commands that it starts."""
 
-    def __init__(
-        self,
-        document: Document,
-        place: Place,
-        line: str,
-        inner: tuple[Command, ...],
-        *,
-        command: Command | None = None,
-        entries: tuple[Entry, ...] = (),
-    ) -> None:
-        self.document = document
-        self.place = place
-        self.line = line
-        """All options in a line: the words of a command, or `key=value` of a service."""
-        self.inner = inner
-        """Commands that run in the container."""
-        self.command = command
-        """The `docker run` command; None for a service."""
-        self.entries = entries
-        """Entries of the service with their whole paths."""
+    document: Document
+    place: Place
+    line: str
+    """All options in a line: the words of a command, or `key=value` of a service."""
+    inner: tuple[Command, ...]
+    """Commands that run in the container."""
+    command: Command | None = None
+    """The `docker run` command; None for a service."""
+    entries: tuple[Entry, ...] = ()
+    """Entries of the service with their whole paths."""
 
     def has(self, expression: str) -> bool:
         return re.search(expression, self.line) is not None
@@ -99,7 +90,7 @@ def containers_of(document: Document) -> Iterator[Container]:
             below = (*command.inside, command.program)
             after = document.commands[document.commands.index(command) + 1 :]
             inner = tuple(itertools.takewhile(functools.partial(_is_inside, below), after))
-            yield Container(document, command.place, line, inner, command=command)
+            yield Container(document=document, place=command.place, line=line, inner=inner, command=command)
     if document.kind == "compose":
         names = dict.fromkeys(
             match[1] for item in document.entries if (match := re.match(r"services\.([^.\[]+)", item.path))
@@ -111,7 +102,9 @@ def containers_of(document: Document) -> Iterator[Container]:
             first, final = mine[0].place.line, max(item.place.end_line or item.place.line for item in mine)
             inner = tuple(command for command in document.commands if first <= command.place.line <= final)
             line = " ".join(f"{item.path.removeprefix(f'services.{name}.')}={item.value}" for item in mine)
-            yield Container(document, mine[0].place, line, inner, entries=tuple(mine))
+            yield Container(
+                document=document, place=mine[0].place, line=line, inner=inner, entries=tuple(mine)
+            )
 
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from recipes.lint.context import Context
@@ -10,6 +9,7 @@ from recipes.lint.document import Command, Document
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
+    closest,
     commands,
     entry,
     entry_value,
@@ -19,6 +19,7 @@ from recipes.lint.views import (
     of_kind,
     option,
     resolved,
+    suggestion,
 )
 
 _KEYS = frozenset({
@@ -164,15 +165,15 @@ def contents(document: Document, context: Context) -> Findings:
     for item in document.entries:
         name = item.path.partition(".")[0].partition("[")[0]
         known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
-        near = [] if known else difflib.get_close_matches(name, _KEYS, n=1, cutoff=0.85)
+        near = "" if known else closest(name, _KEYS, 0.85)
         names.add(name)
         if near:
             yield make_finding(
                 "deepspeed-unknown-key",
                 document,
                 item.place,
-                f"DeepSpeed does not read {name}; did you mean {near[0]}?",
-                fix=f"Write {near[0]}.",
+                f"DeepSpeed does not read {name}; did you mean {near}?",
+                fix=f"Write {near}.",
             )
 
 
@@ -217,16 +218,13 @@ def _places(document: Document) -> Findings:
     for name, item in inside.items():
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
             continue
-        near = difflib.get_close_matches(name, _ZERO, n=1, cutoff=0.8)
+        near = closest(name, _ZERO, 0.8)
         yield make_finding(
             "deepspeed-zero-key",
             document,
             item.place,
-            f"zero_optimization has no {name}, so DeepSpeed ends with an error"
-            + (f"; did you mean {near[0]}?" if near else ""),
-            fix=f"Write {near[0]}."
-            if near
-            else "Remove it, or move it to the first level if it belongs there.",
+            f"zero_optimization has no {name}, so DeepSpeed ends with an error" + suggestion(near),
+            fix=f"Write {near}." if near else "Remove it, or move it to the first level if it belongs there.",
         )
 
 
@@ -237,14 +235,14 @@ def _precision(document: Document) -> Findings:
             if match is None or match[1] in keys:
                 continue
             name = match[1]
-            near = difflib.get_close_matches(name, keys, n=1, cutoff=0.8)
+            near = closest(name, keys, 0.8)
             yield make_finding(
                 "deepspeed-precision-key",
                 document,
                 item.place,
                 f"{block} has no {name}"
-                + (f"; did you mean {near[0]}?" if near else ": new DeepSpeed ends with an error"),
-                fix=f"Write {near[0]}." if near else "Remove it.",
+                + (f"; did you mean {near}?" if near else ": new DeepSpeed ends with an error"),
+                fix=f"Write {near}." if near else "Remove it.",
             )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.rule_table import Findings, load_rules, make_finding, per_document
+from recipes.lint.views import closest, suggestion
 
 _OURS = (
     r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)"
@@ -143,13 +143,13 @@ def waivers(document: Document, context: Context) -> Findings:
     """Check for misspelt waivers: their findings are still reported."""
     named = {name for names in document.waived.values() for name in names} - {"all"}
     for name in sorted(named - set(load_rules())):
-        near = difflib.get_close_matches(name, load_rules(), n=1)
+        near = closest(name, load_rules(), 0.6)
         yield make_finding(
             "waiver-unknown",
             document,
             Place(line=_waiver_line(document, name)),
-            f"no rule is called {name}" + (f"; did you mean {near[0]}?" if near else ""),
-            fix=f"Write {near[0]}." if near else "Remove the comment.",
+            f"no rule is called {name}" + suggestion(near),
+            fix=f"Write {near}." if near else "Remove the comment.",
         )
 
 

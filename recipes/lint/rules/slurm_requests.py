@@ -8,7 +8,15 @@ import re
 from recipes.lint.context import Context
 from recipes.lint.document import Directive, Document, Place, lines_of
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import code_lines, directive, directive_place, first_line, gpus_per_node, number
+from recipes.lint.views import (
+    closest,
+    code_lines,
+    directive,
+    directive_place,
+    first_line,
+    gpus_per_node,
+    number,
+)
 
 
 @per_document("sbatch")
@@ -213,14 +221,14 @@ def options(document: Document, context: Context) -> Findings:
 def _option(document: Document, item: Directive) -> Findings:
     is_beginning = any(name.startswith(item.name) for name in _OPTIONS)
     name = item.name.replace("_", "-")
-    near = [] if is_beginning else difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.88)
+    near = "" if is_beginning else closest(name, _OPTIONS, 0.88)
     if near:
         yield make_finding(
             "slurm-option-misspelt",
             document,
             item.place,
-            f"sbatch has no --{item.name} and refuses the script; did you mean --{near[0]}?",
-            fix=f"Write --{near[0]}.",
+            f"sbatch has no --{item.name} and refuses the script; did you mean --{near}?",
+            fix=f"Write --{near}.",
         )
     if item.name in ("time", "time-min") and re.fullmatch(r"\d+(?:\.\d+)?\s*[A-Za-z]+", item.value):
         yield make_finding(
@@ -266,16 +274,12 @@ def variables(document: Document, context: Context) -> Findings:
     own = {item.name for item in document.settings}
     for index, line in code_lines(document):
         for name in re.findall(r"(?<![\\\w])\$\{?(SLURM_[A-Z_]+)\b(?!:)", line):
-            near = (
-                difflib.get_close_matches(name, _SLURM_VARIABLES, n=1, cutoff=0.93)
-                if name not in _SLURM_VARIABLES | own
-                else []
-            )
+            near = closest(name, _SLURM_VARIABLES, 0.93) if name not in _SLURM_VARIABLES | own else ""
             if near:
                 yield make_finding(
                     "slurm-variable-misspelt",
                     document,
                     Place(line=index),
-                    f"Slurm does not set {name}; did you mean {near[0]}?",
-                    fix=f"Write {near[0]}.",
+                    f"Slurm does not set {name}; did you mean {near}?",
+                    fix=f"Write {near}.",
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from recipes.lint.context import Context
@@ -13,6 +12,7 @@ from recipes.lint.readers.grammars import SHELLS, TORCHRUN_OPTIONS
 from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
+    closest,
     code_lines,
     commands,
     enclosing,
@@ -244,18 +244,14 @@ def options(document: Document, context: Context) -> Findings:
     """Check for options that torchrun does not have or no longer recommends."""
     for command in commands(document, "torchrun"):
         for name in command.options:
-            near = (
-                difflib.get_close_matches(name, TORCHRUN_OPTIONS, n=1, cutoff=0.85)
-                if name not in TORCHRUN_OPTIONS
-                else []
-            )
+            near = closest(name, TORCHRUN_OPTIONS, 0.85) if name not in TORCHRUN_OPTIONS else ""
             if near and len(name) > 3:
                 yield make_finding(
                     "torchrun-option-unknown",
                     document,
                     command.place,
-                    f"torchrun has no --{name}; did you mean --{near[0]}?",
-                    fix=f"Write --{near[0]}.",
+                    f"torchrun has no --{name}; did you mean --{near}?",
+                    fix=f"Write --{near}.",
                 )
         nested = [
             command

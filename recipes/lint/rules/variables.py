@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rename, rewrite
 from recipes.lint.finding import LintFinding
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import OLD_TORCH_NAMES, commands, is_set, option
+from recipes.lint.views import OLD_TORCH_NAMES, closest, commands, is_set, option
 
 _PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
@@ -138,9 +137,9 @@ def names(document: Document, context: Context) -> Findings:
                 edits=removal(document, item),
             )
         elif row is None and _is_judged(item.name):
-            near = difflib.get_close_matches(item.name, _names(), n=1, cutoff=0.9)
+            near = closest(item.name, _names(), 0.9)
             if near:
-                yield _misspelt(document, item, near[0])
+                yield _misspelt(document, item, near)
             elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
                 yield make_finding(
                     "variable-unknown",
@@ -168,14 +167,14 @@ def _handed(document: Document) -> Findings:
                 continue
             if name in OLD_TORCH_NAMES or name in _READ_BY_OTHERS:
                 continue
-            near = difflib.get_close_matches(name, _names(), n=1, cutoff=0.9)
+            near = closest(name, _names(), 0.9)
             if near:
                 yield make_finding(
                     "variable-misspelt",
                     document,
                     command.place,
-                    f"-x {name}: nothing reads it; did you mean {near[0]}?",
-                    fix=f"Write -x {near[0]}.",
+                    f"-x {name}: nothing reads it; did you mean {near}?",
+                    fix=f"Write -x {near}.",
                 )
 
 
