@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from probes.base.record import Record, Unknown
+from probes.redaction.identifiers import without_serial
 from probes.redaction.placeholders import KINDS
-from probes.redaction.tables import without_serial
 from probes.redaction.text import TextRedactor
 from probes.sources.base import Given
 from probes.sources.stored import (

@@ -12,9 +12,8 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from probes.redaction.hardware_ids import guid_placeholder, mac_placeholder
-from probes.redaction.placeholders import Book
-from probes.redaction.spans import Span
+from probes.redaction.identifiers import guid_placeholder, mac_placeholder
+from probes.redaction.placeholders import Book, Span
 
 _V4 = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _QUAD = rf"{_V4}(?:\.{_V4}){{3}}"
@@ -159,3 +158,34 @@ def _spell_like(text: str, address: ipaddress.IPv6Address) -> str:
     else:
         spelling = str(address)
     return spelling.upper() if text != text.lower() else spelling
+
+
+_ROUTE = re.compile(r"^(\S+\t)([0-9A-F]{8})(\t)([0-9A-F]{8})(\t(?:\S+\t){4})([0-9A-F]{8})\b", re.MULTILINE)
+_HEX_128 = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+
+
+def route_spans(text: str, book: Book) -> Iterator[Span]:
+    """Yield the addresses in /proc/net/route: hexadecimal, with the first octet last."""
+    for match in _ROUTE.finditer(text):
+        mask = _swapped(match[6])
+        yield Span(*match.span(2), "ip", _swapped_text(_mapped(_swapped(match[2]), book) & mask))
+        yield Span(*match.span(4), "ip", _swapped_text(_mapped(_swapped(match[4]), book)))
+
+
+def route_v6_spans(text: str, book: Book) -> Iterator[Span]:
+    """Yield the addresses in /proc/net/ipv6_route and if_inet6: 32 hex digits each."""
+    for match in _HEX_128.finditer(text):
+        mapped = map_v6(ipaddress.IPv6Address(int(match[0], 16)).exploded, book)
+        yield Span(*match.span(), "ip", f"{int(ipaddress.IPv6Address(mapped)):032x}")
+
+
+def _swapped(digits: str) -> int:
+    return int.from_bytes(bytes.fromhex(digits), "little")
+
+
+def _swapped_text(value: int) -> str:
+    return value.to_bytes(4, "little").hex().upper()
+
+
+def _mapped(value: int, book: Book) -> int:
+    return int(ipaddress.IPv4Address(map_v4(str(ipaddress.IPv4Address(value)), book)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.redaction.placeholders import Book
-from probes.redaction.spans import Span
+from probes.redaction.identifiers import serial_placeholder
+from probes.redaction.placeholders import Book, Span
 
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 _USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
@@ -213,8 +213,6 @@ class Names:
 
     def replacement(self, kind: str, name: str) -> str:
         """Return the placeholder of `name`; both parts of a full host name are replaced."""
-        from probes.redaction.hardware_ids import serial_placeholder  # noqa: PLC0415 - a circle otherwise
-
         lower = name.lower()
         match kind:
             case "hostname":

@@ -1,11 +1,12 @@
-"""Assign placeholders: one per value, in a form that parsers still accept."""
+"""Placeholders: one for each value, in a form that parsers still accept, and the spans that they replace."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 KINDS: dict[str, str] = {
     "secret": "passwords, tokens and keys",
@@ -92,3 +93,38 @@ class Book:
         return hmac.new(
             self._salt, f"{kind}\0{part}\0{value}".encode("utf-8", "replace"), hashlib.sha256
         ).digest()
+
+
+class Span(NamedTuple):
+    """The part `text[start:end]` and its `replacement`."""
+
+    start: int
+    end: int
+    kind: str
+    replacement: str
+
+
+def settle(spans: Iterable[Span]) -> list[Span]:
+    """Return spans that do not overlap, in order.
+
+    If two overlap, a span that contains the other wins, otherwise the earlier rule. The remainder of the
+    losing span is cut out, so that no part of a value remains.
+    """
+    chosen: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable: the earlier rule first
+        if not chosen or span.start >= chosen[-1].end:
+            chosen.append(span)
+        elif span.end > chosen[-1].end:
+            chosen.append(Span(chosen[-1].end, span.end, span.kind, ""))
+    return chosen
+
+
+def rewrite(text: str, spans: Iterable[Span]) -> str:
+    """Return `text` with the settled `spans` replaced."""
+    parts: list[str] = []
+    position = 0
+    for span in spans:
+        parts += (text[position : span.start], span.replacement)
+        position = span.end
+    parts.append(text[position:])
+    return "".join(parts)

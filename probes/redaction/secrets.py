@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.redaction.placeholders import Book
-from probes.redaction.spans import Span
+from probes.redaction.placeholders import Book, Span
 
 _B = r"(?<![A-Za-z0-9])"
 _TOKENS = re.compile(

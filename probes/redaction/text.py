@@ -9,14 +9,11 @@ import re
 import urllib.parse
 from collections.abc import Iterator
 
-from probes.redaction.addresses import address_spans
-from probes.redaction.clouds import cloud_spans
-from probes.redaction.hardware_ids import hardware_spans
+from probes.redaction.addresses import address_spans, route_spans, route_v6_spans
+from probes.redaction.identifiers import cloud_spans, hardware_spans
 from probes.redaction.names import Names
-from probes.redaction.placeholders import Book
+from probes.redaction.placeholders import Book, Span, rewrite, settle
 from probes.redaction.secrets import names_secret, secret_placeholder, secret_spans
-from probes.redaction.spans import Span, rewrite, settle
-from probes.redaction.tables import route_spans, route_v6_spans
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,65536}={0,2}(?![A-Za-z0-9+/=])")
 _ESCAPED = re.compile(

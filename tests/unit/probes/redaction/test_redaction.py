@@ -483,3 +483,14 @@ def test_placeholders_are_as_long_as_documented(length: int) -> None:
     book = Book(b"a")
     assert len(book.digits("cloud", "value", length)) == length
     assert re.fullmatch(r"host-[0-9a-f]{8}", book.word("hostname", "qx17", "host"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "placeholder"),
+    [
+        ("mac", "001a2b3c4d5e", "0d2dfa4a14"),
+        ("secret", "a", "639a95c4047ec1a57e53bf41bb68ca2a07ad5ca5"),  # longer than one hash
+    ],
+)
+def test_a_salt_gives_the_placeholders_of_earlier_versions(kind: str, value: str, placeholder: str) -> None:
+    assert Book(b"salt").digits(kind, value, len(placeholder)) == placeholder

@@ -1,12 +1,11 @@
-"""Replace hardware ids: UUIDs, GUIDs, MAC addresses and serial numbers."""
+"""Replace identifiers: UUIDs, GUIDs, MAC addresses, serial numbers, and ids that a cloud gives."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from probes.redaction.placeholders import Book
-from probes.redaction.spans import Span
+from probes.redaction.placeholders import Book, Span
 
 _EDGE, _END = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
 _UUID = re.compile(rf"{_EDGE}[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_END}", re.IGNORECASE)
@@ -47,6 +46,11 @@ _NO_SERIAL = re.compile(
     r"false|0x0+|8250)\b",
     re.IGNORECASE,
 )
+
+
+_EXTENDED = 0x100
+_SERIAL_CAPABILITY = 0x0003
+"""Device Serial Number (PCI Express Base Specification 6.0, section 7.9.3)."""
 
 
 def hardware_spans(text: str, book: Book) -> Iterator[Span]:
@@ -130,6 +134,20 @@ def uuid_placeholder(digits: str, book: Book) -> str:
     return book.placeholder("uuid", digits, lambda value: "0" * 20 + book.digits("uuid", value, 12))
 
 
+def without_serial(config: bytes, book: Book) -> bytes:
+    """Return the configuration space of a PCI device with a placeholder for its serial number."""
+    offset, visited = _EXTENDED, set[int]()
+    while _EXTENDED <= offset <= len(config) - 12 and offset not in visited:
+        visited.add(offset)
+        header = int.from_bytes(config[offset : offset + 4], "little")
+        if header & 0xFFFF == _SERIAL_CAPABILITY:
+            serial = int.from_bytes(config[offset + 4 : offset + 12], "little")
+            placeholder = int(guid_placeholder(f"{serial:016x}", book), 16)
+            return config[: offset + 4] + placeholder.to_bytes(8, "little") + config[offset + 12 :]
+        offset = header >> 20
+    return config
+
+
 def _changed(match: re.Match[str], kind: str, replacement: str) -> Iterator[Span]:
     if replacement != match[0]:
         yield Span(*match.span(), kind, replacement)
@@ -195,3 +213,35 @@ def _respell(like: str, digits: str) -> str:
     """Return `digits` with the separators and the case of `like`."""
     source = iter(digits.upper() if like != like.lower() else digits)
     return "".join(next(source) if character.isalnum() else character for character in like)
+
+
+_AWS = re.compile(
+    r"(?<![A-Za-z0-9-])(i|vpc|subnet|eni|ami|vol|snap|sg|rtb|igw|lt|cr|fs|eipalloc)-([0-9a-f]{17}|"
+    r"[0-9a-f]{8})(?![0-9A-Za-z])"
+)
+_ARN = re.compile(r"\barn:aws[\w-]*:[\w-]*:[\w-]*:(\d{12}):")
+_OCID = re.compile(r"\bocid1\.[a-z0-9]+\.[a-z0-9-]*\.[a-z0-9-]*\.([a-z0-9]{20,})")
+_NAMED = re.compile(
+    r"(?i)\b(?:instance[_-]?id|vm[_-]?id|account[_-]?id|owner[_-]?id|subscription[_-]?id|project[_-]?id|"
+    r"numeric[_-]?project[_-]?id)"
+    r"[\"'\]]{0,2}[ \t]*[:=][ \t]*[\"']?([A-Za-z0-9][A-Za-z0-9_.-]{5,80})"
+)
+_PROJECT = re.compile(r"\bprojects/([a-z0-9][a-z0-9-]{3,62})/")
+
+
+def cloud_spans(text: str, book: Book) -> Iterator[Span]:
+    for match in _AWS.finditer(text):
+        yield Span(
+            *match.span(2),
+            "cloud",
+            book.placeholder("cloud", match[2], lambda value: book.digits("cloud", value, 17)),
+        )
+    for match in _ARN.finditer(text):
+        yield Span(
+            *match.span(1),
+            "cloud",
+            book.placeholder("cloud", match[1], lambda value: book.digits("cloud", value, 12, "0123456789")),
+        )
+    for pattern in (_OCID, _NAMED, _PROJECT):
+        for match in pattern.finditer(text):
+            yield Span(*match.span(1), "cloud", book.word("cloud", match[1].lower(), "id"))
