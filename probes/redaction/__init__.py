@@ -1,10 +1,10 @@
-"""Redact a recording so that it can be shared without identities and secrets.
+"""Redact a recording, so that people can share the recording without identities and secrets.
 
-Everything that identifies the machine, its users and their secrets is replaced. A value has the same
-placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a MAC
-address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same verdict.
-Names of products, versions, PCI addresses and counters are kept. Rules cannot know every name: a person
-should review the result.
+Placeholders replace everything that identifies the machine or its users, and every secret. A value has the
+same placeholder everywhere in the recording. Placeholders keep the form of the value (a MAC address stays a
+MAC address, addresses of one subnet stay in one subnet), so that the redacted recording gives the same
+verdict. Names of products, versions, PCI addresses and counters are kept. No rule covers every name, so a
+person should review the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["KINDS", "Manifest", "ManifestRow", "Redactor", "redact"]
 T = TypeVar("T")
 
 _PASSES = 2
-"""Passes over the texts that learn names; a late name may reveal others (a host reveals its domain)."""
+"""Number of passes to learn names: a late name may reveal others (a host reveals its domain)."""
 _HOST_COMMANDS = {"getent", "host", "ping", "ssh", "scontrol", "nslookup", "dig"}
 _COMMAND_KEYS = {
     ("hostname",): "hostname",
@@ -46,12 +46,12 @@ _COMMAND_KEYS = {
 
 
 class ManifestRow(Record, kw_only=True):
-    """Number of replaced values of one kind."""
+    """The number of replaced values of one kind."""
 
     kind: str
     title: str
     values: int
-    """Distinct values."""
+    """Number of distinct values."""
     places: int
 
 
@@ -73,7 +73,7 @@ def redact(
 
 
 class Redactor:
-    """Redacts one recording, and then any text with the same placeholders."""
+    """Redactor of one recording, and then of any text with the same placeholders."""
 
     def __init__(self, recording: Recording, *, salt: bytes, keep: frozenset[str] = frozenset()) -> None:
         if keep - set(KINDS):
@@ -86,7 +86,7 @@ class Redactor:
                 self._text.learn(text, key)
 
     def text(self, text: str, key: str = "") -> str:
-        """Return any text with the placeholders of the recording."""
+        """Return a text with the placeholders of the recording."""
         return self._text.text(text, key)
 
     def redacted(self) -> tuple[Recording, Manifest]:
@@ -135,7 +135,7 @@ class Redactor:
             return Blob(unknown=data.reason, detail=self.text(data.detail))
         if key.endswith("/config"):
             return to_content(without_serial(data, self._text.book))
-        # Latin-1 gives every byte a character, so what is not replaced comes back as it was.
+        # Latin-1 gives every byte a character, so bytes that no rule replaces stay the same.
         return to_content(self.text(data.decode("latin-1"), key).encode("latin-1", "replace"))
 
     def _names(self, path: str, names: tuple[str, ...] | Unknown) -> tuple[str, ...] | Unknown:
@@ -152,7 +152,7 @@ class Redactor:
         return Given(name=self.text(given.name), text=self.text(given.text, kind))
 
     def _value(self, value: T, key: str) -> T:
-        """Return plain JSON or an Unknown with its strings redacted under the names of their fields."""
+        """Return a JSON value or an Unknown with redacted strings; names of fields are the keys."""
         changed: Any = value
         match value:
             case str():
@@ -167,7 +167,7 @@ class Redactor:
         return changed  # type: ignore[no-any-return]
 
     def _bytes(self, value: list[int]) -> list[int] | None:
-        """Return the 16 bytes of a UUID with its placeholder."""
+        """Return the 16 bytes of the placeholder of a UUID."""
         digits = bytes(value).hex()
         spelt = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         return list(bytes.fromhex(self.text(spelt).replace("-", "")))
@@ -178,7 +178,7 @@ def _are_bytes(value: list[Any]) -> bool:
 
 
 def _texts(recording: Recording) -> Iterator[tuple[str, str]]:
-    """Yield the key and the text of everything in a recording that names can be learnt from."""
+    """Yield the key and the text of each part of a recording that may contain names."""
     for path, content in recording.files.items():
         yield "", path
         yield path, _readable(content)

@@ -35,7 +35,7 @@ _KEPT_V4 = tuple(
         ipaddress.IPv4Network,
         ("0.0.0.0/8", "127.0.0.0/8", "169.254.169.254/32", "224.0.0.0/4", "255.0.0.0/8"),
     )
-)  # 169.254.169.254 is every cloud's metadata service
+)  # 169.254.169.254 is the metadata service of every cloud
 _CLASSES_V4 = tuple(
     map(
         ipaddress.IPv4Network,
@@ -43,7 +43,7 @@ _CLASSES_V4 = tuple(
     )
 )
 _PUBLIC_OCTETS = [octet for octet in range(1, 224) if octet not in (10, 127)]
-# Octets with private parts cannot be targets; 240 to 243 (reserved, RFC 1112) take their places.
+# Octets with private parts cannot be targets; 240 to 243 (reserved, RFC 1112) replace them.
 _PUBLIC_TARGETS: list[int] = [octet for octet in _PUBLIC_OCTETS if octet not in (100, 169, 172, 192)] + [
     *range(240, 244)
 ]
@@ -51,7 +51,7 @@ _LOW_64 = (1 << 64) - 1
 
 
 def address_spans(text: str, book: Book) -> Iterator[Span]:
-    """Yield the IPv4 and IPv6 addresses in a text; version numbers with four parts are left out."""
+    """Yield the IPv4 and IPv6 addresses in a text, but no version numbers with four parts."""
     for match in _IPV4.finditer(text):
         before = text[max(match.start() - 24, 0) : match.start()]
         if not (_VERSION_BEFORE.search(before) or before.endswith("-")):
@@ -83,7 +83,7 @@ def map_v4(text: str, book: Book) -> str:
 def map_v6(text: str, book: Book) -> str:
     """Return the placeholder of an IPv6 address or GID in the same spelling.
 
-    Returns `text` if it is not an address or identifies no machine.
+    Return `text` itself if it is no address, or if the address identifies no machine.
     """
     try:
         address = ipaddress.IPv6Address(text)
@@ -97,7 +97,7 @@ def map_v6(text: str, book: Book) -> str:
         mapped = value >> 32 << 32 | int(ipaddress.IPv4Address(map_v4(str(address.ipv4_mapped), book)))
     elif address.is_link_local:
         mapped = value & ~_LOW_64 | map_interface_id(value & _LOW_64, book)
-    elif value >> 24 == 0xFF0200000000000000000001FF:  # solicited node: the last three bytes of an address
+    elif value >> 24 == 0xFF0200000000000000000001FF:  # it ends with the last three bytes of an address
         mapped = value >> 24 << 24 | book.bits("ip", f"{value & 0xFFFFFF}") & 0xFFFFFF
     elif not address.is_multicast:
         high = _flip(value >> 64, 64, 8 if address.is_private else 3, book)
@@ -120,7 +120,7 @@ def map_interface_id(identifier: int, book: Book) -> int:
 
 
 def _with_length(text: str, length: str | None, book: Book) -> str:
-    """Return the placeholder of an address and its prefix length; networks stay networks."""
+    """Return the placeholder of an address with its prefix length; the placeholder of a network is a network."""
     mapped = map_v4(text, book)
     if length is None:
         return mapped
@@ -165,7 +165,7 @@ _HEX_128 = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 
 
 def route_spans(text: str, book: Book) -> Iterator[Span]:
-    """Yield the addresses in /proc/net/route: hexadecimal, with the first octet last."""
+    """Yield the addresses in /proc/net/route, which are hexadecimal with the first octet last."""
     for match in _ROUTE.finditer(text):
         mask = _swapped(match[6])
         yield Span(*match.span(2), "ip", _swapped_text(_mapped(_swapped(match[2]), book) & mask))
@@ -173,7 +173,7 @@ def route_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def route_v6_spans(text: str, book: Book) -> Iterator[Span]:
-    """Yield the addresses in /proc/net/ipv6_route and if_inet6: 32 hex digits each."""
+    """Yield the addresses in /proc/net/ipv6_route and if_inet6, each with 32 hex digits."""
     for match in _HEX_128.finditer(text):
         mapped = map_v6(ipaddress.IPv6Address(int(match[0], 16)).exploded, book)
         yield Span(*match.span(), "ip", f"{int(ipaddress.IPv6Address(mapped)):032x}")

@@ -1,4 +1,4 @@
-"""Replace identifiers: UUIDs, GUIDs, MAC addresses, serial numbers, and ids that a cloud gives."""
+"""Replace identifiers: UUIDs, GUIDs, MAC addresses, serial numbers, and ids of clouds."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _guid_spans(text: str, book: Book) -> Iterator[Span]:
 
 
 def is_serial(value: str) -> bool:
-    """Return whether a value labelled as a serial number is one, rather than a word such as `none`."""
+    """Return whether a value that is labelled as a serial number is no word such as `none`."""
     return (
         len(value) >= 4
         and not _NO_SERIAL.match(value)
@@ -118,7 +118,7 @@ def guid_placeholder(digits: str, book: Book) -> str:
 
 
 def mac_placeholder(digits: str, book: Book) -> str:
-    """Return 12 hex digits of a locally administered address for those of a MAC address (lower case).
+    """Return 12 hex digits of a locally administered address for the lower-case digits of a MAC address.
 
     Broadcast, multicast and zero addresses are kept.
     """
@@ -154,9 +154,9 @@ def _changed(match: re.Match[str], kind: str, replacement: str) -> Iterator[Span
 
 
 def _pairs(text: str, separator: str, book: Book) -> tuple[str, str]:
-    """Return kind and placeholder of pairs of hex digits.
+    """Return the kind and the placeholder of pairs of hex digits.
 
-    6 pairs are a MAC address, 8 a GUID, 20 the link address of IP over InfiniBand; other lengths are
+    6 pairs are a MAC address, 8 a GUID, and 20 the link address of IP over InfiniBand; other lengths are
     fingerprints.
     """
     digits = _hex(text)
@@ -173,7 +173,7 @@ def _pairs(text: str, separator: str, book: Book) -> tuple[str, str]:
 def _may_be_guid(digits: str, text: str, start: int, book: Book) -> bool:
     """Return whether 64 bits may be a GUID, which begins with a maker's number.
 
-    Memory addresses begin with zeros or ones, and counters are decimal.
+    Memory addresses, which are no GUIDs, begin with zeros or ones. Counters are decimal.
     """
     lower = digits.lower()
     if lower in book.values["guid"]:

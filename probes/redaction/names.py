@@ -104,7 +104,7 @@ _PUBLIC_DOMAINS = re.compile(
     r"supermicro|dell|microsoft|google|amazon|launchpad|vmware|qemu|linux-foundation|openfabrics|apache|"
     r"example)\.(?:com|org|net)"
 )
-"""Domains of hardware and software makers; they name products and properties, such as `nvidia.com/gpu`."""
+"""Domains of hardware and software makers; they occur in names of products (`nvidia.com/gpu`)."""
 _COMMON_ACCOUNTS = """
 root user users ubuntu debian centos fedora rocky admin administrator nobody daemon bin sys ec2-user
 azureuser opc cloud-user slurm munge nvidia guest shared common public default none null unknown all
@@ -133,7 +133,7 @@ _COMMON = re.compile(
     r"(?:en|wl|ib|eth|bond|br|veth|docker|virbr)[a-z]?\d\w*|\d+",
     re.IGNORECASE,
 )
-"""Names that are also words of reports: replaced only where a text labels them as names."""
+"""Names that are also words of reports: they are replaced only if a text labels them as names."""
 
 
 def is_common(name: str) -> bool:
@@ -146,7 +146,7 @@ class Names:
     def __init__(self, book: Book, *, trusts_labels: bool = False) -> None:
         self._book = book
         self._trusts_labels = trusts_labels
-        """True if every word labelled as a host is certainly one."""
+        """True if every word with the label of a host is certainly a host."""
         self._known: dict[str, str] = {}
         """Kind of each name; names are in lower case."""
         self._pattern: re.Pattern[str] | None = None
@@ -200,7 +200,7 @@ class Names:
             self.learn("hostname", name, certain=True)
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield labelled names, which are learnt on the way, then known names anywhere."""
+        """Yield names that the text labels, and learn them; then yield known names anywhere in the text."""
         yield from self._contexts(text)
         if not self._known:
             return
@@ -212,7 +212,7 @@ class Names:
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
-        """Return the placeholder of `name`; both parts of a full host name are replaced."""
+        """Return the placeholder of `name`; a full host name gets one for the host and one for the domain."""
         lower = name.lower()
         match kind:
             case "hostname":
@@ -308,7 +308,7 @@ class Names:
 
 
 def _is_no_host(value: str) -> bool:
-    """Return whether a word is an address, a number or a name for the machine itself."""
+    """Return whether a word is an address, a number, or a name such as localhost."""
     return value in _LOCAL or re.fullmatch(r"[\d.:-]*|0x[0-9a-f]+|\(.*", value) is not None
 
 
@@ -316,7 +316,7 @@ _MOST_HOSTS = 65536
 
 
 def _expand(text: str) -> list[str]:
-    """Return the names in a Slurm host list; a list that is too long keeps its first names."""
+    """Return the names in a Slurm host list; only the first names of a list that is too long."""
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         bracketed = re.fullmatch(r"([^\[]*)\[([\d,-]+)\]([^\[]*)", part)

@@ -22,11 +22,11 @@ KINDS: dict[str, str] = {
     "ip": "IP addresses (subnets stay subnets)",
     "cloud": "ids of cloud instances and accounts",
 }
-"""Title of each kind of replaced value, in the order of the manifest."""
+"""Titles of the kinds of replaced values, in the order of the manifest."""
 
 
 class Book:
-    """Placeholders by kind and value, and how often each kind was replaced.
+    """Placeholders by kind and value, and the number of replacements of each kind.
 
     A placeholder is a keyed hash (HMAC-SHA256) of the value: without the salt, trying likely values reveals
     nothing. Two values of a kind never share a placeholder.
@@ -37,7 +37,7 @@ class Book:
         self._given: dict[tuple[str, str], str] = {}
         self._used: set[tuple[str, str]] = set()
         self.values: dict[str, set[str]] = {kind: set() for kind in KINDS}
-        """Values that occurred, by kind, in their canonical spelling."""
+        """Values in the texts, by kind, in their canonical spelling."""
         self.places: Counter[str] = Counter()
         self.replacements: dict[str, set[str]] = {kind: set() for kind in KINDS}
 
@@ -70,15 +70,15 @@ class Book:
     def placeholder(self, kind: str, value: str, make: Callable[[str], str]) -> str:
         """Return the placeholder of the canonical `value`.
 
-        It is `make(value)`, or `make` of the value with a suffix if that placeholder belongs to another
-        value.
+        The placeholder is `make(value)`. If another value has this placeholder already, a suffix is added to
+        the value.
         """
         self.values[kind].add(value)
         known = self._given.get((kind, value))
         if known is not None:
             return known
         attempt, candidate = 0, make(value)
-        while (kind, candidate) in self._used and attempt < 100:  # a short number has few placeholders
+        while (kind, candidate) in self._used and attempt < 100:  # few placeholders exist for a short number
             attempt += 1
             candidate = make(f"{value}\0{attempt}")
         self._given[kind, value] = candidate
@@ -107,8 +107,8 @@ class Span(NamedTuple):
 def settle(spans: Iterable[Span]) -> list[Span]:
     """Return spans that do not overlap, in order.
 
-    If two overlap, a span that contains the other wins, otherwise the earlier rule. The remainder of the
-    losing span is cut out, so that no part of a value remains.
+    If two spans overlap, the span that contains the other wins; otherwise the span of the earlier rule wins.
+    The rest of the losing span is removed from the text, so that no part of a value remains.
     """
     chosen: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):  # stable: the earlier rule first

@@ -45,7 +45,7 @@ _NAME_AND_VALUE = re.compile(
     r"[\\\"']{0,4}[\s,-]{0,80}"
     r"[\\\"']{0,4}value[\\\"']{0,4}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,4}([^\s\\\"',}]{1,1024})"
 )
-"""A variable in the specification of a Kubernetes pod, also quoted inside another document."""
+"""A variable in the specification of a Kubernetes pod, also in quotes inside another document."""
 _PREFIXES = (
     r"hf_|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|sk-(?:proj|ant|svcacct)-|xox[abeprs]-|nvapi-|AIza|npm_|"
     r"dckr_pat_|dop_v1_|r8_|"
@@ -56,7 +56,7 @@ _CUT = re.compile(
     rf"xet)\b)[\w.-]{{1,15}})(?=\s*$|…|\.\.\.)",
     re.MULTILINE,
 )
-"""The beginning of a token at the cut-off end of a line."""
+"""The beginning of a token at the end of a line that was cut off."""
 _QUERY = re.compile(
     r"[?&](?:amp;)?(?:X-(?:Amz|Goog|Oss|Cos)-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|"
     r"GoogleAccessId|OSSAccessKeyId|"
@@ -72,28 +72,28 @@ _SECRET_WORDS = frozenset({
     "token", "password", "passwd", "passphrase", "passcode", "secret", "secrets", "apikey", "credential",
     "credentials", "authtoken", "authkey", "psk", "cookie",
 })  # fmt: skip
-"""Words in the names of settings that hold a secret."""
+"""Words in the names of settings whose value is a secret."""
 _KEY_OF = frozenset({
     "api", "access", "private", "secret", "account", "encryption", "signing", "license", "licence",
     "auth", "ssh", "wandb", "client", "shared", "master", "product", "activation", "host", "storage",
     "session", "munge",
 })  # fmt: skip
-"""Words that, before a final `key`, make the setting a secret."""
+"""Words before a final `key` that make the setting a secret."""
 _DESCRIBING_WORDS = frozenset({
     "path", "file", "dir", "directory", "url", "type", "name", "length", "len", "count", "size", "index",
     "parallelism",
 })  # fmt: skip
-"""Last words of names that describe a secret and do not hold the secret itself."""
+"""Last words of names of settings that describe a secret but are no secrets themselves."""
 _LICENCE_WORDS = {"license", "licence", "licensekey", "licencekey"}
 _LICENCE_NUMBERS = frozenset({
     "key", "id", "no", "number", "code", "license", "licence", "licensekey",
 })  # fmt: skip
-"""Last words of settings that hold the number of a licence."""
+"""Last words of names of settings whose value is the number of a licence."""
 _NO_VALUES = frozenset({
     "", "none", "null", "nil", "true", "false", "yes", "no", "unset", "required", "n/a", "enabled",
     "disabled", "prompt",
 })  # fmt: skip
-"""Values that hold no secret, whatever the setting is called."""
+"""Values that are no secrets, whatever the name of the setting."""
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 
 
@@ -138,7 +138,7 @@ def secret_placeholder(value: str, book: Book) -> str:
 
 
 def names_secret(name: str, value: str) -> bool:
-    """Return whether a setting of this name and value holds a secret, judged by the words of the name."""
+    """Return whether the words of its name show that a setting with this value is a secret."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if (
         not words
@@ -169,7 +169,7 @@ def names_secret(name: str, value: str) -> bool:
 def _pem_spans(text: str, book: Book) -> Iterator[Span]:
     """Yield the bodies of PEM keys and certificates.
 
-    A body whose last line is cut off reaches to the end of the text.
+    If the last line of a key is missing, its body reaches to the end of the text.
     """
     start = text.find(_PEM_BEGIN)
     while start >= 0:

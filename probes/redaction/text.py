@@ -21,11 +21,11 @@ _ESCAPED = re.compile(
     r"%[0-9A-Fa-f]{2}){0,2048}"
 )
 _ADDRESS = re.compile(r"[\[(]?(?:[0-9A-Fa-f]{0,4}:){2}[0-9A-Fa-f:.]*[^A-Za-z]*|[^A-Za-z]*")
-_HOSTS = re.compile(  # with Slurm's lists of them
+_HOSTS = re.compile(  # also Slurm's lists of hosts
     r"(?<![\w.-])[A-Za-z][\w.-]{0,252}(?:\[[\d,-]{1,400}\][\w.-]{0,80})?"
 )
 _DEPTH = 3
-"""Levels of nested encodings that are followed."""
+"""Number of nested encodings that are decoded."""
 
 _FILE_WORDS = {
     "hostname": "hostname",
@@ -41,19 +41,19 @@ _FILE_WORDS = {
     "asset_tag": "asset_tag",
     "domainname": "fqdn",
 }
-"""Names of fields by the file that holds only their value."""
+"""Names of fields, by the file that contains only the value of the field."""
 
 
 class TextRedactor:
-    """Replaces what identifies a machine, its users or their secrets, and remembers names for later texts."""
+    """Redactor of texts that remembers names for later texts."""
 
     def __init__(
         self, salt: bytes, keep: frozenset[str] = frozenset(), *, trusts_labels: bool = False
     ) -> None:
         """Key the placeholders with `salt`.
 
-        With `trusts_labels`, a word labelled as a host once is replaced everywhere, even `node0`; paths of
-        recordings need this.
+        With `trusts_labels`, a word that one text labels as a host is replaced everywhere, even `node0`.
+        Paths of recordings need this.
         """
         self.book = Book(salt)
         self._names = Names(self.book, trusts_labels=trusts_labels)
@@ -65,7 +65,7 @@ class TextRedactor:
         return self._names.count
 
     def learn(self, text: str, key: str = "") -> None:
-        """Read a text for the names in it, which may stand in others without saying what they are."""
+        """Learn the names in a text, which may occur in other texts without a label."""
         self._rewritten(text, key, counted=False)
 
     def learn_hosts(self, text: str) -> None:
@@ -82,13 +82,13 @@ class TextRedactor:
         return self._rewritten(text, key, counted=True)
 
     def host(self, text: str) -> str:
-        """Redact a text that contains only host names (also Slurm's `gpu[07-09]`) or addresses, and ports."""
+        """Redact a text of hosts (also Slurm's `gpu[07-09]`) or addresses, each with an optional port."""
         if _ADDRESS.fullmatch(text):
             return self.text(text)
         return _HOSTS.sub(lambda match: self._names.hostlist(match[0]), text)
 
     def part(self, whole: str, part: str) -> str:
-        """Redact a `part` that was cut out of `whole`, so that a name or key cut in half is still replaced.
+        """Redact a `part` of `whole`, also names and keys of which the part contains only half.
 
         A part that does not occur in the whole is redacted as an independent text.
         """
@@ -120,7 +120,7 @@ class TextRedactor:
         return self._rewritten_plain(text, key, 0, counted=counted)
 
     def _secret(self, value: str, *, counted: bool) -> str:
-        """Return the placeholder of a text that is a secret as a whole."""
+        """Return the placeholder of a text that consists of a secret."""
         self._names.learn_value("secret", value)
         replacement = secret_placeholder(value, self.book)
         if counted:
@@ -177,7 +177,7 @@ class TextRedactor:
 
 
 def _title(key: str, text: str) -> str:
-    """Return the name by which the rules know the whole text; empty if the text contains its own labels."""
+    """Return the label that rules need for a text of one value; empty if the text contains labels."""
     if not key:
         return ""
     if key.startswith("/"):

@@ -1,4 +1,4 @@
-"""Knowledge beside the files: versions and the machine."""
+"""What is known besides the files: versions and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.facts import Gpu, MachineFacts
 _WITHOUT_NVLINK = re.compile(
     r"RTX (?:40|50)[5-9]0|RTX \d+ Ada|RTX PRO|\b(?:L(?:2|4|20|40S?)|T4|A2|A10G?|A16)\b"
 )
-"""Boards without an NVLink connector. Source: NVIDIA's data sheets of each, 2018 to 2025."""
+"""Boards without an NVLink connector. Source: NVIDIA's data sheet of each board, 2018 to 2025."""
 
 
 def _has_link(gpu: Gpu) -> bool | None:
@@ -22,10 +22,10 @@ def _has_link(gpu: Gpu) -> bool | None:
 
 
 class Context(Record, kw_only=True):
-    """Optional knowledge that makes rules sharper. Without a field a rule reports less, never more."""
+    """Optional facts that improve rules. If a field is missing, a rule reports less, never more."""
 
     nccl_version: str | None = None
-    """Such as `2.27.5`, from `--nccl-version`."""
+    """Version such as `2.27.5`, from `--nccl-version`."""
     torch_version: str | None = None
     machine: MachineFacts | None = None
 
@@ -54,7 +54,7 @@ class Context(Record, kw_only=True):
 
     @property
     def has_peer_access(self) -> bool | None:
-        """False for GeForce boards without NVLink, whose driver forbids access over PCIe; None if unknown."""
+        """False for GeForce boards without NVLink: the driver forbids access over PCIe. None if unknown."""
         gpus = self.machine.gpus if self.machine is not None else ()
         is_geforce = (
             known(gpus) and bool(gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in gpus)

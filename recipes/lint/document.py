@@ -66,26 +66,26 @@ class Setting(Record, kw_only=True):
     is_conditional: bool = False
     """Whether the setting is in a branch or a loop, so that it may never happen."""
     reaches: Reach = "all"
-    """Who gets the value: every process of the job, those of this node alone, or one command."""
+    """Receivers of the value: all processes of the job, the processes of this node, or one command."""
 
 
 class Argument(Record, kw_only=True):
     """A word of a command."""
 
     text: str
-    """Text without quotes, with the variables that the file sets filled in; others remain:
+    """Text without quotes.
 
-    `$SLURM_PROCID`.
+    Variables that the file sets are replaced by their values; others remain, such as `$SLURM_PROCID`.
     """
     is_literal: bool = True
-    """Whether the text has no variable left to expand."""
+    """Whether no variable is left to expand."""
     place: Place
 
 
 class Command(Record, kw_only=True):
-    """A command that the file starts, with launchers unwrapped.
+    """A command that the file starts.
 
-    `srun ... torchrun ... train.py` is three nested commands.
+    A launcher and the command that it starts are two commands: `srun torchrun train.py` is three.
     """
 
     program: str
@@ -97,7 +97,7 @@ class Command(Record, kw_only=True):
     `train.py`.
     """
     options: dict[str, str] = {}
-    """Options by their long name without dashes, with `_` written as `-`; `true` for switches.
+    """Values of options by long name without dashes, with `-` for `_`; the value of a switch is `true`.
 
     If an option that makes a list is repeated (`-x`, `--env`, `--volume` ...), line breaks separate its
     values.
@@ -108,11 +108,12 @@ class Command(Record, kw_only=True):
     settings: tuple[Setting, ...] = ()
     """Variables set for this command alone: `A=1 cmd`, `mpirun -x A=1`."""
     exported: tuple[Setting, ...] = ()
-    """Variables that the surrounding script exports at this point, each name once."""
+    """Variables that the script around the command exports at this point, each name once."""
     in_single_quotes: bool = False
     """Whether the command is part of `bash -c '...'`, where variables expand on the node that runs it.
 
-    Also true if double quotes escape the parts that differ between nodes (`\\$SLURM_PROCID`).
+    Also true if double quotes contain the parts that differ between nodes with a backslash
+    (`\\$SLURM_PROCID`).
     """
     is_conditional: bool = False
     """Whether the command is in a branch or a loop."""
@@ -126,13 +127,13 @@ class Directive(Record, kw_only=True):
     value: str
     place: Place
     is_read: bool = True
-    """False after the first command, where the scheduler stops reading."""
+    """False after the first command, because the scheduler reads no requests after a command."""
 
 
 class Entry(Record, kw_only=True):
-    """A key of a structured file (YAML, JSON) by its path.
+    """A value of a structured file (YAML, JSON) and its path.
 
-    For example `spec.template.spec.containers[0].resources.limits.memory`.
+    A path is for example `spec.template.spec.containers[0].resources.limits.memory`.
     """
 
     path: str
@@ -142,7 +143,7 @@ class Entry(Record, kw_only=True):
 
 
 class Fault(Record, kw_only=True):
-    """An error of syntax, so that no program can read the file."""
+    """An error of syntax because of which no program can read the file."""
 
     reason: str
     place: Place
@@ -152,11 +153,12 @@ _LAUNCHERS = frozenset(
     {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"}
 )
 _MPI_OR_VARIABLE = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
-"""Those of MPI, which have endings, and a launcher that a variable holds: `$LAUNCHER train.py`."""
+"""Launchers of MPI, whose names have endings, and a variable that contains a launcher: `$LAUNCHER train.py`.
+"""
 
 
 def is_launch(command: Command) -> bool:
-    """Return whether the command starts ranks, or is started by a command that does."""
+    """Return whether the command starts ranks, or a launcher starts the command."""
     programs = (*command.inside, command.program)
     return any(program in _LAUNCHERS or _MPI_OR_VARIABLE.match(program) is not None for program in programs)
 
@@ -172,11 +174,11 @@ class Document(Record, kw_only=True, dict=True):
     directives: tuple[Directive, ...] = ()
     entries: tuple[Entry, ...] = ()
     waived: dict[int, tuple[str, ...]] = {}
-    """Rule ids (or `all`) that a comment waives, by the line that it applies to; 0 for the whole file."""
+    """Ids of rules (or `all`) that comments waive, by line; 0 is the whole file."""
     problems: tuple[str, ...] = ()
-    """Parts of the file that could not be read, each with its line; the file itself may be sound."""
+    """Parts of the file that the reader could not read, each with its line; the file may be correct."""
     faults: tuple[Fault, ...] = ()
-    """Errors of syntax, which are the file's own."""
+    """Errors of syntax in the file."""
 
     @functools.cached_property
     def given(self) -> tuple[Setting, ...]:
@@ -192,7 +194,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def own_users(self) -> dict[int, list[Command]]:
-        """Commands that have a setting as their own, by the identity of the setting."""
+        """Commands that a setting was written for alone, by the identity of the setting."""
         users: dict[int, list[Command]] = {}
         for command in self.commands:
             for item in command.settings:
@@ -208,7 +210,7 @@ class Document(Record, kw_only=True, dict=True):
     def shared(self) -> dict[str, Setting]:
         """Variables that all processes get, wherever the file sets them.
 
-        This is so in containers, which start with all their variables.
+        Scripts have no such variables; containers start with all their variables.
         """
         if self.kind in ("shell", "sbatch"):
             return {}
@@ -222,9 +224,9 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def environments(self) -> tuple[dict[str, Setting], ...]:
-        """Variables that ranks get, once for each way that the file sets them.
+        """Variables of the ranks, once for each different environment of a launch.
 
-        If the file shows no launch, these are all its variables.
+        If the file shows no launch, these are all variables of the file.
         """
         if self.kind not in ("shell", "sbatch") or not self.launches:
             return (
@@ -238,14 +240,14 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def launches(self) -> tuple[Command, ...]:
-        """Commands of a script that start ranks, as far as the script shows; `$LAUNCHER` may be one."""
+        """Commands of a script that start ranks, or that may start ranks, such as `$LAUNCHER`."""
         return tuple(command for command in self.commands if is_launch(command))
 
     @functools.cached_property
     def last_given(self) -> dict[str, Setting]:
         """Variables that ranks get: the last setting of each name that a launch of the script gets.
 
-        If the file shows no launch, the last setting of each name in the file.
+        If the file shows no launch, these are the last settings of each name in the file.
         """
         if self.kind not in ("shell", "sbatch") or not self.launches:
             return {item.name: item for item in self.given}

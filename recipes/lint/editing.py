@@ -1,6 +1,7 @@
 """Safe changes: the file does the same as before, apart from the mistake.
 
-Rules make the changes of a finding; if one is in doubt, there is none. `edited` applies them to the text.
+Rules attach changes to a finding. If a change might be unsafe, the functions return none. `edited` applies
+the changes to the text.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def _is_used(text: str, name: str) -> bool:
 
 
 def _is_only_body(lines: tuple[str, ...], number: int) -> bool:
-    """Return whether the line is all of an `if` or a loop: the shell refuses an empty body."""
+    """Return whether the line is the whole body of an `if` or a loop: the shell refuses an empty body."""
     before = lines[number - 2].strip() if number > 1 else ""
     after = lines[number].strip() if number < len(lines) else ""
     return bool(re.search(r"(?:^|\s)(?:then|do|else|\{|\))$", before)) and bool(

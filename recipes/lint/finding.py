@@ -1,4 +1,4 @@
-"""Mistakes that rules detect in a launch file, and those that its comments waive."""
+"""Mistakes that rules detect in a launch file, and waivers of rules in its comments."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class LintReport(Record, kw_only=True):
     waived: int = 0
     """Number of findings that a comment of the file waives."""
     notes: tuple[str, ...] = ()
-    """Files and rules that could not be judged, with the reason."""
+    """Files that were not judged and rules that failed, with the reason."""
     documents: tuple[str, ...] = ()
 
 
 def without_waived(
     findings: Iterable[LintFinding], documents: tuple[Document, ...]
 ) -> tuple[tuple[LintFinding, ...], int]:
-    """Return the findings that count, and the number of waived ones."""
+    """Return the findings that no comment waives, and the number of waived findings."""
     by_name = {document.name: document for document in documents}
     kept = []
     waived = 0
@@ -73,9 +73,9 @@ def without_waived(
 
 
 def idle_waivers(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Return one line for each waiver that silences nothing.
+    """Return a line for each waiver that silences nothing.
 
-    `findings` are all findings, before any is waived.
+    `findings` are all findings, waived or not.
     """
     found_on_lines = {(finding.document, finding.place.line, finding.rule_id) for finding in findings}
     names = {(document, rule) for document, _, rule in found_on_lines}

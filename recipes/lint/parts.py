@@ -21,7 +21,7 @@ _CONTAINER = {
 
 
 def parted(document: Document) -> tuple[Document, ...]:
-    """Return one document per container; the document itself if it has at most one container.
+    """Return one document per container; the document itself if the file has at most one container.
 
     Parts outside of containers (a ConfigMap, the values of a chart) are a document of their own.
     """
@@ -71,7 +71,7 @@ _WHOLE_MANIFEST = re.compile(r"^apiVersion:(?s:.*)^kind:|^kind:(?s:.*)^apiVersio
 def embedded(document: Document) -> tuple[Document, ...]:
     """Return the structured files within a file, each as a document of its own.
 
-    They have the name of the outer file, and their lines are counted in the outer file.
+    Each has the name of the outer file, and its lines are numbered as in the outer file.
     """
     if document.kind in ("shell", "sbatch") and "<<" in document.text:
         return tuple(_here_documents(document))
@@ -81,9 +81,9 @@ def embedded(document: Document) -> tuple[Document, ...]:
 
 
 def _values(document: Document) -> Iterator[Document]:
-    """Yield the files that a manifest holds in blocks which begin with `|`.
+    """Yield the files that a manifest contains as blocks after `|`.
 
-    Their lines keep their indentation: YAML and JSON may be indented as a whole.
+    The lines keep their indentation, which YAML and JSON allow for a whole file.
     """
     lines = document.text.split("\n")
     for item in document.entries:
@@ -97,9 +97,9 @@ def _values(document: Document) -> Iterator[Document]:
 
 
 def _inner_document(document: Document, body: str, placed: str) -> Document | None:
-    """Return `body` as a document if it is a whole file of a structured kind, else None.
+    """Return `body` as a document if the text is a whole file of a structured kind, else None.
 
-    `placed` is the same text on its lines of the outer file.
+    `placed` is the same text on the lines that it has in the outer file.
     """
     kind = recognise("", body)
     if kind not in _STRUCTURED or (kind == "kubernetes" and not _WHOLE_MANIFEST.search(body)):

@@ -1,8 +1,8 @@
-"""Settings that reach a command: the one answer for all rules.
+"""Settings that reach a command; all rules ask here.
 
 A variable before a command reaches that command alone. An export applies from its line on. An export in a
-subshell ends with the subshell, and one in a function applies from the call on. A container, and a shell on
-another machine, get only the variables that are passed to them.
+subshell ends with the subshell, and an export in a function applies from the call on. A container or a shell
+on another machine gets only the variables that the command passes to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from recipes.lint.views import commands, enclosing, nodes_of, number, option, re
 
 _BENCHMARKS = ("_perf", "nvbandwidth", "osu_bw", "ib_write_bw")
 _MOST_ASKED = 100
-"""Commands that are considered for one setting."""
+"""Largest number of commands that are considered for one setting."""
 Given = Mapping[str, Setting]
 
 
@@ -26,13 +26,13 @@ def given_to(document: Document, command: Command) -> Given:
 
 
 def text_in(given: Given, name: str) -> str | None:
-    """Return the value of a variable if the file states it literally."""
+    """Return the value of a variable if the file states the value literally, else None."""
     item = given.get(name)
     return item.value.strip() if item is not None and item.is_literal and item.value is not None else None
 
 
 def setting_for(document: Document, command: Command, name: str) -> Setting | None:
-    """Return the setting that a command gets for one name."""
+    """Return the setting of a variable that a command gets; None if the command gets none."""
     for item in reversed(command.settings):
         if item.name == name:
             return item
@@ -40,7 +40,7 @@ def setting_for(document: Document, command: Command, name: str) -> Setting | No
 
 
 def getters(document: Document, item: Setting) -> Iterator[Command]:
-    """Yield the programs of the job that get this very setting."""
+    """Yield the programs of the job that get this setting, not another setting of the same name."""
     near = document.own_users.get(id(item)) if item.reaches == "command" else None
     several = document.commands if near is None else near
     return (
@@ -53,8 +53,8 @@ def getters(document: Document, item: Setting) -> Iterator[Command]:
 def is_aside(document: Document, item: Setting) -> bool:
     """Return whether the job runs without a setting.
 
-    Either no launch of the script gets it, or it is set for one command alone, and that command is a
-    measurement or other commands run with another value.
+    Either no launch of the script gets the setting, or the file sets the variable for one command alone, and
+    this command is a benchmark or other commands get another value.
     """
     if item.reaches != "command":
         is_script = document.kind in ("shell", "sbatch")
@@ -72,10 +72,10 @@ def is_switched(document: Document, item: Setting) -> bool:
 
 
 def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[str | None]:
-    """Return the values of a variable with which the launches of a file run.
+    """Return the values of a variable that the launches of a file get.
 
-    With `of_launches` False these are the values of all commands that compute. None stands for a command
-    without the variable.
+    Without `of_launches` these are the values that all commands that compute get. None means that a command
+    runs without the variable.
     """
     key = (name, of_launches)
     if key not in document.value_cache:
@@ -90,7 +90,7 @@ def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[st
 
 
 def computes(command: Command) -> bool:
-    """Return whether the command is a program of the job and no tool of the shell."""
+    """Return whether the command is a program of the job, not a tool such as `echo`."""
     return starts(command) in (
         "torchrun",
         "accelerate",
@@ -102,9 +102,9 @@ def computes(command: Command) -> bool:
 
 
 def nodes_that_get(document: Document, item: Setting) -> int | None:
-    """Return the largest number of machines on which commands get this setting, if numbers state it.
+    """Return the largest number of machines on which commands get this setting, if the file states numbers.
 
-    If no command is known, return the number of machines of the file.
+    If no command is known, return the number of machines that the file requests.
     """
     users = list(itertools.islice(getters(document, item), _MOST_ASKED))
     if not users:
@@ -117,7 +117,8 @@ def nodes_that_get(document: Document, item: Setting) -> int | None:
 def nodes_under(document: Document, command: Command) -> int | None:
     """Return the number of machines on which a command runs.
 
-    Its own options decide, then those of the step around it, then those of the job.
+    The options of the command decide, then the options of the step around the command, then the requests of
+    the job.
     """
     for name in ("nnodes", "num-machines", "num-nodes"):
         machines = number((resolved(document, option(command, name)) or "").partition(":")[0])

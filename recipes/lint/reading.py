@@ -1,4 +1,4 @@
-"""Recognition of a launch file by its name and its text, and reading by the reader of its kind."""
+"""Recognition of launch files by name and text, reading, and waivers in comments."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ _DOCKERFILE = re.compile(
     r"[^\S\n]*FROM\s+(?:--\S+\s+)?\S+(?:\s+AS\s+\S+)?[ \t\r]*(?:\n|$)",
     re.IGNORECASE,
 )
-"""Lines of comments and ARG, then FROM. Each line can match in one way only, so that the time is linear."""
+"""Lines of comments and ARG, then FROM.
+
+Each line can match in one way only, so the search takes linear time.
+"""
 _KUBERNETES = re.compile(r"^(apiVersion|kind):", re.MULTILINE)
 _COMPOSE = re.compile(r"^services:", re.MULTILINE)
 _ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
 _YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
-"""Keys of a service that builds and tests; its commands are no job."""
+"""Keys of a file for continuous integration; its commands are no training job."""
 _LAUNCHES = re.compile(
     r"\bNCCL_|\bGLOO_|FI_PROVIDER|torchrun|torch\.distributed|mpirun|accelerate launch|"
     r"\bdeepspeed\s+(-|\\|\S+\.py)"
@@ -107,7 +110,7 @@ def read_document(name: str, text: str, kind: DocumentKind | None = None) -> Doc
 def fault_of_unknown(name: str, text: str) -> Fault | None:
     """Return the error of syntax that prevents recognition of a file.
 
-    Only files whose name promises JSON or YAML have one.
+    Only a file with an ending of JSON or YAML has such an error.
     """
     if not name.lower().endswith(_STRUCTURED_ENDINGS):
         return None
@@ -117,7 +120,7 @@ def fault_of_unknown(name: str, text: str) -> Fault | None:
 
 
 def recognise(name: str, text: str) -> DocumentKind | None:
-    """Return the kind by the file's name if that is enough, else by its content."""
+    """Return the kind of a file by its name if the name is enough, else by its text; None if unknown."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     for ending in _TEMPLATE_ENDINGS:
         base = base.removesuffix(ending)
@@ -181,7 +184,7 @@ def _yaml_kind(text: str) -> DocumentKind | None:
     if _ACCELERATE.search(text):
         return "accelerate"
     if len({match[1] for match in _WORKFLOW.finditer(text)}) > 1:
-        return None  # one of these keys alone may be a job file's
+        return None  # a job file may have one of these keys alone
     return "kubernetes" if _YAML_KEY.search(text) and _LAUNCHES.search(text) else None
 
 
@@ -197,7 +200,7 @@ def _json_kind(text: str) -> DocumentKind | None:
 
 _SOURCING = frozenset({"source", "."})
 _FILE_OPTIONS = {"deepspeed": "hostfile", "mpirun": "hostfile", "docker": "env-file", "podman": "env-file"}
-"""Options of programs that name a file."""
+"""Option that names a file, by program."""
 _ENV_FILES = r"services\.[^.\[]+\.env_file(?:\[\d+\])?(?:\.path)?"
 _RELATIVE = re.compile(r"(?:\./)?[\w.][\w./@+-]*")
 
@@ -206,7 +209,7 @@ def named_files(document: Document) -> tuple[str, ...]:
     """Return the relative paths of files that belong to a script or a compose file.
 
     A script sources them or gives them to a launcher as a list of hosts or of variables; a compose file names
-    them in `env_file`. Paths that only the run knows and paths above the file are left out.
+    them in `env_file`. Paths with variables and paths above the folder of the file are left out.
     """
     if document.kind not in ("shell", "sbatch", "compose"):
         return ()

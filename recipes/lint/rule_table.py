@@ -1,4 +1,4 @@
-"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects it."""
+"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects the mistake."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recipes.lint.parts import embedded, parted
 Documents = tuple[Document, ...]
 Findings = Iterator[LintFinding]
 Check = Callable[[Documents, Context], Findings]
-"""Judges files that belong together."""
+"""Function that judges files that belong together."""
 
 
 def per_document(*kinds: DocumentKind) -> Callable[[Callable[[Document, Context], Findings]], Check]:
@@ -38,7 +38,7 @@ def per_document(*kinds: DocumentKind) -> Callable[[Callable[[Document, Context]
 
 
 class LintRule(StrictRecord, kw_only=True):
-    """One row of the table."""
+    """A row of the table."""
 
     id: str
     severity: Severity
@@ -47,7 +47,7 @@ class LintRule(StrictRecord, kw_only=True):
     reason: str
     """The consequence of the mistake."""
     source: str
-    """The document or source code that the rule rests on."""
+    """The document or source code on which the rule is based."""
     since: str = ""
     """First version that the rule applies to, such as `NCCL 2.24`."""
     until: str = ""
@@ -68,7 +68,7 @@ class LintRule(StrictRecord, kw_only=True):
 
 @functools.lru_cache(maxsize=1)
 def rule_rows() -> tuple[dict[str, Any], ...]:
-    """Return the rows of the table as they are written, before any is checked."""
+    """Return the rows of the table as they are written, without a check."""
     return tuple(read_rows("lint_rules", "recipes")["rules"])
 
 
@@ -80,7 +80,7 @@ def load_rules() -> dict[str, LintRule]:
         try:
             rule = msgspec.convert(row, LintRule)
         except msgspec.ValidationError:
-            continue  # `lint` reports the row; it must not stop the other rules
+            continue  # `lint` reports this row; the other rules still apply
         rules[rule.id] = rule
     return rules
 
@@ -95,7 +95,7 @@ def make_finding(
     edits: tuple[Edit, ...] = (),
     severity: Severity | None = None,
 ) -> LintFinding:
-    """Return a finding of a rule. Its severity is that of the rule's row unless the caller knows better."""
+    """Return a finding of a rule; without `severity` it has the severity of the rule's row."""
     return LintFinding(
         rule_id=rule_id,
         severity=severity or load_rules()[rule_id].severity,
@@ -108,7 +108,7 @@ def make_finding(
 
 
 def _run(name: str, documents: tuple[Document, ...], context: Context) -> Iterator[LintFinding]:
-    """Load and run one function. Every error of its module or of the function itself is raised."""
+    """Load and run one function. Raises every error of the module and of the function."""
     module, _, function = name.rpartition(".")
     check: Check = getattr(importlib.import_module(f"recipes.lint.rules.{module}"), function)
     return check(documents, context)

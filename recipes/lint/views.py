@@ -1,4 +1,4 @@
-"""Views of documents for rules: variables, requests and commands."""
+"""Questions that rules ask about a document: its variables, requests and commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OLD_TORCH_NAMES = {
     "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
     "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
 }
-"""PyTorch's variables before version 2.2 with their present names.
+"""Names of PyTorch's variables before version 2.2, and their present names.
 
 Source: pytorch/pytorch, ProcessGroupNCCL.hpp.
 """
@@ -54,7 +54,7 @@ def last(document: Document, name: str) -> Setting | None:
 
 
 def value(document: Document, name: str) -> str | None:
-    """Return the value of a variable if the file states it literally."""
+    """Return the value of a variable if the file states the value literally, else None."""
     item = last(document, name)
     return item.value.strip() if item is not None and item.is_literal and item.value is not None else None
 
@@ -113,7 +113,7 @@ _REQUESTS = {
 
 
 def resolved(document: Document, text: str | None) -> str | None:
-    """Return a text if it is known before the run, else None.
+    """Return a text if its value is known before the run, else None.
 
     `$SLURM_NNODES` becomes the number that the file requests.
     """
@@ -127,7 +127,7 @@ def resolved(document: Document, text: str | None) -> str | None:
 
 
 def directive(document: Document, *names: str) -> str | None:
-    """Return the value that a batch script requests."""
+    """Return the value of a request of a batch script; None if the script has no such request."""
     for item in document.directives:
         if _SHORT_SLURM.get(item.name, item.name) in names:
             return item.value.strip()
@@ -142,7 +142,7 @@ def directive_place(document: Document, *names: str) -> Place:
 
 
 def option(command: Command, *names: str) -> str | None:
-    """Return an option of a command by its long name."""
+    """Return the value of an option of a command by its long name; None if the command lacks the option."""
     for name in names:
         if name in command.options:
             return command.options[name]
@@ -153,12 +153,12 @@ def option(command: Command, *names: str) -> str | None:
 
 
 def words(command: Command) -> str:
-    """Return the arguments of the command in a line."""
+    """Return the arguments of the command, joined by blanks."""
     return " ".join(argument.text for argument in command.arguments)
 
 
 def starts(command: Command) -> str:
-    """Return the launcher that a command is, under one name."""
+    """Return the program of a command, with one name for all spellings of a launcher."""
     if command.program in ("accelerate", "accelerate-launch"):
         is_launch = command.program != "accelerate" or re.search(r"\blaunch\b", words(command))
         return "accelerate" if is_launch else "accelerate-other"
@@ -180,7 +180,7 @@ def enclosing(document: Document, command: Command, *programs: str) -> Command |
 
 
 def has_unknown_words(command: Command) -> bool:
-    """Return whether a variable is in a position for options: `torchrun $ARGS train.py`."""
+    """Return whether a variable may contain further options: `torchrun $ARGS train.py`."""
     before = ""
     for argument in command.arguments:
         if (
@@ -218,7 +218,7 @@ def nodes_of(document: Document) -> int | None:
 
 
 _PART_OF_A_NODE = 2
-"""GPUs of a node that leave room for another job."""
+"""Largest number of GPUs on a node with which another job may run on the same node."""
 
 
 def has_whole_nodes(document: Document) -> bool:
@@ -230,7 +230,7 @@ def has_whole_nodes(document: Document) -> bool:
 
 
 def is_one_machine(document: Document) -> bool:
-    """Return whether all programs that the file starts stay on one machine, as far as it shows."""
+    """Return whether all programs that the file starts run on one machine, as far as the file shows."""
     nodes = nodes_of(document)
     launchers = list(commands(document, *TRAINERS))
     if nodes is None and (
@@ -343,20 +343,20 @@ def entry_value(document: Document, path: str) -> str | int | float | bool | Non
 
 
 def entries(document: Document, expression: str) -> Iterator[Entry]:
-    """Return the entries whose whole path matches an expression."""
+    """Return the entries whose whole path matches a regular expression."""
     compiled = re.compile(expression)
     return (item for item in document.entries if compiled.fullmatch(item.path))
 
 
 def literal_settings(document: Document, *names: str) -> Iterator[tuple[Setting, str]]:
-    """Yield the settings of these variables whose value the file states, with that value."""
+    """Yield the settings of these variables that have a literal value, each with its value."""
     for item in document.given:
         if item.name in names and item.is_literal and item.value:
             yield item, item.value.strip()
 
 
 def is_on_cloud(document: Document) -> bool:
-    """Return whether the file sets what the fabric of OCI, Alibaba, GCP or Slingshot needs."""
+    """Return whether the file has settings or names of OCI, Alibaba, GCP or Slingshot."""
     return mentions(
         document, r"(?i)FI_CXI_|FI_PROVIDER=[\"']?cxi|NCCL_SOCKET_IFNAME=[\"']?=?hsn|AWS Libfabric"
     ) or mentions(document, r"(?i)BM\.GPU|\boci[-_]|alibaba|aliyun|/usr/local/gib|NCCL_NET=gIB")

@@ -1,4 +1,4 @@
 """Readers of launch files: each turns a text into a `Document`.
 
-They never raise an error: a part that they cannot read becomes one of its `problems`.
+Readers never raise an error: a part that a reader cannot read becomes one of the `problems` of the document.
 """

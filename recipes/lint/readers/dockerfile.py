@@ -29,7 +29,7 @@ _OWN_WORDS = frozenset(
 def read(name: str, text: str) -> Document:
     """Return the Dockerfile as a document. Never raises an error.
 
-    Variables of ENV reach every process of the container; those that RUN sets end with that RUN.
+    Variables of ENV reach every process of the container; variables that RUN sets end with this RUN.
     """
     reader = _Reader(Span.whole(text))
     reader.run()
@@ -62,9 +62,9 @@ class _Reader:
             at = max(end, at + 1)
 
     def _end(self, at: int) -> int:
-        """Return the offset where the instruction ends.
+        """Return the offset of the end of the instruction.
 
-        It spans continued lines, comments between them, and here-documents.
+        An instruction includes continued lines, comments between these lines, and here-documents.
         """
         text, start = self.span.text, at
         goes_on = True
@@ -94,7 +94,7 @@ class _Reader:
 
     def _variables(self, rest: Span, *, is_exported: bool) -> None:
         words = words_of(_without_comments(rest))
-        if words and "=" not in words[0].text:  # ENV NAME all the rest
+        if words and "=" not in words[0].text:  # ENV NAME VALUE
             if len(words) > 1 and is_exported:
                 begin = rest.text.index(words[1].written.text, len(words[0].written.text))
                 stop = len(rest.text.rstrip())

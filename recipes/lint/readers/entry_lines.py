@@ -56,7 +56,7 @@ _NAME_SIGN = re.compile(r"[A-Za-z_]\w*=")
 def environment(name: str, text: str) -> Document:
     """Return the environment as a document. Never raises an error.
 
-    Values are taken literally, as nothing expands them any more.
+    Values are taken literally, because no shell expands them any more.
     """
     span = Span.whole(text)
     settings = []
@@ -82,7 +82,7 @@ def environment(name: str, text: str) -> Document:
 def nccl_conf(name: str, text: str) -> Document:
     """Return the file as a document. Never raises an error.
 
-    Lines without `=` are problems: NCCL ignores them.
+    Lines without `=`, which NCCL ignores, are problems.
     """
     span = Span.whole(text)
     problems = [
@@ -100,7 +100,7 @@ def nccl_conf(name: str, text: str) -> Document:
 
 
 def settings_in(span: Span) -> tuple[Setting, ...]:
-    """Return the variables that NCCL takes from such a text."""
+    """Return the variables that NCCL takes from the text of an `nccl.conf`."""
     settings = []
     start = 0
     for line in span.text.split("\n"):
@@ -127,7 +127,7 @@ _HOST = re.compile(
 
 
 def is_hostfile(text: str) -> bool:
-    """Return whether every line that is no comment names a host."""
+    """Return whether every line is a host or a comment."""
     lines = [line for line in lines_of(text) if line.strip() and not line.lstrip().startswith("#")]
     return bool(lines) and all(_HOST.fullmatch(line.strip()) for line in lines)
 

@@ -14,12 +14,12 @@ _PASSING = frozenset({"then", "elif", "else", "do", "!", "{", "}", "time", "copr
 
 
 class _Branches:
-    """Open `if` and `case` commands: each of their branches starts with the variables from before."""
+    """Open `if` and `case` commands. Each branch starts with the variables from before the command."""
 
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """Word, mark and the changes of the branches so far, for each open command."""
+        """For each open command: its word, its mark, and the changes of its branches so far."""
 
     def enter(self, word: str) -> None:
         self._open.append((word, self._exported.mark(), {}))
@@ -33,7 +33,7 @@ class _Branches:
     def leave(self, word: str) -> None:
         """Close the innermost command.
 
-        Any of its branches may have run, so all their changes may hold.
+        Any branch may have run, so the changes of all branches apply.
         """
         if self._open and self._open[-1][0] == word:
             self.turn(word)
@@ -50,10 +50,10 @@ class Flow:
     def __init__(self, exported: Exported, forget: Callable[[str], None]) -> None:
         self._branches = _Branches(exported)
         self._forget = forget
-        """Called with the variable that a loop counts."""
+        """Function that is called with the variable of each loop."""
         self._loops = 0
         self._cases: list[bool] = []
-        """Whether a pattern comes next, for each open `case`."""
+        """For each open `case`, whether a pattern comes next."""
 
     @property
     def is_conditional(self) -> bool:
@@ -68,7 +68,7 @@ class Flow:
         self._cases[-1] = False
 
     def end_arm(self) -> None:
-        """Handle `;;`: the next pattern follows."""
+        """Handle `;;`, after which the next pattern follows."""
         if self._cases:
             self._cases[-1] = True
             self._branches.turn("case")
@@ -135,7 +135,7 @@ _BEFORE_COMMANDS = frozenset({"then", "else", "elif", "do", "{", "!", "time", "i
 
 
 class Function:
-    """The body of a function, and the changes of a call, once the body was read."""
+    """The body of a function, and the changes by a call after the body was read."""
 
     __slots__ = ("body", "changes", "depth", "is_open", "runs_words")
 
@@ -148,11 +148,11 @@ class Function:
         self.changes: Changes | None = None
         """Changes of the environment by a call; None before the first call."""
         self.is_open = False
-        """True while the body is read, as a function may call itself."""
+        """Whether the body is being read; a function may call itself."""
 
 
 def closing_braces(tokens: list[Token]) -> dict[int, int]:
-    """Return, for each `{` that opens commands, the number of its `}`."""
+    """Return the index of the `}` for the index of each `{` that opens commands."""
     closing: dict[int, int] = {}
     opened: list[int] = []
     for number, token in enumerate(tokens):
@@ -183,7 +183,7 @@ def _begins_command(tokens: list[Token], number: int) -> bool:
 
 
 def function_at(tokens: list[Token], at: int, braces: dict[int, int]) -> tuple[str, int, int] | None:
-    """Return the name of the function that is defined here, and the numbers of its first and last token.
+    """Return the name of the function that is defined here, and the indices of its first and last token.
 
     None if no definition starts here.
     """

@@ -19,7 +19,8 @@ class Grammar(Record, kw_only=True):
     rest: Rest = "nothing"
     """Meaning of the first word that is no option.
 
-    It begins a command; a script with its arguments; an image and then a command; or a command after `--`.
+    The word begins a command, a script with arguments, or an image and then a command. `after-dashes`: a
+    command follows `--`.
     """
     switches: frozenset[str] = frozenset()
     """Long names of options without a value. In programs that start others, all other options take one."""
@@ -37,9 +38,9 @@ class Grammar(Record, kw_only=True):
     is_long_single: bool = False
     """Whether `-bind-to` means `--bind-to`."""
     modules: frozenset[str] = frozenset()
-    """Switches after which the script is the name of a module."""
+    """Switches that make the script the name of a module."""
     abbreviates: frozenset[str] = frozenset()
-    """All long names, if a unique beginning of one stands for the option (argparse)."""
+    """All long names, if a unique beginning of a name is accepted (argparse)."""
 
 
 def _set(words: str) -> frozenset[str]:
@@ -330,9 +331,9 @@ GRAMMARS: dict[str, Grammar] = {
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "mosh"})
-"""Programs that start the words of a command line elsewhere, through a shell."""
+"""Programs that give the words of a command line to a shell on another machine."""
 REMOTE_VALUES = frozenset("bcDEeFIiJLlmOopQRSWwfgtux")
-"""Letters of theirs that take a value."""
+"""Letters of options of these programs that take a value."""
 PER_TASK = frozenset({
     "SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_TASK_PID", "HOSTNAME", "RANK",
     "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMIX_RANK",

@@ -32,14 +32,14 @@ _NAMED_VARIABLE = re.compile(
     r"(?:_(?:bin|exe|exec|cmd|path|interpreter))?(?::[-=][^}]*)?\}?",
     re.IGNORECASE,
 )
-"""A variable with the name of the program that it contains: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
+"""A variable that has the name of the program in its value: `$PYTHON`, `${TORCHRUN_BIN:-torchrun}`."""
 _EVERYWHERE = frozenset(
     {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "pdsh", "clush", "horovodrun", "orterun", "prterun"}
 )
 _APART = frozenset({"docker", "podman", "nerdctl", "enroot", "kubectl", "oc"})
-"""Programs whose inner command gets only the variables that they pass to it."""
+"""Programs whose inner command gets only the variables that the options pass on."""
 _STARTS_COMMANDS = frozenset({"no-python", "command-mode"})
-"""Options by which torchrun, deepspeed and composer start a command and no script."""
+"""Options that make torchrun, deepspeed and composer start a command instead of a script."""
 _DEEPEST = 12
 
 Reader = Callable[[Span, "Start"], None]
@@ -53,7 +53,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     in_single_quotes: bool = False
     is_conditional: bool = False
     names: frozenset[str] = frozenset()
-    """Variables that expanded before the command was started."""
+    """Variables that a shell expanded before the command was started."""
     is_apart: bool = False
     """Whether exports do not reach the command: in a container, on another machine, by `env -i`."""
 
@@ -61,7 +61,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, inside=(*self.inside, program))
 
     def apart(self, settings: tuple[Setting, ...] = ()) -> Start:
-        """Return a start that these variables alone reach."""
+        """Return a start with these variables alone."""
         return msgspec.structs.replace(self, settings=settings, is_apart=True)
 
     @property
@@ -131,7 +131,7 @@ class Launches:
     def _launcher(self, program: str, grammar: Grammar, words: Sequence[Argued], how: Start) -> None:
         parsed = parse_options(words[1:], grammar)
         options, rest = parsed.options, None if parsed.rest is None else parsed.rest + 1
-        # variables that the launcher sets reach the launcher's own command and all inside of it
+        # variables that the launcher sets reach the launcher and all commands inside of it
         own = how
         pairs = [*parsed.variables, *self._exports(program, options, words)]
         settings = tuple(
@@ -279,7 +279,7 @@ class Launches:
     def _text(self, word: Argued, how: Start) -> None:
         """Read a word that another shell reads as a script."""
         span, names = self._inline(word)
-        # a variable of the task that expanded before the start has one value for all tasks
+        # a variable of a task that a shell expands before the start has one value for all tasks
         early = names & PER_TASK if word.word is not None else frozenset()
         single = not early and (how.in_single_quotes or not how.names & PER_TASK)
         self._read_script(
@@ -308,7 +308,7 @@ class Launches:
 
 
 def plain_inline(word: Argued) -> tuple[Span, frozenset[str]]:
-    """Return the script in a word outside of any shell."""
+    """Return the script in a word that no shell reads, and no names."""
     if word.word is not None:
         return word.word.span, frozenset()
     return fixed(word.text, Span.whole("")), frozenset()

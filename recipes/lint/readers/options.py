@@ -1,4 +1,4 @@
-"""The options of a command line, by the grammar of its program."""
+"""Options of a command line, read with the grammar of its program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEGATIVE = re.compile(r"-\d")
 
 
 class Argued(msgspec.Struct, eq=False):
-    """An argument with the word that it came from, if a shell read it."""
+    """An argument, with its word if a shell read the argument."""
 
     text: str
     place: Place
@@ -44,7 +44,7 @@ class Parsed(msgspec.Struct):
 
     options: dict[str, str] = {}
     variables: list[tuple[str, Argued]] = []
-    """`NAME=value` of `-x NAME=value`, each with its argument."""
+    """`NAME=value` from `-x NAME=value`, each with its argument."""
     rest: int | None = None
     """Index of the first word of the inner command."""
 
@@ -52,7 +52,7 @@ class Parsed(msgspec.Struct):
 def parse_options(arguments: Sequence[Argued], grammar: Grammar, *, starts: bool = True) -> Parsed:
     """Read `arguments`, without the program itself.
 
-    With `starts` False all of them belong to the program.
+    With `starts` False, all arguments belong to the program.
     """
     parser = _Parser(arguments, grammar, starts=starts)
     parser.run()
@@ -128,7 +128,7 @@ class _Parser:
         self.at += 1
 
     def _value(self, name: str) -> None:
-        """Read the value in the next word; there is none if the next word is an option."""
+        """Read the value from the next word, unless the next word is an option."""
         follow = self.arguments[self.at].text if self.at < len(self.arguments) else ""
         if not follow or (follow.startswith("-") and not _NEGATIVE.match(follow)):
             self._put(name, "true", self.arguments[self.at - 1])
@@ -151,7 +151,7 @@ class _Parser:
 
 
 def _assignments(value: str) -> list[str]:
-    """Return the parts of `A=1,B=2`, as apptainer and torchx write it.
+    """Return the parts of `A=1,B=2`, which apptainer and torchx accept.
 
     A comma without a name after it belongs to the value.
     """

@@ -116,7 +116,7 @@ class Pods:
 
 
 def _is_open(text: str) -> bool:
-    """Return whether Kubernetes (`$(NAME)`), compose (`${NAME}`) or a template still expands something."""
+    """Return whether Kubernetes (`$(NAME)`), compose (`${NAME}`) or a template expands a part."""
     return _EXPANDS.search(text) is not None or "{{" in text
 
 

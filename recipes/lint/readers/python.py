@@ -15,7 +15,7 @@ from recipes.lint.document import Document, Place, Setting
 LONGEST = 512 * 1024
 """Largest size in characters."""
 _ENVIRONMENTS = frozenset({"env", "envs", "env_vars", "environment", "environment_variables", "vars"})
-"""Arguments and keys by which launchers in Python take the environment of their commands."""
+"""Arguments and keys of launchers in Python for the environment of commands."""
 _NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 
@@ -48,7 +48,8 @@ class _Reader:
     def handed(self, tree: ast.AST) -> Iterator[Setting]:
         """Yield the environment that a program passes to others.
 
-        Such are `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary that is passed by name.
+        Examples are `PyTorch(environment={...})`, `{"env_vars": {...}}`, and a dictionary that is passed by
+        name.
         """
         tables: dict[str, ast.Dict | None] = {}
         values: list[ast.expr] = []
@@ -78,7 +79,7 @@ class _Reader:
             ):
                 name = node.targets[0].id
                 tables[name] = node.value if isinstance(node.value, ast.Dict) and name not in tables else None
-        # a name stands for the only dictionary that was assigned to it
+        # a name is resolved if exactly one dictionary is assigned to it
         resolved = (tables.get(value.id) if isinstance(value, ast.Name) else value for value in values)
         for table in dict.fromkeys(each for each in resolved if isinstance(each, ast.Dict)):
             for key, value in zip(table.keys, table.values, strict=True):

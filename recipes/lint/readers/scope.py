@@ -14,12 +14,12 @@ _DEPTH = 8
 _LONGEST = 8192
 _MOST_WORDS = 2000
 _MOST_STEPS = 100_000
-"""Expansions that are followed in one file, as variables of variables may multiply without end."""
+"""Largest number of expansions in one file, because variables of variables may multiply without end."""
 
 
 class _Value(msgspec.Struct, eq=False):
     pieces: list[Word]
-    """Words that follow each other without a blank: those of `A=x` and `A+=y`."""
+    """Words that follow each other without a blank: `x` and `y` after `A=x` and `A+=y`."""
     elements: list[Word] | None
     """Elements of an array."""
     is_certain: bool
@@ -69,7 +69,7 @@ class Scope:
         self._values[name] = _Value([word], elements, not conditional)
 
     def forget(self, name: str) -> None:
-        """Mark a variable as unset or as known by the run only."""
+        """Mark the value of a variable as unknown or unset."""
         self._values[name] = None
 
     def resolve(self, word: Word, depth: int = 0) -> tuple[str, bool]:
@@ -112,7 +112,7 @@ class Scope:
         else:
             inner = [part for piece in value.pieces for part in words_of(piece.span)]
         if not value.is_certain and len(inner) == 1 and not inner[0].text.startswith("-"):
-            return [word]  # it may have another value; options are read even then, rather than lost
+            return [word]  # the value may be another; only options are read even then
         words: list[Word] = []
         for command in inner:
             if len(words) >= _MOST_WORDS:
@@ -123,7 +123,7 @@ class Scope:
     def inline(self, word: Word) -> tuple[Span, frozenset[str]]:
         """Return the script in a word with known variables filled in.
 
-        The second value is the names that expand before the script is started.
+        The second value contains the names of the variables that expand before the script is started.
         """
         names: set[str] = set()
         return self._inlined(word, names=names).span, frozenset(names)
@@ -161,14 +161,14 @@ class Scope:
 Changes = dict[str, Setting | None]
 """The new setting of each variable; None if it was unset."""
 _MOST_HANDED = 1_000_000
-"""Settings that all commands of one file get together.
+"""Largest number of settings for all commands of one file together.
 
 Without a limit, alternating exports and commands need quadratic memory.
 """
 
 
 class Exported:
-    """The variables that are exported now. Changes can be undone, as at the end of a subshell."""
+    """The variables that are exported now. Changes can be undone, for example at the end of a subshell."""
 
     def __init__(self) -> None:
         self._now: dict[str, Setting] = {}
@@ -178,7 +178,7 @@ class Exported:
         self._left = _MOST_HANDED
 
     def handed(self) -> tuple[Setting, ...]:
-        """Return the variables that a command gets which starts now, each name once.
+        """Return the variables that a command gets now, each name once.
 
         After a million settings the result is empty: nobody writes such a file by hand.
         """
@@ -231,7 +231,7 @@ _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}]*)\}")
 def default_in(word: Word, *, reaches: Reach) -> Setting | None:
     """Return the setting of `${NAME:=value}`.
 
-    Its value is unknown, as the environment's own value has precedence.
+    The value is unknown, because a value in the environment has precedence.
     """
     match = _DEFAULT.fullmatch(word.text)
     if match is None:

@@ -35,7 +35,7 @@ _SCRIPT_NAME = re.compile(r"\.(sh|bash|sbatch|slurm|job|run|pbs|lsf)$")
 
 
 class ScriptReader:
-    """Reader of one script and the scripts inside of it. `start` is how the script itself is started."""
+    """Reader of one script and the scripts inside of it; `start` describes how the script is started."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class ScriptReader:
         self._subshells: list[tuple[int, Scope, Start]] = []
         """State before each open bracket."""
         self._own_subshells = 0
-        """Number of open subshells at the call of the function that is read.
+        """Number of open subshells at the call of the function that is being read.
 
-        The function can close none of those.
+        The function cannot close these subshells.
         """
         self._functions: dict[str, Function] = dict(outer._functions) if outer is not None else {}
         self._defined: list[Function] = []
@@ -72,7 +72,7 @@ class ScriptReader:
     def read(self, span: Span) -> None:
         """Read a script.
 
-        The exports of a function that nobody calls reach its own commands only.
+        The exports of a function that nobody calls reach only the commands of the function.
         """
         self._read_tokens(tokens_of(span))
         for function in self._defined:  # the list grows while function bodies define functions
@@ -135,7 +135,7 @@ class ScriptReader:
                 self._flow.without_keywords(words)
             return
         if operator == "(" and len(words) == 1 and follow is not None and follow.text == ")":
-            self._open_subshell()  # the name of a function; what follows closes it
+            self._open_subshell()  # `name()` begins a function; the next token closes this subshell
             return
         after_keywords = self._flow.without_keywords(words)
         if operator == "(" and not after_keywords:
@@ -176,7 +176,7 @@ class ScriptReader:
         return len(self._subshells) - 1
 
     def _close_subshell(self, number: int) -> None:
-        """Close a subshell with all that are open inside of it."""
+        """Close a subshell and all open subshells inside of it."""
         mark, self._scope, self._start = self._subshells[number]
         del self._subshells[number:]
         self.exported.back_to(mark)
@@ -202,7 +202,7 @@ class ScriptReader:
         self._depth = max(self._depth + 1, function.depth)
         self._read_tokens(function.body)
         if len(self._subshells) > self._own_subshells:
-            self._close_subshell(self._own_subshells)  # the body left brackets open
+            self._close_subshell(self._own_subshells)  # the body did not close its brackets
         self._start, self._flow, self._depth, self._after_test, self._own_subshells = before
         function.is_open = False
         function.changes = self.exported.since(mark)
@@ -300,7 +300,7 @@ class ScriptReader:
     def _hand_on(self, name: str, setting: Setting | None) -> None:
         """Give a variable to all further commands.
 
-        It replaces the value with which the shell itself was started.
+        The setting replaces the value with which the shell was started.
         """
         self.exported.put(name, setting)
         if any(setting.name == name for setting in self._start.settings):
@@ -313,7 +313,7 @@ class ScriptReader:
             if _NAME.fullmatch(word.text):
                 self._scope.forget(word.text)
                 conditional, reaches = self._is_conditional, self._reaches()
-                # in a branch the variable may remain set
+                # after a branch the variable may still be set
                 held = self.exported.get(word.text)
                 kept = (
                     msgspec.structs.replace(held, is_conditional=True)
@@ -398,7 +398,7 @@ class ScriptReader:
     def _read_by(self, how: Start, span: Span, *, reaches_all: bool) -> None:
         """Read a script in another shell.
 
-        Its exports end with that shell, except for `eval`.
+        The exports end with the inner shell, except for `eval`.
         """
         mark = self.exported.mark()
         inner = ScriptReader(
@@ -432,7 +432,7 @@ class ScriptReader:
             last.program == "sbatch"
             or (last.program in ("cat", "tee") and (_SCRIPT_NAME.search(target) or _is_script(body.text)))
         ):
-            # the script runs later: as a batch job, or when another command starts the written file
+            # the script runs later: as a batch job, or when another command starts the file
             is_batch = last.program == "sbatch" or "\n#SBATCH" in body.text
             how = Start(in_single_quotes=single and last.program != "sbatch")
             self._read_by(how, body, reaches_all=is_batch)

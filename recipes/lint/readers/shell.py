@@ -48,14 +48,15 @@ def read(name: str, text: str) -> Document:
 def directives_in(span: Span) -> tuple[Directive, ...]:
     """Return each option of `#SBATCH`, `#PBS` and `#BSUB` lines, also of those in here-documents.
 
-    Source: sbatch's manual page: no more are read after the first line that is neither blank nor a comment.
+    Source: manual page of sbatch: Slurm reads no options after the first line that is neither blank nor a
+    comment.
     """
     directives: list[Directive] = []
     first = _SETTLED.search(span.text)
     stop = first.start() if first else len(span.text)
     for match in _LINE.finditer(span.text):
         before = span.text.rfind("\n#!", 0, match.start())
-        if match.start() > stop and before > stop:  # a script in a here-document counts anew
+        if match.start() > stop and before > stop:  # a script in a here-document begins anew
             inner = _SETTLED.search(span.text, before + 1)
             stop = inner.start() if inner and inner.start() > before else len(span.text)
         is_read = match.start() <= stop

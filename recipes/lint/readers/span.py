@@ -30,7 +30,7 @@ class Lines:
     def offset(self, line: int, column: int) -> int:
         """Return the offset of a line and a column, counted from 0.
 
-        The offset of a line after the file is the end of the file.
+        A line after the end of the file has the offset of the end.
         """
         if line >= len(self._starts):
             return self._length
@@ -38,7 +38,7 @@ class Lines:
         return min(self._starts[line] + column, self._length)
 
     def place(self, start: int, end: int) -> Place:
-        """Return the place from the character at `start` to the one before `end`."""
+        """Return the place of the characters from `start` to before `end`."""
         line, column = self.position(start)
         end_line, end_column = self.position(max(end, start))
         return Place(line=line, column=column, end_line=end_line, end_column=end_column)
@@ -76,7 +76,7 @@ class Span(msgspec.Struct, eq=False):
 def fixed(text: str, span: Span) -> Span:
     """Return a span for a text that the file spells with other characters.
 
-    All of its characters get the place of the first one of `span`.
+    All characters get the place of the first character of `span`.
     """
     at = span.offsets[0] if len(span.offsets) else 0
     return Span(text, [at] * len(text), span.lines)

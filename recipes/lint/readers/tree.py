@@ -15,7 +15,7 @@ from recipes.lint.readers.span import Lines, Span, fixed
 from recipes.lint.readers.words import Word
 
 LONGEST = 1024 * 1024
-"""Largest size in characters. Parsing takes time, and no launch file is longer."""
+"""Largest size in characters. Parsing a larger file takes too long, and no launch file is larger."""
 _DEEPEST = 400
 _BRACKET = re.compile(r"[\[\]{}]")
 _TEMPLATE = re.compile(r"\{\{.{0,1000}?\}\}|\{%.{0,1000}?%\}|\{#.{0,1000}?#\}", re.DOTALL)
@@ -54,7 +54,7 @@ class Tree:
         return start, end
 
     def span(self, node: yaml.ScalarNode) -> Span:
-        """Return the value of a scalar, each character at its place as far as quotes and folding allow."""
+        """Return the value of a scalar with the place of each character, as far as quotes and folding allow."""
         start, end = self.offsets(node)
         whole = Span(self.text[start:end], range(start, end), self.lines)
         value: str = node.value
@@ -128,7 +128,7 @@ def text_of(node: yaml.Node | None) -> str | None:
 
 
 def scalar(node: yaml.ScalarNode, *, is_json: bool = False) -> Scalar:
-    """Return the value with its type: YAML 1.1 for YAML, JSON's own for JSON."""
+    """Return the value with the type that it has in YAML 1.1 or in JSON."""
     value: str = node.value
     if node.style is not None:
         return value
@@ -156,7 +156,7 @@ def scalar(node: yaml.ScalarNode, *, is_json: bool = False) -> Scalar:
 def parse(text: str, *, is_json: bool = False) -> Tree:
     """Return the tree of a text. Never raises an error.
 
-    Templates in braces are ignored, as are comments in JSON.
+    Templates in braces and comments in JSON are ignored.
     """
     tree = Tree(text)
     if len(text) > LONGEST:
@@ -165,7 +165,7 @@ def parse(text: str, *, is_json: bool = False) -> Tree:
     if _depth(text) > _DEEPEST:
         tree.problems.append(f"more than {_DEEPEST} brackets are open at once, and nothing was read")
         return tree
-    # first the text itself, then without templates, then with each Helm template as a document of its own
+    # read the text, then the text without templates, then each Helm template as its own document
     first = _compose(tree, _plain_json(text) if is_json else text)
     if first is not None and ("{{" in text or "{%" in text):
         single = _one_branch(text)
@@ -209,7 +209,7 @@ def _config(name: str, text: str, kind: DocumentKind, *, is_json: bool) -> Docum
 def _report(tree: Tree, fault: Fault, language: str) -> None:
     """Add a fault to the tree, or a problem if the file is a template.
 
-    A template, or a line that another program fills in, is no mistake if the parser cannot read it.
+    The parser cannot read templates and lines that another program fills in, but these are no mistakes.
     """
     lines = lines_of(tree.text)
     here = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
@@ -222,7 +222,7 @@ def _report(tree: Tree, fault: Fault, language: str) -> None:
 def _depth(text: str) -> int:
     """Return the largest number of open brackets.
 
-    Brackets in quotes count too, as the number only protects the parser from endless work.
+    Brackets in quotes count too, because the number only protects the parser from endless work.
     """
     depth = deepest = 0
     for match in _BRACKET.finditer(text):
@@ -274,7 +274,7 @@ def _plain(text: str) -> str:
 
 
 def _filled(match: re.Match[str]) -> str:
-    """Return as many characters: a variable `$____` for a value, and blanks for a statement of Jinja."""
+    """Return a text of the same length: a variable `$____` for a value, and blanks for a statement of Jinja."""
     if not match[0].startswith("{{"):
         return _blank(match)
     return _BLANK.sub("$", match[0], count=1)[:1] + _BLANK.sub("_", match[0][1:])
@@ -285,7 +285,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _one_branch(text: str) -> str:
-    """Return the text with each branch after `else` blanked, as it replaces the branch before it."""
+    """Return the text with blanks instead of each branch after `else`."""
     open_blocks: list[int | None] = []
     blank: list[tuple[int, int]] = []
     for match in _CONTROL.finditer(text):
@@ -303,7 +303,7 @@ def _one_branch(text: str) -> str:
 
 
 def _parted(text: str) -> str:
-    """Return the text with each Helm template that `define` begins as a YAML document of its own."""
+    """Return the text with each Helm template after `define` as a YAML document of its own."""
     open_blocks: list[str] = []
     cuts = []
     for match in _CONTROL.finditer(text):

@@ -1,8 +1,8 @@
 """The words of a shell script: quotes, expansions and here-documents, each with its place.
 
-This is not a parser of the whole language. Rules need settings and commands only, and half a script, a
-template with braces, or a script for another shell must still be read. Source of the grammar: POSIX.1-2024,
-chapter 2, and the bash manual 5.2.
+This is not a parser of the whole language. Rules need only settings and commands, and this reader must also
+read half a script, a template with braces, or a script for another shell. Source of the grammar:
+POSIX.1-2024, chapter 2, and the bash manual 5.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from recipes.lint.document import Place
 from recipes.lint.readers.span import Span
 
 _FAILED_SCANS = 2_000_000
-"""Characters of one file that may be searched in vain for the end of an unclosed bracket."""
+"""Largest number of characters of one file that are searched for the ends of unclosed brackets."""
 _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -89,7 +89,7 @@ def tokens_of(span: Span) -> list[Token]:
 
 
 def words_of(span: Span) -> list[Word]:
-    """Return the words alone, as when an unquoted variable is split."""
+    """Return the words of a text, without operators: a shell splits an unquoted variable like this."""
     return [token.word for token in _Lexer(span).run() if token.word is not None]
 
 
@@ -143,7 +143,7 @@ class _Lexer:
         if text.startswith("((", at):  # arithmetic, or a subshell in a subshell
             end = self._closing(at, "(", ")")
             if end > at and text[end - 2 : end] == "))":
-                return False  # arithmetic is read as a word, which no rule uses
+                return False  # arithmetic is read as a word; no rule needs it
         operator = next(candidate for candidate in _OPERATORS if text.startswith(candidate, at))
         if operator in REDIRECTIONS and self.tokens and self._descriptor():
             self.tokens.pop()
@@ -247,7 +247,7 @@ class _Lexer:
 
     def _single(self, builder: _Builder) -> None:
         end = self.text.find("'", self.at + 1)
-        if end < 0:  # read an unclosed quote as an apostrophe, so that the rest of the script is read
+        if end < 0:  # an unclosed quote is read as an apostrophe, so that the rest of the script is read
             builder.take(self.at, self.at + 1, quoted=True)
             self.at += 1
             return
@@ -308,7 +308,7 @@ class _Lexer:
         if name_match:
             self.at = name_match.end()
             builder.expand(at, self.at, name_match[0], quoted=quoted)
-        elif follow and follow in "0123456789@*#?-$!_":  # parameters that only the run knows
+        elif follow and follow in "0123456789@*#?-$!_":  # parameters whose values are known only in the run
             self.at += 2
             builder.expand(at, self.at, None, quoted=quoted)
         else:
@@ -349,7 +349,7 @@ class _Builder:
 
 
 def _closing(text: str, at: int, opening: str, closing: str) -> int:
-    """Return the offset after the bracket that closes the one at `at`; -1 if none does.
+    """Return the offset after the bracket that closes the bracket at `at`; -1 if none closes it.
 
     Brackets in quotes do not count.
     """
@@ -380,7 +380,7 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 
 
 def _double_end(text: str, at: int) -> int:
-    """Return the offset of the quote that closes the double quote at `at`; -1 if none does.
+    """Return the offset of the quote that closes the double quote at `at`; -1 if none closes it.
 
     Quotes inside of `$( )` do not count.
     """
