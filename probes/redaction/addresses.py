@@ -120,7 +120,7 @@ def map_interface_id(identifier: int, book: Book) -> int:
 
 
 def _with_length(text: str, length: str | None, book: Book) -> str:
-    """Return the placeholder of an address with its prefix length; the placeholder of a network is a network."""
+    """Return the placeholder of an address with its prefix length; a network stays a network."""
     mapped = map_v4(text, book)
     if length is None:
         return mapped

@@ -1,4 +1,4 @@
-"""The rules of lint: rows of `recipes/data/lint_rules.toml`, each with the function that detects the mistake."""
+"""The rules of lint: rows of `recipes/data/lint_rules.toml`, and the functions that detect the mistakes."""
 
 from __future__ import annotations
 

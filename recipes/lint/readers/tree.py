@@ -54,7 +54,7 @@ class Tree:
         return start, end
 
     def span(self, node: yaml.ScalarNode) -> Span:
-        """Return the value of a scalar with the place of each character, as far as quotes and folding allow."""
+        """Return the value of a scalar, with the place of each character if quotes and folding allow."""
         start, end = self.offsets(node)
         whole = Span(self.text[start:end], range(start, end), self.lines)
         value: str = node.value
@@ -274,7 +274,7 @@ def _plain(text: str) -> str:
 
 
 def _filled(match: re.Match[str]) -> str:
-    """Return a text of the same length: a variable `$____` for a value, and blanks for a statement of Jinja."""
+    """Return a text of the same length: a variable `$____` for a value, blanks for a Jinja statement."""
     if not match[0].startswith("{{"):
         return _blank(match)
     return _BLANK.sub("$", match[0], count=1)[:1] + _BLANK.sub("_", match[0][1:])

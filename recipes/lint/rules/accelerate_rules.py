@@ -32,9 +32,9 @@ _KEYS = frozenset({
     "fp8_config", "dynamo_config", "dynamo_backend", "tpu_name", "tpu_zone", "tpu_use_cluster",
     "tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env", "use_xpu", "fp16", "tp_config",
 })  # fmt: skip
-"""Keys of a configuration for one's own machines, of all versions from 0.11 to 1.15.
+"""Keys of a configuration for a user's own machines, in all versions from 0.11 to 1.15.
 
-Other keys end the launch with a ValueError.
+Any other key ends the launch with a ValueError.
 """
 _SAGEMAKER = frozenset({
     "ec2_instance_type", "iam_role_name", "image_uri", "profile", "region", "py_version", "base_job_name",
@@ -52,13 +52,13 @@ _FILE_KEYS = frozenset({
     "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
     "zero3_save_16bit_model",
 })  # fmt: skip
-"""Keys that belong into DeepSpeed's own file if `deepspeed_config_file` names one."""
+"""Keys that belong into DeepSpeed's own file if `deepspeed_config_file` names such a file."""
 _UNUSED_KEYS = frozenset({
     "train_batch_size", "train_micro_batch_size_per_gpu", "optimizer", "scheduler", "fp16", "bf16",
     "zero_optimization", "activation_checkpointing", "offload_optimizer", "offload_param", "stage", "aio",
     "zero_allow_untested_optimizer",
 })  # fmt: skip
-"""Keys of DeepSpeed's own file, which Accelerate does not pass on."""
+"""Keys of DeepSpeed's own file that Accelerate does not pass on."""
 _FSDP = {
     "sharding_strategy": (
         "FULL_SHARD",
@@ -72,7 +72,7 @@ _FSDP = {
     "backward_prefetch": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
     "state_dict_type": ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"),
 }
-"""Words of fsdp_config in any case; a number is accepted too."""
+"""Values in fsdp_config, in upper or lower case; a number is accepted too."""
 
 
 def _integer(document: Document, path: str) -> int | None:
@@ -83,7 +83,7 @@ def _integer(document: Document, path: str) -> int | None:
 
 
 def processes(documents: Documents, context: Context) -> Findings:
-    """Check that the number of processes is that of the whole job."""
+    """Check that the number of processes counts the whole job."""
     gpus = context.machine.gpus if context.machine is not None else None
     here = len(gpus) if gpus is not None and known(gpus) else None
     batch = next((gpus_per_node(document) for document in documents if document.kind == "sbatch"), None)
@@ -94,7 +94,7 @@ def processes(documents: Documents, context: Context) -> Findings:
         total, machines = _integer(document, "num_processes"), _integer(document, "num_machines")
         item = entry(document, "num_processes")
         if total is not None and machines is not None and machines > 1 and item is not None:
-            # a comment can decide what the number alone leaves open
+            # a comment may say whether the number counts one machine or all
             comment = _comment(document, item.place.line)
             message = _per_machine(total, machines, each)
             is_each = (
@@ -141,7 +141,7 @@ def processes(documents: Documents, context: Context) -> Findings:
 
 
 def _is_overruled(documents: Documents, config: Document) -> bool:
-    """Return whether a command line with this configuration gives the number of processes itself."""
+    """Return whether a command line with this configuration states the number of processes."""
     own = config.name.rpartition("/")[2]
     return any(
         "num-processes" in command.options
@@ -152,7 +152,7 @@ def _is_overruled(documents: Documents, config: Document) -> bool:
 
 
 def _comment(document: Document, line: int) -> str:
-    """Return the comment at the end of a line, and the one above it."""
+    """Return the comment at the end of a line and the comment on the line above."""
     lines = lines_of(document.text)
     here = lines[line - 1].partition("#")[2] if 0 < line <= len(lines) else ""
     above = lines[line - 2].strip() if line > 1 else ""
@@ -160,7 +160,7 @@ def _comment(document: Document, line: int) -> str:
 
 
 def _per_machine(total: int, machines: int, each: int | None) -> str:
-    """Return the mistake in a number of processes; empty if there is none."""
+    """Return the mistake in a number of processes; empty if the number is right."""
     # 8 processes on several machines are probably the GPUs of one machine
     stated = f"num_processes is {total} for {machines} machines"
     if total % machines:
@@ -277,7 +277,7 @@ def deepspeed_blocks(document: Document, context: Context) -> Findings:
 
 @per_document("accelerate")
 def fsdp(document: Document, context: Context) -> Findings:
-    """Check the words of FSDP."""
+    """Check the values in fsdp_config."""
     if str(entry_value(document, "distributed_type")).upper() != "FSDP":
         return
     is_second = str(entry_value(document, "fsdp_config.fsdp_version")) == "2"
@@ -316,7 +316,7 @@ def fsdp(document: Document, context: Context) -> Findings:
 
 
 def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
-    """Return whether a word is none of those; a template is unknown, not wrong."""
+    """Return whether a word is none of `words`. A template is unknown, not wrong."""
     return word not in words and "$" not in word and "{" not in word
 
 

@@ -57,7 +57,7 @@ class Container(Record, kw_only=True):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether its ranks communicate with those of other machines."""
+        """Whether ranks of the container communicate with ranks of other machines."""
         return self.nodes > 1
 
     @property
@@ -86,7 +86,7 @@ def containers_of(document: Document) -> Iterator[Container]:
     for command in commands(document, "docker", "podman", "nerdctl"):
         line = words(command)
         if re.match(r"(?:container )?(?:run|create)\b", line):
-            # the commands right behind `docker run` that it encloses
+            # the commands after `docker run` that the container runs
             below = (*command.inside, command.program)
             after = document.commands[document.commands.index(command) + 1 :]
             inner = tuple(itertools.takewhile(functools.partial(_is_inside, below), after))
@@ -97,7 +97,7 @@ def containers_of(document: Document) -> Iterator[Container]:
         )
         for name in names:
             mine = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
-            if not mine:  # a service that is no mapping
+            if not mine:  # the service is no mapping
                 continue
             first, final = mine[0].place.line, max(item.place.end_line or item.place.line for item in mine)
             inner = tuple(command for command in document.commands if first <= command.place.line <= final)
@@ -181,7 +181,7 @@ def _ulimits(box: Container) -> Findings:
 
 @per_document()
 def rdma(document: Document, context: Context) -> Findings:
-    """Check RDMA variables without RDMA devices, and several nodes behind bridges."""
+    """Check for RDMA variables without RDMA devices, and for several nodes behind bridges."""
     for box in containers_of(document):
         devices = box.has(
             r"/dev/infiniband|--privileged|privileged=True|--device[= ]/dev:|rdma|/dev/uverbs|"
@@ -221,7 +221,7 @@ def rdma(document: Document, context: Context) -> Findings:
 
 @per_document("dockerfile")
 def dockerfiles(document: Document, context: Context) -> Findings:
-    """Check variables that end with the layer that sets them."""
+    """Check for variables that exist only in the layer that sets them, and for slips in ENV."""
     for index, line in code_lines(document):
         match = re.match(r"\s*RUN\s+export\s+((?:NCCL|TORCH|GLOO|CUDA_DEVICE|FI|UCX)_\w+)=\S+\s*$", line)
         if match is not None:
@@ -256,7 +256,7 @@ _STACK_NAMES = re.compile(r"(?:NCCL|NVIDIA|CUDA|TORCH|GLOO|FI|UCX|OMP|MASTER|PYT
 
 @per_document()
 def variables(document: Document, context: Context) -> Findings:
-    """Check values that mean something else in a container."""
+    """Check for values that have another meaning in a container."""
     for item in document.settings:
         text = item.value or ""
         if (
@@ -307,7 +307,7 @@ _GETS_DEVICES = re.compile(
     r"--gpus|--runtime|--device|--privileged|NVIDIA_VISIBLE_DEVICES|--volumes-from|\$|"
     r"(?i:rocm|hpu|gaudi|cpu|tpu|xla|neuron|ascend|npu)"
 )
-"""Words that give a container GPUs or other accelerators, or that only the run knows."""
+"""Options and names that may give a container GPUs or other accelerators."""
 
 
 @per_document()
@@ -367,7 +367,7 @@ def _has_plain_start(box: Container, command: Command) -> bool:
 
 
 def _visible_gpus(box: Container) -> int | None:
-    """Return the number of GPUs that the container sees; None if the file does not state it."""
+    """Return the number of GPUs that the container sees; None if the file does not state the number."""
     requested = (option(box.command, "gpus") or "") if box.command is not None else ""
     devices = re.fullmatch(r"\"?(?:device=)?([\w:.,-]+)\"?", requested)
     if requested:

@@ -58,7 +58,7 @@ _ZERO = frozenset({
     "save_muon_momentum_buffer_in_memory", "leaf_module", "mics_shard_size",
     "mics_hierarchical_params_gather", "grad_partition_groups", "stage3_leaf_modules",
 })  # fmt: skip
-"""Keys of the block zero_optimization, of all versions up to 0.19. DeepSpeed refuses others."""
+"""Keys of the block zero_optimization, in all versions up to 0.19. DeepSpeed refuses other keys."""
 _PRECISION = {
     "fp16": (
         "enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
@@ -309,7 +309,7 @@ def _is_remote(document: Document, command: Command) -> bool:
 
 
 def forwarding(documents: Documents, context: Context) -> Findings:
-    """Check which variables the other machines do not get."""
+    """Check for variables that the other machines do not get."""
     has_file = any(document.name.rpartition("/")[2] == ".deepspeed_env" for document in documents)
     for document in documents:
         if has_file or re.search(r"\.deepspeed_env|DS_ENV_FILE", document.text):
@@ -363,7 +363,7 @@ _COUNTS = ("num-nodes", "num-gpus")
 
 @per_document()
 def command_lines(document: Document, context: Context) -> Findings:
-    """Check options that exclude or need each other, and GPUs that are chosen in vain."""
+    """Check for options that exclude or need each other, and for choices of GPUs without effect."""
     for command in commands(document, "deepspeed"):
         yield from _visible(document, command)
         filters = [name for name in _FILTERS if name in command.options]
@@ -396,7 +396,7 @@ def _visible(document: Document, command: Command) -> Findings:
     chooser = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
     devices = [part.strip() for part in (item.value or "").split(",") if part.strip()]
     if chooser is None or not devices or devices == [str(number) for number in range(len(devices))]:
-        return  # DeepSpeed takes the first GPUs in any case
+        return  # DeepSpeed takes the first GPUs anyway
     option = chooser.replace("-", "_")
     yield make_finding(
         "deepspeed-visible-devices",

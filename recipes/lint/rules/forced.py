@@ -1,4 +1,4 @@
-"""Decisions taken from NCCL, debugging switches, and versions with known faults."""
+"""Settings that replace decisions of NCCL, debugging switches, and versions with known faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWN_RULE = (
     "CUDA_MODULE_LOADING",
     "TORCH_CPP_LOG_LEVEL",
 )
-"""Variables with a rule of their own, or set by vendors' own recipes for good reasons."""
+"""Variables that have their own rule, or that recipes of vendors set for good reasons."""
 _GCP = (
     r"NCCL_FASTRAK_|NCCL_GPUDIRECTTCPX_|NCCL_TUNER_CONFIG_PATH|/usr/local/(?:gib|tcpx|nccl)|/var/lib/tcpx|"
     r"nccl-env-profile"
@@ -47,18 +47,18 @@ _BENCHMARKS = (
 
 _MANY_NODES = 16
 _MINOR = ("NCCL_P2P_LEVEL", "NCCL_IGNORE_DISABLED_P2P")
-"""Variables of the debugging class that are set for good reasons too."""
+"""Variables of the debugging class that people also set for good reasons."""
 
 
 def _measures(document: Document) -> bool:
-    """Return whether the file runs nccl-tests, whose trials force the choices that they compare."""
+    """Return whether the file runs nccl-tests: such trials force the choices that they compare."""
     return any(name in document.text for name in _BENCHMARKS)
 
 
 def _variables_of_use(use: Use, document: Document) -> Iterator[tuple[Setting, Variable, str]]:
     """Yield the variables of one class with their values.
 
-    Only literal values that the reader accepts count, and files that run nccl-tests are left out.
+    Only literal values that the reader accepts are yielded, and nothing for files that run nccl-tests.
     """
     if _measures(document) or mentions(document, _GCP):
         return
@@ -77,7 +77,7 @@ def forced(document: Document, context: Context) -> Findings:
         if item.name == "NCCL_ALGO" and text.startswith("^"):
             continue
         if item.name == "NCCL_BUFFSIZE" and is_on_cloud(document):
-            continue  # published by the cloud for its fabric
+            continue  # the cloud publishes this value for its fabric
         if item.name == "NCCL_PROTO" and text.upper() == "LL128":
             yield make_finding(
                 "protocol-ll128",
@@ -89,7 +89,7 @@ def forced(document: Document, context: Context) -> Findings:
             )
             continue
         if mentions(document, r"(?i)determinis"):
-            continue  # deterministic results need a fixed order of sums, and are worth their time
+            continue  # deterministic results need a fixed order of sums
         yield make_finding(
             "choice-forced",
             document,
@@ -215,7 +215,7 @@ def faults(document: Document, context: Context) -> Findings:
 
 @per_document()
 def plugins(document: Document, context: Context) -> Findings:
-    """Check for settings whose plugin is missing, and for tuners that are overruled."""
+    """Check for settings of a plugin that is missing, and for settings that overrule a tuner."""
     for given in document.environments:
         tuner, config = given.get("NCCL_TUNER_PLUGIN"), given.get("NCCL_TUNER_CONFIG_FILE")
         if config is not None and tuner is None:
@@ -260,7 +260,7 @@ def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFindi
 
 @per_document()
 def preloads(document: Document, context: Context) -> Findings:
-    """Check for another NCCL than the one that torch was built with."""
+    """Check for another NCCL than the NCCL with which torch was built."""
     for item in document.given:
         if item.name == "LD_PRELOAD" and re.search(r"libnccl\.so", item.value or item.written):
             yield make_finding(

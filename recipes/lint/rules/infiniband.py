@@ -78,7 +78,7 @@ def hcas(documents: Documents, context: Context) -> Findings:
 def _beginnings(
     document: Document, item: Setting, text: str, names: tuple[str, ...], ports: tuple[Nic, ...]
 ) -> Findings:
-    # NCCL takes a name without = for a prefix, and mlx5_1 is the usual victim
+    # without =, a name is a prefix for NCCL; the usual victim is mlx5_1
     numbered = {name for name in names if re.fullmatch(r"mlx5_[1-9]", name)}
     others = {port.name for port in ports} | {name for name in names if re.fullmatch(r"mlx5_\d\d", name)}
     caught = sorted(
@@ -112,7 +112,7 @@ def _beginnings(
 def _exactly(document: Document, item: Setting, text: str, names: tuple[str, ...]) -> tuple[Edit, ...]:
     """Return the edit that adds `=`, if each name is complete.
 
-    `mlx5` and `mlx5_bond` would name no port then.
+    With `=`, the names `mlx5` and `mlx5_bond` would select no port.
     """
     return (
         rewrite(document, item, f"={text}") if all(re.fullmatch(r"\w+_\d+", name) for name in names) else ()
@@ -162,7 +162,7 @@ def _links(document: Document, item: Setting, active: list[Nic]) -> Findings:
 
 
 def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ...]) -> Findings:
-    """Report that no list selects among active ports of both kinds."""
+    """Report active ports of two kinds if NCCL_IB_HCA is not set."""
     names = f": ={','.join(dict.fromkeys(port.name for port in training))}" if training else ""
     layers = {str(port.link_layer) for port in ports if is_up(port) and known(port.link_layer)}
     for document in documents:
@@ -183,7 +183,7 @@ def _unset(documents: Documents, ports: tuple[Nic, ...], training: tuple[Nic, ..
 
 @per_document()
 def gids(document: Document, context: Context) -> Findings:
-    """Check for a GID index that is valid on one machine only."""
+    """Check for a GID index that is right on one machine only."""
     automatic = context.nccl_is_at_least("2.21")
     for item, text in literal_settings(document, "NCCL_IB_GID_INDEX"):
         # OCI (traffic class 41) and Alibaba (136) publish the GID index for their machines
@@ -205,7 +205,7 @@ def gids(document: Document, context: Context) -> Findings:
 
 @per_document()
 def classes(document: Document, context: Context) -> Findings:
-    """Check traffic classes."""
+    """Check the traffic class of RoCE."""
     ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
     layers = {str(port.link_layer) for port in ports}
     for item, text in literal_settings(document, "NCCL_IB_TC"):
@@ -293,7 +293,7 @@ def rails(document: Document, context: Context) -> Findings:
 
 @per_document()
 def sharp(document: Document, context: Context) -> Findings:
-    """Check for reductions in the switches, which few jobs can use at the same time."""
+    """Check for SHARP in jobs that run at the same time."""
     for item, text in literal_settings(document, "NCCL_COLLNET_ENABLE"):
         if text != "1":
             continue

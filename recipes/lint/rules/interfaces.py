@@ -253,7 +253,7 @@ def _hostname(document: Document, line: int, name: str, text: str) -> LintFindin
 
 
 def _hostnames(document: Document, nodes: int | None) -> Findings:
-    """Check variables of a shell script that no process sees directly.
+    """Check variables of the shell alone that contain the address of the master.
 
     An example is `head_node_ip=$(srun ... hostname --ip-address)`.
     """
@@ -300,7 +300,7 @@ def _hosts_finding(document: Document, line: int) -> LintFinding:
 
 @per_document()
 def proxies(document: Document, context: Context) -> Findings:
-    """Check for a proxy that also gets the traffic between machines of the cluster."""
+    """Check for a proxy that also gets the traffic inside the cluster."""
     for given in document.environments:
         names = {name.lower(): item for name, item in given.items() if item.value or not item.is_literal}
         item = names.get("http_proxy") or names.get("https_proxy") or names.get("all_proxy")

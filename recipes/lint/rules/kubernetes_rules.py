@@ -16,12 +16,12 @@ _SMALLEST_SHM_MIB = 1024
 _SHM = "/dev/shm"  # noqa: S108 - NCCL uses this path
 _RDMA = r"rdma/|/rdma|/ib$|sriov|mlnx|mellanox|/roce|hca_shared|vpc\.amazonaws\.com/efa|infiniband"
 _VERBS = r"^rdma/|^nvidia\.com/(?:rdma|hostdev|mlnx|roce|ib)|mellanox|hca_shared"
-"""Resources with a verbs device, which locks memory."""
+"""Resources with a verbs device, for which applications lock memory."""
 _RAY = ("RayCluster", "RayJob", "RayService")
 
 
 def _gpus(document: Document) -> list[tuple[Entry, int]]:
-    """Return the containers with GPUs as the entries that request them, with their count."""
+    """Return the entries that request GPUs for a container, each with the number of GPUs."""
     requests = []
     for item in entries(document, r".*containers\[\d+\]\.resources\.limits\.nvidia\.com/gpu"):
         count = item.value if isinstance(item.value, int) else number(str(item.value))
@@ -35,7 +35,7 @@ def _kinds(document: Document) -> set[str]:
 
 
 def _pod(path: str) -> str:
-    """Return the path of the pod that describes a container."""
+    """Return the path of the pod of a container."""
     return re.sub(r"\.?(?:initC|c)ontainers\[\d+\].*$", "", path)
 
 

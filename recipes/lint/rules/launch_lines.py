@@ -31,7 +31,7 @@ _ACCELERATE_OWN = frozenset(
     {"num-processes", "num-machines", "machine-rank", "main-process-port", "main-process-ip", "multi-gpu"}
 )
 _DEFAULT_PORT = "29500"
-"""Port of torchrun without a rendezvous, and of deepspeed.
+"""Default port of deepspeed, and of torchrun without a rendezvous.
 
 Source: torch/distributed/run.py, deepspeed/constants.py.
 """
@@ -62,7 +62,7 @@ def _script_of(document: Document, command: Command) -> Command | None:
 
 
 def _is_all_known(command: Command) -> bool:
-    """Return whether each word is an option of the launcher or its value, and so not the script."""
+    """Return whether each word is an option of the launcher or the value of an option, not the script."""
     names = command.options.keys()
     is_literal = all(argument.is_literal for argument in command.arguments)
     is_plain = not any(
@@ -91,7 +91,7 @@ def _behind(document: Document, command: Command, own: frozenset[str]) -> Findin
 
 @per_document("shell", "sbatch")
 def ports(document: Document, context: Context) -> Findings:
-    """Check for launchers on one machine that run at the same time on one port."""
+    """Check for launchers that use one port of one machine at the same time."""
     running: dict[str, Command] = {}
     for command in document.commands:
         if command.program == "wait":  # all launchers in the background have ended
@@ -114,7 +114,7 @@ def ports(document: Document, context: Context) -> Findings:
 
 
 def _port(document: Document, command: Command) -> str | None:
-    """Return the port of a launcher on this machine, if the file states all that decides it."""
+    """Return the port of a launcher on this machine; None if the file does not determine the port."""
     if command.program not in _KNOWN or command.inside or command.is_conditional:
         return None
     if not all(argument.is_literal for argument in command.arguments) or is_set(
@@ -203,7 +203,7 @@ def ray_clusters(document: Document, context: Context) -> Findings:
 
 
 def _step_tasks(document: Document, step: Command) -> int | None:
-    """Return the number of tasks of a step, if numbers state it."""
+    """Return the number of tasks of a step; None if the file does not state numbers."""
     tasks, nodes, each = (
         number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node")
     )

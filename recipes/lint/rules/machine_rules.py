@@ -63,7 +63,7 @@ def shells(document: Document, context: Context) -> Findings:
 
 @per_document("shell", "sbatch")
 def machine(document: Document, context: Context) -> Findings:
-    """Check limits of the machine itself, for files that use RDMA."""
+    """Check limits of this machine: locked memory for RDMA, and shared memory."""
     if context.machine is None or re.search(r"ulimit .*-l", document.text):
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
@@ -92,7 +92,7 @@ def machine(document: Document, context: Context) -> Findings:
 
 @per_document()
 def services(document: Document, context: Context) -> Findings:
-    """Check fabric manager, IMEX, and the IOMMU."""
+    """Check for stopped services, versions of the fabric manager, and the IOMMU."""
     at = first_line(
         document,
         r"systemctl\s+(?:--now\s+)?(stop|disable|mask)\s+(?:--now\s+)?(nvidia-fabricmanager|nvidia-imex)",
@@ -131,7 +131,7 @@ def services(document: Document, context: Context) -> Findings:
 
 
 def _branches(document: Document) -> Findings:
-    """Check that the fabric manager has the version of the driver."""
+    """Check that the fabric manager and the driver have the same version."""
     driver = re.search(
         r"(?:nvidia-driver|cuda-drivers|nvidia-headless|nvidia-utils)-(\d{3})\b", document.text
     )

@@ -23,12 +23,12 @@ _UNEVEN = (
     "pp-partition-method",
     "deepspeed",
 )
-"""Options with which stages hold different numbers of layers, or are no pipeline stages."""
+"""Options with which pipeline stages may have different numbers of layers, or do not exist."""
 _HYDRA = re.compile(r"\+{0,2}(?:model|trainer)\.(\w+)=(\d+)")
 
 
 class _Job(Record, kw_only=True):
-    """Numbers of the split that the command line states."""
+    """Degrees of parallelism and batch sizes on a command line; None if not stated as a number."""
 
     tensor: int | None
     pipeline: int | None
@@ -40,7 +40,7 @@ class _Job(Record, kw_only=True):
 
 @per_document()
 def sizes(document: Document, context: Context) -> Findings:
-    """Check that parallelism divides the ranks, and that batches come out."""
+    """Check that parallelism divides the ranks, the batch, the layers and the heads."""
     for command in document.commands:
         job = _job_in_options(document, command) or _job_in_overrides(command)
         if job is not None:
@@ -187,7 +187,7 @@ def _job_in_overrides(command: Command) -> _Job | None:
 
 
 def _world(document: Document, command: Command) -> int | None:
-    """Return the number of ranks that the launcher starts, if numbers state it."""
+    """Return the number of ranks that the launcher starts; None if the file does not state numbers."""
     launcher = enclosing(document, command, "torchrun")
     if launcher is not None:
         each = number(resolved(document, option(launcher, "nproc-per-node")))

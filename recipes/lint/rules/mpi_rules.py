@@ -24,7 +24,7 @@ _FORWARDED = (
 
 
 def _is_open_mpi(command: Command) -> bool:
-    """Return whether the command has options of Open MPI only."""
+    """Return whether the command has options that only Open MPI has."""
     own_options = command.options.keys() & {
         "x",
         "mca",
@@ -70,7 +70,7 @@ def forwarding(document: Document, context: Context) -> Findings:
 
 
 _INHERITED = re.compile(r"\w*PATH|HOME|USER|SHELL|TMPDIR|LD_PRELOAD|\w+_(?:HOME|ROOT|DIR)")
-"""Names that most logins and modules export; a new value stays exported."""
+"""Names that most logins or modules export; a new value remains exported."""
 
 
 def _is_inherited(item: Setting) -> bool:
@@ -82,7 +82,7 @@ def _is_inherited(item: Setting) -> bool:
 
 @per_document("shell", "sbatch")
 def handed(document: Document, context: Context) -> Findings:
-    """Check for names of `-x` that only the shell knows."""
+    """Check for names after `-x` that are variables of the shell alone."""
     if mentions(document, r"\bset -\w*a|allexport"):
         return
     own = {item.name for item in document.settings if not item.is_exported and not _is_inherited(item)}
@@ -106,7 +106,7 @@ def handed(document: Document, context: Context) -> Findings:
 
 @per_document()
 def placement(document: Document, context: Context) -> Findings:
-    """Check slots and cores."""
+    """Check the slots of hosts, and the binding to cores."""
     for command in commands(document, "horovodrun"):
         yield from _counted(document, command, _hosts(command))
     for command in commands(document, "mpirun"):
@@ -148,7 +148,7 @@ def placement(document: Document, context: Context) -> Findings:
 
 
 def _counted(document: Document, command: Command, hosts: list[str]) -> Findings:
-    """Compare the ranks with the slots, if all slots are stated."""
+    """Compare the ranks with the slots if all hosts state slots."""
     counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
     stated = [count for count in counts if count is not None]
     ranks = number(resolved(document, option(command, "np", "n")))
@@ -182,9 +182,9 @@ def _components(document: Document, command: Command) -> Findings:
 
 @per_document()
 def ranks(document: Document, context: Context) -> Findings:
-    """Check that Python under mpirun gets its rank."""
+    """Check that each Python process under mpirun gets its own rank."""
     if re.search(r"\b(?:ba)?sh -\w*c\b", document.text):
-        return  # the shell that mpirun starts may set them
+        return  # the shell that mpirun starts may set the variables
     for item in document.given:
         from_mpi = item.name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") and re.search(
             r"\$\{?OMPI_COMM_WORLD_", item.written
@@ -219,7 +219,7 @@ def _listed_hosts(document: Document) -> list[tuple[Entry, int | None]]:
 
 
 def hostfiles(documents: Documents, context: Context) -> Findings:
-    """Check for too few slots, and for lines that DeepSpeed refuses."""
+    """Check lists of hosts for too few slots, and for lines that DeepSpeed refuses."""
     for document in documents:
         if document.kind != "hostfile":
             continue

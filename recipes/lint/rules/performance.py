@@ -41,7 +41,7 @@ _ALLOCATOR = frozenset({
 
 
 def connections(documents: Documents, context: Context) -> Findings:
-    """Compare CUDA_DEVICE_MAX_CONNECTIONS with the kind of sharding."""
+    """Check that CUDA_DEVICE_MAX_CONNECTIONS suits the kind of sharding."""
     blackwell = _is_blackwell(context)
     fsdp = any(re.search(_FSDP, document.text) for document in documents)
     for document in documents:
@@ -168,10 +168,10 @@ def _expandable(document: Document, place: Place) -> Findings:
 
 
 def _cpus(document: Document) -> int | None:
-    """Return the CPUs of a Slurm task, or of all tasks of the node for commands outside of a step."""
+    """Return the CPUs of a Slurm task; outside of a step, the CPUs of all tasks of the node."""
     asked = number(directive(document, "cpus-per-task"))
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
-        return None  # the step requests its own
+        return None  # the step has its own request
     launchers = list(commands(document, *TRAINERS))
     # a launcher outside of a step has the CPUs of all tasks of the node
     outside = launchers and not any("srun" in launcher.inside for launcher in launchers)
@@ -179,7 +179,7 @@ def _cpus(document: Document) -> int | None:
 
 
 def _ranks_of_task(document: Document) -> int | None:
-    """Return the number of ranks that share the CPUs of a Slurm task, if numbers state it."""
+    """Return the number of ranks that share the CPUs of a Slurm task; None if not stated."""
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1
@@ -284,7 +284,7 @@ def _timeout(document: Document, command: Command, name: str, duration: int) -> 
 
 @per_document()
 def cloud(document: Document, context: Context) -> Findings:
-    """Check EFA on AWS: its plugin, and settings that it does not read."""
+    """Check the plugin for EFA on AWS, and settings that EFA ignores."""
     efa = value(document, "FI_PROVIDER") == "efa" or mentions(
         document, r"vpc\.amazonaws\.com/efa|aws-ofi-nccl|/opt/amazon/(?:efa|ofi-nccl)"
     )

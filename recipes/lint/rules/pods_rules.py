@@ -60,7 +60,7 @@ def requests(document: Document, context: Context) -> Findings:
 
 
 def _is_filled_in(document: Document, container: str) -> bool:
-    """Return whether the text is a patch or a template, and so no whole pod."""
+    """Return whether the text is a patch or a template instead of a whole pod."""
     return entry_value(document, f"{container}.image") is None or "{{" in document.text
 
 
@@ -86,7 +86,7 @@ def ranks(document: Document, context: Context) -> Findings:
 
 @per_document("kubernetes")
 def operators(document: Document, context: Context) -> Findings:
-    """Check for variables that an operator sets itself."""
+    """Check for variables that the operator sets too."""
     by_container: dict[str, list[Entry]] = {}
     for item in entries(document, r".*\bpytorchReplicaSpecs\..*containers\[\d+\]\.env\[\d+\]\.name"):
         value = entry_value(document, item.path.removesuffix("name") + "value")
@@ -132,7 +132,7 @@ def _replicas(document: Document, container: str) -> int:
 
 @per_document("kubernetes")
 def lists(document: Document, context: Context) -> Findings:
-    """Check for variables in a list of words, which no shell reads."""
+    """Check for variables in a list of words, which no shell expands."""
     judged: set[str] = set()
     for item in entries(document, r".*containers\[\d+\]\.(?:command|args)\[\d+\]"):
         container = item.path.rpartition(".")[0]
@@ -173,7 +173,7 @@ _REPLICAS = re.compile(r"(.*\bpytorchReplicaSpecs)\.")
 
 @per_document("kubernetes")
 def counts(document: Document, context: Context) -> Findings:
-    """Check for more ranks than GPUs, and for machines that no pod is."""
+    """Check for more ranks than GPUs, and for more or fewer machines than pods."""
     for command in commands(document, *TRAINERS):
         container = container_path_at(document, command.place)
         if not container or command.is_conditional:
@@ -204,7 +204,7 @@ def _pods(document: Document, command: Command, container: str) -> Findings:
 
 
 def pods_of(document: Document, container: str) -> int | None:
-    """Return the number of pods of one job, if an operator or an indexed Job counts them, else None."""
+    """Return the number of pods of one job; None unless an operator or an indexed Job states the number."""
     match = _REPLICAS.match(container)
     if match is not None:
         elastic = match[1].removesuffix("pytorchReplicaSpecs") + "elasticPolicy."
@@ -232,7 +232,7 @@ def pods_of(document: Document, container: str) -> int | None:
 
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
-    """Return the sum of replicas; an absent number counts as 1. None if one is unknown."""
+    """Return the sum of replicas, with 1 for a missing number; None if a number is unknown."""
     pods = [1 if count is None else number(str(count)) for count in replicas]
     return None if None in pods else sum(count for count in pods if count is not None)
 
@@ -270,7 +270,7 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
 
 
 def _skypilot_gpus(document: Document) -> int | None:
-    """Return the GPUs of each node of a task; None if this is no task or the number is open."""
+    """Return the GPUs of each node of a SkyPilot task; None if the file is no task or states no number."""
     if document.kind != "kubernetes" or any(item.path == "kind" for item in document.entries):
         return None
     match = _ACCELERATORS.fullmatch(str(entry_value(document, "resources.accelerators") or ""))

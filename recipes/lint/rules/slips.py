@@ -140,7 +140,7 @@ def _typed(document: Document, index: int, code: str) -> Findings:
 
 @per_document()
 def waivers(document: Document, context: Context) -> Findings:
-    """Check for misspelt waivers: their findings are still reported."""
+    """Check for waivers of unknown rules, which have no effect."""
     named = {name for names in document.waived.values() for name in names} - {"all"}
     for name in sorted(named - set(load_rules())):
         near = closest(name, load_rules(), 0.6)

@@ -76,7 +76,7 @@ def nodes(document: Document, context: Context) -> Findings:
 
 
 def _asked(document: Document, step: Command | None) -> int | None:
-    """Return the nodes of the step if it states them, else those of the job."""
+    """Return the nodes of the step if the step states a number, else the nodes of the job."""
     own = (
         number(resolved(document, option(step, "nodes")))
         if step is not None and step.program == "srun"
@@ -96,7 +96,7 @@ def _starts_by_itself(document: Document) -> bool:
 
 
 def _is_alone(document: Document, command: Command) -> bool:
-    """Return whether a torchrun on every node has a meeting place and expects no other node."""
+    """Return whether a torchrun has the address of a rendezvous but assumes one node."""
     meets = "rdzv-endpoint" in command.options or "master-addr" in command.options
     nodes = resolved(document, option(command, "nnodes"))
     by_variable = setting_for(document, command, "PET_NNODES") is not None or has_unknown_words(command)
@@ -109,9 +109,9 @@ _KNOWS_OTHERS = r"(?i)nodelist|hostnames|hostfile|machinefile|nodefile|SLURM_PRO
 
 @per_document("sbatch")
 def scripts(document: Document, context: Context) -> Findings:
-    """Check for Python that the batch shell of a job of several nodes starts once.
+    """Check for Python that the batch shell starts once in a job of several nodes.
 
-    A file that asks for the names of its nodes is left out, as it may start the others itself.
+    A file that reads the names of its nodes is left out, because it may start the other ranks itself.
     """
     nodes_asked = number((directive(document, "nodes") or "").partition("-")[0])
     if (nodes_asked or 1) < _SEVERAL or not _starts_by_itself(document):
@@ -160,12 +160,12 @@ _RANK_VARIABLES = ("WORLD_SIZE", "RANK", "MASTER_ADDR")
 _RESHAPING = frozenset(
     {"nodes", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "overlap", "het-group"}
 )
-"""Options that give a step another shape than the job's."""
+"""Options that give a step other resources or tasks than the job has."""
 
 
 @per_document("sbatch")
 def task_ranks(document: Document, context: Context) -> Findings:
-    """Check `srun python train.py` if the variables of a rank are set."""
+    """Check tasks of `srun python train.py` that are ranks, because a variable of ranks is set."""
     if next(commands(document, *TRAINERS), None) is not None:
         return
     for command in commands(document, "python"):
@@ -206,7 +206,7 @@ def _task_ranks(document: Document, command: Command, step: Command) -> Findings
 
 
 def _tasks_of_job(document: Document) -> int | None:
-    """Return the tasks of the whole job, if its requests state them."""
+    """Return the tasks of the whole job; None if its requests do not state numbers."""
     total = number(directive(document, "ntasks"))
     each, nodes = tasks_per_node(document), nodes_of(document)
     if total is not None:

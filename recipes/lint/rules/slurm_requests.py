@@ -23,7 +23,7 @@ from recipes.lint.views import (
 def directives(document: Document, context: Context) -> Findings:
     """Check for requests that Slurm ignores or does not expand."""
     lines = lines_of(document.text)
-    # requests after the first here-document may belong to a script that this one writes
+    # requests after the first here-document may belong to a script that this script writes
     here = next(
         (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
         len(lines) + 1,
@@ -154,7 +154,10 @@ def _gpus(document: Document) -> Findings:
 
 
 def _request(document: Document, expression: str) -> Place | None:
-    """Return the first line that matches, comments included, as requests are comments."""
+    """Return the place of the first line that matches.
+
+    Comments are included, because requests are comments.
+    """
     for index, line in enumerate(lines_of(document.text), 1):
         if re.match(expression, line):
             return Place(line=index)
@@ -163,7 +166,7 @@ def _request(document: Document, expression: str) -> Place | None:
 
 @per_document()
 def threads_per_core(document: Document, context: Context) -> Findings:
-    """Check for hardware threads counted as cores on AWS machines with A100."""
+    """Check for two hardware threads per core on AWS machines with A100."""
     is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
     at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
     place = (at or _multithreading(document)) if is_p4 else None
@@ -201,9 +204,9 @@ _OPTIONS = frozenset({
     "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid", "usage",
     "use-min-nodes", "verbose", "version", "wait", "wait-all-nodes", "wckey", "workdir", "wrap",
 })  # fmt: skip
-"""Long options of sbatch, of 17.11 to 25.05.
+"""Long options of sbatch, from 17.11 to 25.05.
 
-Plugins of a site add more, so only a name close to one of these counts as a slip.
+Plugins of a site add more options, so only a name close to one of these is reported as a slip.
 """
 _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 """Memory below which no process with CUDA can run; a number without a unit is MiB."""

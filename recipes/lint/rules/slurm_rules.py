@@ -41,7 +41,7 @@ _PER_TASK = r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b"
 
 
 def _step_tasks(document: Document, step: Command) -> int | None:
-    """Return the number of tasks on each node of a step, if numbers state it."""
+    """Return the number of tasks of a step on each node; None if the file does not state numbers."""
     per_node = number(resolved(document, option(step, "ntasks-per-node")))
     if per_node is not None:
         return per_node
@@ -59,7 +59,7 @@ def _step_tasks(document: Document, step: Command) -> int | None:
 
 @per_document()
 def tasks(document: Document, context: Context) -> Findings:
-    """Check for a launcher of local ranks in each of several tasks of a node."""
+    """Check for several tasks of a node that each start a launcher of local ranks."""
     for command in commands(document, *TRAINERS):
         step = enclosing(document, command, "srun")
         if step is None or resolved(document, option(command, "nproc-per-node")) == "1":
@@ -99,7 +99,7 @@ def early(document: Document, context: Context) -> Findings:
 
 @per_document("shell", "sbatch")
 def unexpanded(document: Document, context: Context) -> Findings:
-    """Check for ranks that no shell expands, as quotes or backslashes protect them."""
+    """Check for ranks that no shell expands because of quotes or backslashes."""
     for command in document.commands:
         # other programs around the launcher (eval, ssh, a wrapper) may expand their arguments
         if (
@@ -123,7 +123,7 @@ def unexpanded(document: Document, context: Context) -> Findings:
 def _is_quoted(document: Document, command: Command, variable: str) -> bool:
     """Return whether the variable is in single quotes after the start of the command.
 
-    This guards against quotes that the reader of scripts resolved differently.
+    This is a second check, independent of the reader of scripts.
     """
     start = sum(map(len, document.text.splitlines(keepends=True)[: command.place.line - 1]))
     at = document.text.find(variable, start)
@@ -168,7 +168,7 @@ def _early_settings(document: Document) -> Findings:
         dynamic = mentions(document, r"rdzv[-_]backend[= ]+[\"']?c10d") and item.name != "LOCAL_RANK"
         inner = _is_inside_step(document, item)
         if item.name == "LOCAL_RANK" and tasks_per_node(document) == 1:
-            continue  # 0 is right
+            continue  # 0 is right for the only task of a node
         if not dynamic and not inner:
             yield make_finding(
                 "slurm-rank-too-early",
@@ -191,7 +191,7 @@ def _early(document: Document, command: Command, name: str) -> LintFinding:
 
 @per_document("sbatch")
 def cpus(document: Document, context: Context) -> Findings:
-    """Check for cores that the job has and the step does not get."""
+    """Check for cores of the job that the step does not get."""
     asked = number(directive(document, "cpus-per-task"))
     trained = _steps_that_compute(document)
     for step in commands(document, "srun"):

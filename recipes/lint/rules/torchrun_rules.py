@@ -1,4 +1,4 @@
-"""Rendezvous, ports and options of torchrun and its relatives."""
+"""Rendezvous, ports and options of torchrun and similar launchers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from recipes.lint.views import (
 _OPERATED = re.compile(
     r"^\s*apiVersion:\s*[\"']?(?!(?:apps|batch|[\w.-]+[.-]k8s\.io)/)[\w.-]+/", re.MULTILINE
 )
-"""Kinds outside of Kubernetes itself: their controllers set variables that the file does not show."""
+"""API groups outside of Kubernetes: their controllers set variables that the file does not show."""
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0)(?::\d+)?")
 
 
 def _nodes(document: Document, command: Command) -> int | None:
-    """Return the nodes of a torchrun by its own option, else those of the job."""
+    """Return the number of nodes of a torchrun by its own option, else the nodes of the job."""
     asked = option(command, "nnodes")
     if asked is None:
         return (
@@ -139,7 +139,7 @@ def _meeting(document: Document, command: Command, nodes: int) -> Findings:
 
 @per_document()
 def names(document: Document, context: Context) -> Findings:
-    """Check for ports and rendezvous ids that two jobs share."""
+    """Check for constant ports and rendezvous ids, which two jobs would share."""
     alone = has_whole_nodes(document)
     for command in commands(document, "torchrun"):
         if document.kind != "sbatch" and "srun" not in command.inside:
@@ -192,7 +192,7 @@ _RANDOM = re.compile(r"[\"']?\$\{?RANDOM\}?[\"']?")
 
 @per_document()
 def ports(document: Document, context: Context) -> Findings:
-    """Check for ports that do not exist, or not always."""
+    """Check for ports out of range, and for computed ports that may be out of range."""
     yield from _drawn(document)
     for item in document.given:
         if item.name in ("MASTER_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_PORT"):

@@ -79,7 +79,7 @@ def _is_needed(name: str, context: Context) -> bool:
 
 
 def has_broken_p2p(context: Context) -> str | None:
-    """Return the driver's version if RTX 40 boards have one whose peer-to-peer corrupts data."""
+    """Return the driver's version if its peer-to-peer between RTX 40 boards corrupts data, else None."""
     gpus = context.machine.gpus if context.machine is not None else ()
     if not known(gpus) or len(gpus) < 2:
         return None
@@ -117,7 +117,7 @@ def consumer_boards(document: Document, context: Context) -> Findings:
 
 @per_document()
 def direct(document: Document, context: Context) -> Findings:
-    """Check for settings that keep NICs from GPU memory."""
+    """Check for settings that prevent NICs from reaching GPU memory."""
     for item, text in literal_settings(document, "NCCL_NET_GDR_LEVEL"):
         if text in ("LOC", "0"):
             yield make_finding(
@@ -211,10 +211,10 @@ _REASONS = re.compile(
     r"must|otherwise|unless|don'?t|doesn'?t|can'?t|cannot|unsupported|iommu|acs|virtual\w*|vms?|pcie|"
     r"consumer|geforce|rtx|[34]0[6-9]0|50[6-9]0|l40s?|l4|a10|a6000)\b|https?://"
 )
-"""Words of a comment that gives a reason, as opposed to a comment that describes the line."""
+"""Words of comments that give a reason; other comments describe the line."""
 
 _CASES = re.compile(r"(?i)\b(?:if|when|in case)\b")
-"""Words of a template, which explain when a line is useful, not why this file has the line."""
+"""Words of templates: they explain when a line is useful, not why this file has the line."""
 _SUBJECTS = {
     "NCCL_P2P_DISABLE": re.compile(r"(?i)p2p|peer|nvlink"),
     "NCCL_IB_DISABLE": re.compile(r"(?i)\bib\b|infiniband|rdma|roce|ethernet"),

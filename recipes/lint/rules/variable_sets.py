@@ -1,4 +1,4 @@
-"""Variables that contradict each other, are overwritten, or do not reach the processes; files of NCCL."""
+"""Variables that contradict each other, are overwritten, or do not reach processes, and nccl.conf."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _sockets(document: Document, given: Given) -> Findings:
 
 @per_document()
 def repeated(document: Document, context: Context) -> Findings:
-    """Check for a variable with two values in files without branches or at the left margin."""
+    """Check for variables that are set twice outside of branches."""
     before: dict[str, Setting] = {}
     for item in document.settings:
         if not item.name.startswith(_JUDGED) or not _is_flat(document, item):
@@ -129,7 +129,7 @@ def _is_flat(document: Document, item: Setting) -> bool:
 
 
 def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
-    """Return whether a new value replaces one that nothing has used."""
+    """Return whether a new value replaces a value that nothing has used."""
     if (
         old.value is None
         or new.value is None
@@ -143,7 +143,7 @@ def _is_lost(document: Document, old: Setting, new: Setting) -> bool:
 
 @per_document("shell", "sbatch")
 def unexported(document: Document, context: Context) -> Findings:
-    """Check for variables of the shell alone, which no process gets."""
+    """Check for variables that are not exported, so that no process gets them."""
     for item in document.settings:
         row = load_variables().find(item.name)
         is_read = item.name in OLD_TORCH_NAMES or (row is not None and row.use != "dead")
@@ -161,7 +161,7 @@ def unexported(document: Document, context: Context) -> Findings:
 
 @per_document("nccl-conf")
 def conf_lines(document: Document, context: Context) -> Findings:
-    """Check blanks, quotes, comments and shell syntax in nccl.conf."""
+    """Check for blanks, quotes, comments and shell syntax in nccl.conf, which NCCL takes literally."""
     for index, line in enumerate(lines_of(document.text), 1):
         match = re.match(r"(\s*)(export\s+)?([A-Za-z_]\w*)(\s*)=(\s*)(.*)$", line)
         if match is None or line.startswith("#"):
@@ -221,7 +221,7 @@ def conf_lines(document: Document, context: Context) -> Findings:
 
 @per_document()
 def conf_paths(document: Document, context: Context) -> Findings:
-    """Check that the path of the configuration file needs no expansion."""
+    """Check for `~` in NCCL_CONF_FILE, which NCCL does not expand."""
     for item in document.given:
         if (
             item.name == "NCCL_CONF_FILE"
@@ -238,7 +238,7 @@ def conf_paths(document: Document, context: Context) -> Findings:
 
 
 def conf_precedence(documents: Documents, context: Context) -> Findings:
-    """Check that the file and the script beside it agree."""
+    """Check that nccl.conf and the other files set the same values."""
     for conf in [document for document in documents if document.kind == "nccl-conf"]:
         for item in conf.settings:
             for other in documents:

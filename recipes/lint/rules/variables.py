@@ -45,7 +45,7 @@ _BUILD_NAMES = re.compile(
     r"SOURCE|BUILD|INSTALL|SO|SCRIPT|SCRIPTS|TARBALL|CUDA|PARAMS?|SETTINGS|CMD|LAUNCHER|MAJOR|MINOR|SUFFIX|"
     r"NAME|HOSTFILE|BACKEND|JOB)"
 )
-"""Names that people give to folders, versions and arguments of builds, not of NCCL."""
+"""Names that people give to folders, versions and arguments of builds; NCCL does not read them."""
 _READ_BY_OTHERS = frozenset({
     "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_L1_SHARED_MEMORY_CARVEOUT",
     "NCCL_PROXY_DUMP_SIGNAL", "NCCL_NCHANNELS_PER_PEER", "NCCL_GDR_FLUSH_DISABLE",
@@ -55,7 +55,7 @@ _READ_BY_OTHERS = frozenset({
     "NCCL_PIVOT_ALLTOALL_ENABLE", "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE",
     "NCCL_MAX_NVLS_NCHANNELS", "NCCL_BUILD_TYPE",
 })  # fmt: skip
-"""Names of NCCL before 2.16, of its newest release and of RCCL, which have no row in the table."""
+"""Names that NCCL before 2.16, the newest NCCL or RCCL reads, and that have no row in the table."""
 _RIGHT_NAMES = {
     "NCCL_CHECK_DISABLE": "",
     "TORCH_NCCL_ASYNC_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -80,7 +80,7 @@ _RIGHT_NAMES = {
     "NCCL_IB_HCAS": "NCCL_IB_HCA",
     "NCCL_NVLS_DISABLE": "NCCL_NVLS_ENABLE",
 }
-"""Slips that a measure of likeness misses or corrects wrongly."""
+"""Slips for which the most similar name is wrong or too different."""
 _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
@@ -154,13 +154,13 @@ def names(document: Document, context: Context) -> Findings:
 def _reads_new_names(context: Context) -> bool:
     """Return whether torch is known to read TORCH_NCCL_*.
 
-    Otherwise only the old name works everywhere.
+    Older versions read only the old names.
     """
     return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
 def _handed(document: Document) -> Findings:
-    """Check names after `-x` of mpirun that no line of the file sets."""
+    """Check for misspelt names after `-x` of mpirun that no line of the file sets."""
     for command in commands(document, "mpirun"):
         for name in dict.fromkeys(re.findall(r"(?m)^\w+$", option(command, "x") or "")):
             if is_set(document, name) or load_variables().find(name) is not None or not _is_judged(name):
@@ -179,7 +179,7 @@ def _handed(document: Document) -> Findings:
 
 
 def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
-    # replacing a _DISABLE name by an _ENABLE name would invert the value, so there is no edit then
+    # an _ENABLE name instead of a _DISABLE name would invert the value, so no edit is made
     inverts = item.name.endswith("_DISABLE") != name.endswith("_DISABLE")
     return make_finding(
         "variable-misspelt",
@@ -193,7 +193,7 @@ def _misspelt(document: Document, item: Setting, name: str) -> LintFinding:
 
 @per_document()
 def versions(document: Document, context: Context) -> Findings:
-    """Check for names that this NCCL does not read yet."""
+    """Check for names that only a newer NCCL reads."""
     version = context.nccl
     if version is None:
         return
@@ -216,7 +216,7 @@ def versions(document: Document, context: Context) -> Findings:
 
 @per_document()
 def values(document: Document, context: Context) -> Findings:
-    """Check for values that the reader takes for something else."""
+    """Check for values that NCCL, PyTorch or CUDA reads as another value."""
     for item in _settings(document):
         row = load_variables().find(item.name)
         if (
@@ -284,7 +284,7 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
         )
     elif integer.rest.strip():
         if text.lower() in _FALSE and row.kind == "switch":
-            return  # read as 0, as intended
+            return  # the reader takes this for 0, as intended
         yield make_finding(
             "value-not-a-number",
             document,
