@@ -126,13 +126,7 @@ class _Reader:
                     is_exported=is_exported,
                 )
             )
-            # offsets of expansions are counted from the start of the value
-            left = tuple(
-                expansion.moved(expansion.start - match.start(2))
-                for expansion in word.expansions
-                if expansion.start >= match.start(2)
-            )
-            held = Word(word.written, word.span.part(match.start(2), len(word.text)), left, word.quoted)
+            held = word.after(match.start(2))
             self.scope.assign(match[1], held, conditional=not is_exported, append=False)
 
     def _start(self, word: str, rest: Span) -> None:

@@ -25,14 +25,7 @@ class Argued(msgspec.Struct, eq=False):
 
     def without(self, count: int) -> Argued:
         """Return the argument without its first characters."""
-        word = self.word
-        if word is not None:
-            left = tuple(
-                expansion.moved(expansion.start - count)
-                for expansion in word.expansions
-                if expansion.start >= count
-            )
-            word = Word(word.written, word.span.part(count, len(word.text)), left, word.quoted)
+        word = None if self.word is None else self.word.after(count)
         return Argued(self.text[count:], self.place, is_literal=self.is_literal, word=word)
 
     def argument(self) -> Argument:

@@ -222,7 +222,7 @@ class Exported:
             self.put(name, setting)
 
 
-ASSIGNING = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
+_ASSIGNING = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")
 """The name, the part in brackets, and the plus of `NAME+=`."""
 
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}]*)\}")
@@ -247,27 +247,24 @@ def default_in(word: Word, *, reaches: Reach) -> Setting | None:
     )
 
 
-def is_assignment(word: Word) -> bool:
-    match = ASSIGNING.match(word.text)
-    return match is not None and word.written.text.startswith(match[0])
+class Assignment(msgspec.Struct, eq=False):
+    """A word of the form `NAME=value`, `NAME[1]=value` or `NAME+=value`."""
+
+    word: Word
+    name: str
+    value: Word
+    begin: int
+    """Offset of the value in the word."""
+    is_element: bool
+    appends: bool
 
 
-def value_begin(word: Word) -> int:
-    """Return the offset of the value in the word as written."""
-    match = ASSIGNING.match(word.written.text)
-    return match.end() if match else 0
-
-
-def value_of(word: Word, start: int) -> Word:
-    """Return the part of `NAME=value` after the sign."""
-    return Word(
-        word.written.part(value_begin(word), len(word.written.text)),
-        word.span.part(start, len(word.text)),
-        tuple(
-            expansion.moved(expansion.start - start)
-            for expansion in word.expansions
-            if expansion.start >= start
-        ),
-        word.quoted,
-        word.elements,
-    )
+def assignment_in(word: Word) -> Assignment | None:
+    """Return the word as an assignment; None if the word is none."""
+    match = _ASSIGNING.match(word.text)
+    if match is None or not word.written.text.startswith(match[0]):
+        return None
+    begin = match.end()
+    written = word.written.part(begin, len(word.written.text))
+    value = msgspec.structs.replace(word.after(begin), written=written, elements=word.elements)
+    return Assignment(word, match[1], value, begin, bool(match[2]), bool(match[3]))

@@ -13,13 +13,11 @@ from recipes.lint.readers.grammars import GRAMMARS, PER_TASK, REMOTE, SHELLS
 from recipes.lint.readers.launching import Launches, Start, plain_inline
 from recipes.lint.readers.options import Argued
 from recipes.lint.readers.scope import (
-    ASSIGNING,
+    Assignment,
     Exported,
     Scope,
+    assignment_in,
     default_in,
-    is_assignment,
-    value_begin,
-    value_of,
 )
 from recipes.lint.readers.span import Span
 from recipes.lint.readers.words import REDIRECTIONS, HereDocument, Token, Word, tokens_of
@@ -164,10 +162,8 @@ class ScriptReader:
         return self._flow.is_conditional or self._after_test or self._start.is_conditional
 
     def _new_flow(self) -> Flow:
-        return Flow(self.exported, self._forget)
-
-    def _forget(self, name: str) -> None:
-        self._scope.forget(name)
+        # a subshell replaces the scope, so the method is looked up at each call
+        return Flow(self.exported, lambda name: self._scope.forget(name))  # noqa: PLW0108
 
     def _open_subshell(self) -> int:
         """Open a subshell and return its number."""
@@ -208,21 +204,21 @@ class ScriptReader:
         function.changes = self.exported.since(mark)
 
     def _statement(self, words: list[Word]) -> None:
-        count = 0
-        while count < len(words) and is_assignment(words[count]):
-            count += 1
+        assignments: list[Assignment] = []
+        for word in words:
+            assignment = assignment_in(word)
+            if assignment is None:
+                break
+            assignments.append(assignment)
+        count = len(assignments)
         if count == len(words):
-            for word in words:
-                self._assign(word, exported=False)
+            for assignment in assignments:
+                self._assign(assignment, exported=False)
             return
         name = words[count].text
         if count == 0 and not words[0].quoted and self._builtin(name, words):
             return
-        settings = tuple(
-            setting
-            for word in words[:count]
-            if (setting := self._setting(word, exported=True, reaches="command"))
-        )
+        settings = tuple(self._setting(each, exported=True, reaches="command") for each in assignments)
         self.settings += settings
         how = msgspec.structs.replace(
             self._start, settings=(*self._start.settings, *settings), is_conditional=self._is_conditional
@@ -261,8 +257,9 @@ class ScriptReader:
         options = "".join(word.text[1:] for word in words[1:] if word.text.startswith("-"))
         exported = name == "export" or "x" in options
         for word in words[1:]:
-            if is_assignment(word):
-                self._assign(word, exported=exported and "n" not in options)
+            assignment = assignment_in(word)
+            if assignment is not None:
+                self._assign(assignment, exported=exported and "n" not in options)
             elif exported and _NAME.fullmatch(word.text):
                 self._export(word.text)
 
@@ -335,16 +332,12 @@ class ScriptReader:
     def _reaches(self) -> Reach:
         return "all" if self._reaches_all or self._start.is_everywhere else "node"
 
-    def _setting(self, word: Word, *, exported: bool, reaches: Reach) -> Setting | None:
-        match = ASSIGNING.match(word.text)
-        if match is None:
-            return None
-        text, is_literal = self._scope.resolve(value_of(word, match.end()))
-        if match[3] or word.elements is not None:
-            is_literal = False
-        begin = value_begin(word)
+    def _setting(self, assignment: Assignment, *, exported: bool, reaches: Reach) -> Setting:
+        word, begin = assignment.word, assignment.begin
+        text, is_literal = self._scope.resolve(assignment.value)
+        is_literal = is_literal and not assignment.appends and word.elements is None
         return Setting(
-            name=match[1],
+            name=assignment.name,
             value=text if is_literal else None,
             written=word.written.text[begin:],
             is_literal=is_literal,
@@ -355,22 +348,18 @@ class ScriptReader:
             reaches=reaches,
         )
 
-    def _assign(self, word: Word, *, exported: bool) -> None:
-        match = ASSIGNING.match(word.text)
-        if match is None:
-            return
-        name = match[1]
+    def _assign(self, assignment: Assignment, *, exported: bool) -> None:
+        name = assignment.name
         if exported:
             self._export(name)
-        is_known = name in self._scope.exported or self._scope.exports_all
-        setting = self._setting(word, exported=is_known, reaches=self._reaches())
-        if setting is not None and not match[2]:
-            self._put(setting)
-        value = value_of(word, match.end())
-        if match[2]:
+        if assignment.is_element:
             self._scope.forget(name)
-        else:
-            self._scope.assign(name, value, conditional=self._is_conditional, append=bool(match[3]))
+            return
+        is_known = name in self._scope.exported or self._scope.exports_all
+        self._put(self._setting(assignment, exported=is_known, reaches=self._reaches()))
+        self._scope.assign(
+            name, assignment.value, conditional=self._is_conditional, append=assignment.appends
+        )
 
     def _export(self, name: str) -> None:
         self._scope.exported.add(name)

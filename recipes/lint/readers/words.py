@@ -64,6 +64,11 @@ class Word(msgspec.Struct, eq=False):
     def place(self) -> Place:
         return self.written.place()
 
+    def after(self, start: int) -> Word:
+        """Return the word without its first `start` characters, at the same place."""
+        moved = [item.moved(item.start - start) for item in self.expansions if item.start >= start]
+        return Word(self.written, self.span.part(start, len(self.text)), tuple(moved), self.quoted)
+
 
 class HereDocument(msgspec.Struct, eq=False):
     """Text between `<<END` and `END`."""
