@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from probes.base.record import Record, known
+from probes.base.record import Record, items_of, known
 from probes.base.versions import at_least
-from probes.facts import Gpu, MachineFacts
+from probes.facts import Gpu, MachineFacts, Nic
+from probes.judging.rails import training_ports
 
 _WITHOUT_NVLINK = re.compile(
     r"RTX (?:40|50)[5-9]0|RTX \d+ Ada|RTX PRO|\b(?:L(?:2|4|20|40S?)|T4|A2|A10G?|A16)\b"
@@ -30,6 +31,16 @@ class Context(Record, kw_only=True):
     machine: MachineFacts | None = None
 
     @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """GPUs of the machine; empty if unknown."""
+        return items_of(self.machine.gpus) if self.machine is not None else ()
+
+    @property
+    def training_ports(self) -> tuple[Nic, ...]:
+        """Ports of the machine that carry training traffic; empty if unknown."""
+        return items_of(training_ports(self.machine)) if self.machine is not None else ()
+
+    @property
     def nccl(self) -> str | None:
         """Version of NCCL that the job will load; None if unknown."""
         if self.nccl_version:
@@ -44,21 +55,15 @@ class Context(Record, kw_only=True):
     @property
     def has_nvlink(self) -> bool | None:
         """Whether a link between GPUs of the machine is up; None if unknown."""
-        gpus = self.machine.gpus if self.machine is not None else ()
-        if not known(gpus) or not gpus:
-            return None
-        states = [_has_link(gpu) for gpu in gpus]
+        states = [_has_link(gpu) for gpu in self.gpus]
         if True in states:
             return True
-        return None if None in states else False
+        return False if states and None not in states else None
 
     @property
     def has_peer_access(self) -> bool | None:
         """False for GeForce boards without NVLink: the driver forbids access over PCIe. None if unknown."""
-        gpus = self.machine.gpus if self.machine is not None else ()
-        is_geforce = (
-            known(gpus) and bool(gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in gpus)
-        )
+        is_geforce = bool(self.gpus) and all(known(gpu.name) and "GeForce" in gpu.name for gpu in self.gpus)
         return False if is_geforce and self.has_nvlink is False else None
 
     @property

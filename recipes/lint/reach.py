@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from recipes.lint.document import Command, Document, Setting, is_launch
-from recipes.lint.views import commands, enclosing, nodes_of, number, option, resolved, starts
+from recipes.lint.views import commands, enclosing, nodes_of, number, option, option_number, resolved, starts
 
 _BENCHMARKS = ("_perf", "nvbandwidth", "osu_bw", "ib_write_bw")
 _MOST_ASKED = 100
@@ -126,7 +126,7 @@ def nodes_under(document: Document, command: Command) -> int | None:
             return machines
     around = command if starts(command) == "srun" else enclosing(document, command, "srun")
     if around is not None:
-        return number(resolved(document, option(around, "nodes"))) or nodes_of(document)
+        return option_number(document, around, "nodes") or nodes_of(document)
     outer = enclosing(document, command, "torchrun", "accelerate", "deepspeed", "mpirun")
     if outer is not None:
         return nodes_under(document, outer)

@@ -40,9 +40,12 @@ _DOCKERFILE = re.compile(
 
 Each line can match in one way only, so the search takes linear time.
 """
-_KUBERNETES = re.compile(r"^(apiVersion|kind):", re.MULTILINE)
-_COMPOSE = re.compile(r"^services:", re.MULTILINE)
-_ACCELERATE = re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE)
+_YAML_KINDS: tuple[tuple[re.Pattern[str], DocumentKind], ...] = (
+    (re.compile(r"^(apiVersion|kind):", re.MULTILINE), "kubernetes"),
+    (re.compile(r"^services:", re.MULTILINE), "compose"),
+    (re.compile(r"^(compute_environment|distributed_type|num_machines):", re.MULTILINE), "accelerate"),
+)
+"""Keys of the first level that show the kind of a YAML file, the most certain first."""
 _YAML_KEY = re.compile(r"^[^\S\n]*(?:- (?:\{?[^\S\n]*)|\{[^\S\n]*)?[\w.\"'-]+:(?:\s|$)", re.MULTILINE)
 _WORKFLOW = re.compile(r"^(on|jobs|stages|pipelines?|steps):", re.MULTILINE)
 """Keys of a file for continuous integration; its commands are no training job."""
@@ -164,7 +167,7 @@ def _by_text(text: str) -> DocumentKind | None:
         return _json_kind(text)
     if _DOCKERFILE.match(text):
         return "dockerfile"
-    if _KUBERNETES.search(text) or _COMPOSE.search(text) or _ACCELERATE.search(text):
+    if any(pattern.search(text) for pattern, _ in _YAML_KINDS):
         return _yaml_kind(text)
     lines = [line for line in lines_of(text) if line.strip()]
     if lines and all(_VARIABLE_LINE.match(line) for line in lines):
@@ -177,12 +180,9 @@ def _by_text(text: str) -> DocumentKind | None:
 
 
 def _yaml_kind(text: str) -> DocumentKind | None:
-    if _KUBERNETES.search(text):
-        return "kubernetes"
-    if _COMPOSE.search(text):
-        return "compose"
-    if _ACCELERATE.search(text):
-        return "accelerate"
+    for pattern, kind in _YAML_KINDS:
+        if pattern.search(text):
+            return kind
     if len({match[1] for match in _WORKFLOW.finditer(text)}) > 1:
         return None  # a job file may have one of these keys alone
     return "kubernetes" if _YAML_KEY.search(text) and _LAUNCHES.search(text) else None

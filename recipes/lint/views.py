@@ -152,6 +152,11 @@ def option(command: Command, *names: str) -> str | None:
     return None
 
 
+def option_number(document: Document, command: Command, *names: str) -> int | None:
+    """Return the number that an option of a command has; None if the file states no number."""
+    return number(resolved(document, option(command, *names)))
+
+
 def words(command: Command) -> str:
     """Return the arguments of the command, joined by blanks."""
     return " ".join(argument.text for argument in command.arguments)
@@ -209,7 +214,7 @@ def nodes_of(document: Document) -> int | None:
     for command in document.commands:
         for name in ("nnodes", "num-machines", "num-nodes", "nodes"):
             if name != "nodes" or command.program == "srun":
-                machines = number(resolved(document, option(command, name)))
+                machines = option_number(document, command, name)
                 if machines is not None and (
                     name != "nodes" or machines > 1
                 ):  # a step on one node does not limit the job
@@ -286,13 +291,13 @@ def ranks_here(document: Document, command: Command) -> int | None:
     """Return the number of ranks that a launcher starts on each machine, if it states a number."""
     kind = starts(command)
     if kind == "torchrun":
-        return number(resolved(document, option(command, "nproc-per-node")))
+        return option_number(document, command, "nproc-per-node")
     if kind == "composer":
-        return number(resolved(document, option(command, "nproc")))
+        return option_number(document, command, "nproc")
     if kind == "accelerate" and option(command, "num-machines") in (None, "1"):
-        return number(resolved(document, option(command, "num-processes")))
+        return option_number(document, command, "num-processes")
     if kind == "deepspeed" and not {"hostfile", "include", "num-nodes"} & command.options.keys():
-        return number(resolved(document, option(command, "num-gpus")))
+        return option_number(document, command, "num-gpus")
     return None
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
-from probes.base.record import known
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Entry, lines_of
+from recipes.lint.document import Document, Entry, Place, lines_of
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     closest,
@@ -20,7 +20,7 @@ from recipes.lint.views import (
     number,
     of_kind,
     option,
-    resolved,
+    option_number,
     suggestion,
 )
 
@@ -41,12 +41,21 @@ _SAGEMAKER = frozenset({
     "pytorch_version", "transformers_version", "sagemaker_inputs_file", "sagemaker_metrics_file",
     "additional_args",
 })  # fmt: skip
-_ENVIRONMENTS = ("LOCAL_MACHINE", "AMAZON_SAGEMAKER")
 _TYPES = (
     "MULTI_GPU", "MULTI_CPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU",
     "FSDP", "DEEPSPEED", "MEGATRON_LM", "NO", "XLA", "TPU", "TP", "MPS", "MULTI_NEURON",
 )  # fmt: skip
-_PRECISIONS = ("no", "fp16", "bf16", "fp8")
+_WORDS: tuple[tuple[str, Callable[[str], str], tuple[str, ...], str], ...] = (
+    (
+        "compute_environment",
+        str,
+        ("LOCAL_MACHINE", "AMAZON_SAGEMAKER"),
+        "Write LOCAL_MACHINE, for one machine or many.",
+    ),
+    ("distributed_type", str.upper, _TYPES, "Write one of them."),
+    ("mixed_precision", str.lower, ("no", "fp16", "bf16", "fp8"), "Write one of them."),
+)
+"""Keys with a choice of words: key, conversion before the comparison, words, correction."""
 _FILE_KEYS = frozenset({
     "gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
     "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
@@ -84,60 +93,47 @@ def _integer(document: Document, path: str) -> int | None:
 
 def processes(documents: Documents, context: Context) -> Findings:
     """Check that the number of processes counts the whole job."""
-    gpus = context.machine.gpus if context.machine is not None else None
-    here = len(gpus) if gpus is not None and known(gpus) else None
     batch = next((gpus_per_node(document) for document in documents if document.kind == "sbatch"), None)
-    each = here or batch
-    for document in of_kind(documents, "accelerate"):
-        if _is_overruled(documents, document):
+    each = len(context.gpus) or batch
+    for document, place, total, machines, comment in _stated_counts(documents):
+        if total is None or machines is None or machines < 2:
             continue
-        total, machines = _integer(document, "num_processes"), _integer(document, "num_machines")
-        item = entry(document, "num_processes")
-        if total is not None and machines is not None and machines > 1 and item is not None:
-            # a comment may say whether the number counts one machine or all
-            comment = _comment(document, item.place.line)
-            message = _per_machine(total, machines, each)
-            is_each = (
-                re.search(r"\b(?:per|each|every|a|one)[ -](?:machine|node|host|server)", comment) is not None
+        # a comment may say whether the number counts one machine or all
+        message = _per_machine(total, machines, each)
+        is_each = (
+            re.search(r"\b(?:per|each|every|a|one)[ -](?:machine|node|host|server)", comment) is not None
+        )
+        if is_each and not message:
+            message = (
+                f"num_processes is {total} for {machines} machines, and counts the processes of all, "
+                "not of each"
             )
-            if is_each and not message:
-                message = (
-                    f"num_processes is {total} for {machines} machines, and counts the processes of all, "
-                    "not of each"
-                )
-            elif (
-                re.search(r"\b(?:total|all|overall|world)\b", comment)
-                and each is None
-                and not total % machines
-            ):
-                message = ""
-            if message:
-                yield make_finding(
-                    "accelerate-processes",
-                    document,
-                    item.place,
-                    message,
-                    fix="Write machines times GPUs of a machine.",
-                    severity=None if each or is_each or total % machines else "note",
-                )
+        elif re.search(r"\b(?:total|all|overall|world)\b", comment) and each is None and not total % machines:
+            message = ""
+        if message:
+            yield make_finding(
+                "accelerate-processes",
+                document,
+                place,
+                message,
+                fix="Write machines times GPUs of a machine.",
+                severity=None if each or is_each or total % machines else "note",
+            )
+
+
+def _stated_counts(documents: Documents) -> Iterator[tuple[Document, Place, int | None, int | None, str]]:
+    """Yield where processes and machines are counted, both numbers, and the comment beside them."""
+    for document in of_kind(documents, "accelerate"):
+        item = entry(document, "num_processes")
+        if item is not None and not _is_overruled(documents, document):
+            total, machines = _integer(document, "num_processes"), _integer(document, "num_machines")
+            yield document, item.place, total, machines, _comment(document, item.place.line)
     for document in documents:
         for command in commands(document, "accelerate"):
-            total = number(resolved(document, option(command, "num-processes")))
-            machines = number(resolved(document, option(command, "num-machines")))
-            message = (
-                _per_machine(total, machines, each)
-                if total is not None and machines is not None and machines > 1
-                else ""
+            total, machines = (
+                option_number(document, command, name) for name in ("num-processes", "num-machines")
             )
-            if message:
-                yield make_finding(
-                    "accelerate-processes",
-                    document,
-                    command.place,
-                    message,
-                    fix="Write machines times GPUs of a machine.",
-                    severity=None if (bool(each) or (total or 0) % (machines or 1) != 0) else "note",
-                )
+            yield document, command.place, total, machines, ""
 
 
 def _is_overruled(documents: Documents, config: Document) -> bool:
@@ -195,7 +191,7 @@ def machines(documents: Documents, context: Context) -> Findings:
                 "command line.",
             )
     for document, command in starts:
-        count = number(resolved(document, option(command, "num-machines"))) or nodes_of(document)
+        count = option_number(document, command, "num-machines") or nodes_of(document)
         configured = next(
             (_integer(config, "num_machines") for config in of_kind(documents, "accelerate")), None
         )
@@ -324,37 +320,12 @@ def _is_wrong(word: str, words: tuple[str, ...]) -> bool:
 def keys(document: Document, context: Context) -> Findings:
     """Check the keys and words of the configuration."""
     yield from _names(document)
-    where = entry(document, "compute_environment")
-    if where is not None and isinstance(where.value, str) and _is_wrong(where.value, _ENVIRONMENTS):
-        yield make_finding(
-            "accelerate-type",
-            document,
-            where.place,
-            f"compute_environment {where.value} is none of {', '.join(_ENVIRONMENTS)}",
-            fix="Write LOCAL_MACHINE, for one machine or many.",
-        )
+    for path, convert, words, fix in _WORDS:
+        item = entry(document, path)
+        if item is not None and isinstance(item.value, str) and _is_wrong(convert(item.value), words):
+            message = f"{path} {item.value} is none of {', '.join(words[:9])}"
+            yield make_finding("accelerate-type", document, item.place, message, fix=fix)
     kind = entry(document, "distributed_type")
-    if kind is not None and isinstance(kind.value, str) and _is_wrong(kind.value.upper(), _TYPES):
-        yield make_finding(
-            "accelerate-type",
-            document,
-            kind.place,
-            f"distributed_type {kind.value} is none of {', '.join(_TYPES[:9])}",
-            fix="Write one of them.",
-        )
-    precision = entry(document, "mixed_precision")
-    if (
-        precision is not None
-        and isinstance(precision.value, str)
-        and _is_wrong(precision.value.lower(), _PRECISIONS)
-    ):
-        yield make_finding(
-            "accelerate-type",
-            document,
-            precision.place,
-            f"mixed_precision {precision.value} is none of {', '.join(_PRECISIONS)}",
-            fix="Write one of them.",
-        )
     for block, wanted in (
         ("fsdp_config", "FSDP"),
         ("deepspeed_config", "DEEPSPEED"),

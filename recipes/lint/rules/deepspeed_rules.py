@@ -18,7 +18,7 @@ from recipes.lint.views import (
     number,
     of_kind,
     option,
-    resolved,
+    option_number,
     suggestion,
 )
 
@@ -131,8 +131,8 @@ def batches(documents: Documents, context: Context) -> Findings:
 def _world(documents: Documents) -> int | None:
     for document in documents:
         for command in commands(document, "deepspeed", "torchrun"):
-            each = number(resolved(document, option(command, "num-gpus", "nproc-per-node")))
-            nodes = number(resolved(document, option(command, "num-nodes", "nnodes"))) or (
+            each = option_number(document, command, "num-gpus", "nproc-per-node")
+            nodes = option_number(document, command, "num-nodes", "nnodes") or (
                 1 if "hostfile" not in command.options else None
             )
             if each is not None and nodes is not None:

@@ -9,7 +9,6 @@ from probes.catalogue.nccl_variables import Use, Variable, is_default, load_vari
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.editing import removal, rewrite
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number
@@ -235,7 +234,13 @@ def plugins(document: Document, context: Context) -> Findings:
             and choice is not None
             and not mentions(document, _GCP)
         ):
-            yield _overruled(document, choice, tuner)
+            yield make_finding(
+                "tuner-overruled",
+                document,
+                choice.place,
+                f"{choice.name} overrules the tuner {tuner.value}",
+                fix="Remove one of the two.",
+            )
         item = given.get("NCCL_MIN_NCHANNELS")
         if item is not None and number(text_in(given, item.name)) is not None and "NCCL_MIN_CTAS" in given:
             yield make_finding(
@@ -246,16 +251,6 @@ def plugins(document: Document, context: Context) -> Findings:
                 fix="Keep NCCL_MIN_CTAS.",
                 edits=removal(document, item),
             )
-
-
-def _overruled(document: Document, choice: Setting, tuner: Setting) -> LintFinding:
-    return make_finding(
-        "tuner-overruled",
-        document,
-        choice.place,
-        f"{choice.name} overrules the tuner {tuner.value}",
-        fix="Remove one of the two.",
-    )
 
 
 @per_document()

@@ -7,7 +7,7 @@ import re
 from probes.base.record import items_of, known
 from probes.facts import Nic
 from probes.judging.environment_values import chosen, parse_names
-from probes.judging.rails import is_down, is_up, training_ports
+from probes.judging.rails import is_down, is_up
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rewrite
@@ -20,13 +20,9 @@ _CLASSES = {41: "OCI", 136: "Alibaba", 52: "GCP", 96: "CoreWeave", 84: "GCP"}
 _INTERFACE = re.compile(r"(?:eth|en[opsx]|bond|ib)\d[\w.]*")
 
 
-def _ports(context: Context) -> tuple[Nic, ...]:
-    return items_of(context.machine.nics) if context.machine is not None else ()
-
-
 def hcas(documents: Documents, context: Context) -> Findings:
     """Check the RDMA ports that NCCL_IB_HCA selects."""
-    ports = _ports(context)
+    ports = items_of(context.machine.nics) if context.machine is not None else ()
     chosen_ports = (
         (document, *each) for document in documents for each in literal_settings(document, "NCCL_IB_HCA")
     )
@@ -70,9 +66,7 @@ def hcas(documents: Documents, context: Context) -> Findings:
         if ports:
             yield from _on_machine(document, item, text, names, ports)
     if ports and not any(last(document, "NCCL_IB_HCA") for document in documents):
-        yield from _unset(
-            documents, ports, items_of(training_ports(context.machine)) if context.machine is not None else ()
-        )
+        yield from _unset(documents, ports, context.training_ports)
 
 
 def _beginnings(
@@ -206,8 +200,7 @@ def gids(document: Document, context: Context) -> Findings:
 @per_document()
 def classes(document: Document, context: Context) -> Findings:
     """Check the traffic class of RoCE."""
-    ports = items_of(training_ports(context.machine)) if context.machine is not None else ()
-    layers = {str(port.link_layer) for port in ports}
+    layers = {str(port.link_layer) for port in context.training_ports}
     for item, text in literal_settings(document, "NCCL_IB_TC"):
         tc = number(text)
         if tc is None or tc == 0 or tc > 255:

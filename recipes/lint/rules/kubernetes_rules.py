@@ -34,24 +34,21 @@ def _kinds(document: Document) -> set[str]:
     return {str(item.value) for item in document.entries if re.fullmatch(r"(?:\[\d+\]\.)?kind", item.path)}
 
 
-def _pod(path: str) -> str:
-    """Return the path of the pod of a container."""
-    return re.sub(r"\.?(?:initC|c)ontainers\[\d+\].*$", "", path)
-
-
 @per_document("kubernetes")
 def memory(document: Document, context: Context) -> Findings:
     """Check shared and locked memory of pods."""
     by_ray = bool(_kinds(document) & set(_RAY))
     for item, count in _gpus(document):
-        pod = _pod(item.path)
+        pod = re.sub(r"\.?(?:initC|c)ontainers\[\d+\].*$", "", item.path)
         below = [entry for entry in document.entries if entry.path.startswith(f"{pod}.")]
         container = item.path.partition(".resources.")[0]
         mount = next(
             (
                 other
                 for other in below
-                if other.path.endswith("mountPath") and _is_shm(other) and container in other.path
+                if other.path.endswith("mountPath")
+                and str(other.value).rstrip("/") == _SHM
+                and container in other.path
             ),
             None,
         )
@@ -68,10 +65,6 @@ def memory(document: Document, context: Context) -> Findings:
                 fix="Mount an emptyDir with medium: Memory at /dev/shm.",
             )
     yield from _locked(document)
-
-
-def _is_shm(item: Entry) -> bool:
-    return str(item.value).rstrip("/") == _SHM
 
 
 def _volume(document: Document, below: list[Entry], mount: Entry) -> Findings:

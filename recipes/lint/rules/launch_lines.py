@@ -18,6 +18,7 @@ from recipes.lint.views import (
     nodes_of,
     number,
     option,
+    option_number,
     resolved,
     tasks_per_node,
     words,
@@ -205,7 +206,7 @@ def ray_clusters(document: Document, context: Context) -> Findings:
 def _step_tasks(document: Document, step: Command) -> int | None:
     """Return the number of tasks of a step; None if the file does not state numbers."""
     tasks, nodes, each = (
-        number(resolved(document, option(step, name))) for name in ("ntasks", "nodes", "ntasks-per-node")
+        option_number(document, step, name) for name in ("ntasks", "nodes", "ntasks-per-node")
     )
     if tasks is not None:
         return tasks

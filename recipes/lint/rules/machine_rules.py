@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.record import items_of, known
 from probes.base.units import plural
-from probes.judging.rails import training_ports
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place, Setting
 from recipes.lint.reach import setting_for, text_in
@@ -67,11 +65,10 @@ def machine(document: Document, context: Context) -> Findings:
     if context.machine is None or re.search(r"ulimit .*-l", document.text):
         return
     memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
-    has_rdma = bool(items_of(training_ports(context.machine)))
     starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
     if starts is None:
         return
-    if has_rdma and isinstance(memlock, int) and memlock < 2**30:
+    if context.training_ports and isinstance(memlock, int) and memlock < 2**30:
         yield make_finding(
             "machine-memlock",
             document,
@@ -265,8 +262,7 @@ def _shown(document: Document, command: Command) -> Findings:
 
 
 def _order(document: Document, item: Setting, devices: list[str], context: Context) -> Findings:
-    gpus = context.machine.gpus if context.machine is not None else ()
-    mixed = known(gpus) and len({str(gpu.name) for gpu in gpus}) > 1
+    mixed = len({str(gpu.name) for gpu in context.gpus}) > 1
     mapped = mentions(document, r"nvidia-smi\s.*(?:-i\b|--id[= ])|numactl\s|taskset\s")
     if all(part.isdecimal() for part in devices) and (mixed or mapped):
         yield make_finding(

@@ -8,7 +8,14 @@ from probes.base.record import Record
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import directive, enclosing, nodes_of, number, option, resolved, tasks_per_node
+from recipes.lint.views import (
+    directive,
+    enclosing,
+    nodes_of,
+    option,
+    option_number,
+    tasks_per_node,
+)
 
 _SPLITS = ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size")
 _UNEVEN = (
@@ -85,8 +92,8 @@ def _judged(document: Document, command: Command, job: _Job) -> Findings:
 
 def _shapes(document: Document, command: Command, job: _Job) -> Findings:
     layers, heads = (
-        _number_in(document, command, "num-layers"),
-        _number_in(document, command, "num-attention-heads"),
+        option_number(document, command, "num-layers"),
+        option_number(document, command, "num-attention-heads"),
     )
     if heads and job.tensor and heads % job.tensor:
         yield make_finding(
@@ -111,8 +118,8 @@ def _shapes(document: Document, command: Command, job: _Job) -> Findings:
 
 def _virtual(document: Document, command: Command, job: _Job, layers: int | None) -> Findings:
     """Check the virtual stages of the interleaved schedule."""
-    each = _number_in(document, command, "num-layers-per-virtual-pipeline-stage")
-    ways = _number_in(document, command, "num-virtual-stages-per-pipeline-rank")
+    each = option_number(document, command, "num-layers-per-virtual-pipeline-stage")
+    ways = option_number(document, command, "num-virtual-stages-per-pipeline-rank")
     if not layers or not job.pipeline or layers % job.pipeline or not (each or ways):
         return
     layers_per_stage = layers // job.pipeline
@@ -137,7 +144,7 @@ def _virtual(document: Document, command: Command, job: _Job, layers: int | None
 
 def _wide(document: Document, command: Command, job: _Job) -> Findings:
     launcher = enclosing(document, command, "torchrun")
-    each = None if launcher is None else number(resolved(document, option(launcher, "nproc-per-node")))
+    each = None if launcher is None else option_number(document, launcher, "nproc-per-node")
     if job.tensor and each and each > 1 and job.tensor > each and job.tensor % each == 0:
         yield make_finding(
             "megatron-tensor-wide",
@@ -149,22 +156,18 @@ def _wide(document: Document, command: Command, job: _Job) -> Findings:
         )
 
 
-def _number_in(document: Document, command: Command, name: str) -> int | None:
-    return number(resolved(document, command.options.get(name)))
-
-
 def _job_in_options(document: Document, command: Command) -> _Job | None:
     """Return the split of `pretrain_gpt.py --tensor-model-parallel-size 8`."""
     if not any(name in command.options for name in _SPLITS[:2]) or "no-pipeline-parallel" in command.options:
         return None
-    ways = [_number_in(document, command, name) if name in command.options else 1 for name in _SPLITS]
+    ways = [option_number(document, command, name) if name in command.options else 1 for name in _SPLITS]
     return _Job(
         tensor=ways[0],
         pipeline=ways[1],
         context=ways[2],
         world=_world(document, command),
-        micro=_number_in(document, command, "micro-batch-size"),
-        batch=_number_in(document, command, "global-batch-size"),
+        micro=option_number(document, command, "micro-batch-size"),
+        batch=option_number(document, command, "global-batch-size"),
     )
 
 
@@ -190,14 +193,12 @@ def _world(document: Document, command: Command) -> int | None:
     """Return the number of ranks that the launcher starts; None if the file does not state numbers."""
     launcher = enclosing(document, command, "torchrun")
     if launcher is not None:
-        each = number(resolved(document, option(launcher, "nproc-per-node")))
-        nodes = number(resolved(document, option(launcher, "nnodes"))) if "nnodes" in launcher.options else 1
+        each = option_number(document, launcher, "nproc-per-node")
+        nodes = option_number(document, launcher, "nnodes") if "nnodes" in launcher.options else 1
         return each * nodes if each and nodes else None
     launcher = enclosing(document, command, "deepspeed")
     if launcher is not None:
-        each, nodes = (
-            number(resolved(document, option(launcher, name))) for name in ("num-gpus", "num-nodes")
-        )
+        each, nodes = (option_number(document, launcher, name) for name in ("num-gpus", "num-nodes"))
         return each * nodes if each and nodes else None
     step = enclosing(document, command, "srun")
     if step is None or option(step, "ntasks", "nodes", "ntasks-per-node") is not None:

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Setting, lines_of
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import commands, mentions, number, option, resolved
+from recipes.lint.views import commands, mentions, number, option, option_number
 
 _FORWARDED = (
     "NCCL_",
@@ -151,7 +151,7 @@ def _counted(document: Document, command: Command, hosts: list[str]) -> Findings
     """Compare the ranks with the slots if all hosts state slots."""
     counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
     stated = [count for count in counts if count is not None]
-    ranks = number(resolved(document, option(command, "np", "n")))
+    ranks = option_number(document, command, "np", "n")
     if ranks is not None and stated and len(stated) == len(counts) and ranks > sum(stated):
         yield make_finding(
             "mpi-slots",
@@ -255,7 +255,7 @@ def _list_for_deepspeed(document: Document, other: Document, command: Command) -
                 fix=f"Write {name} slots=8, with its GPUs.",
             )
         earlier.add(name)
-    wanted = number(resolved(other, option(command, "num-nodes")))
+    wanted = option_number(other, command, "num-nodes")
     if wanted is not None and wanted > len(hosts) > 0:
         yield make_finding(
             "hostfile-few",
@@ -273,7 +273,7 @@ def _list_for_mpi(document: Document, other: Document, command: Command) -> Find
     """
     slots = [count for _, count in _listed_hosts(document)]
     stated = [count for count in slots if count is not None]
-    ranks = number(resolved(other, option(command, "np", "n")))
+    ranks = option_number(other, command, "np", "n")
     crowded = (
         "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
     )

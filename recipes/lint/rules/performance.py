@@ -7,8 +7,7 @@ import re
 from probes.base.record import known
 from probes.base.versions import at_least
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Place
-from recipes.lint.finding import LintFinding
+from recipes.lint.document import Document, Place
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     TRAINERS,
@@ -19,7 +18,7 @@ from recipes.lint.views import (
     mentions,
     number,
     option,
-    resolved,
+    option_number,
     tasks_per_node,
     value,
 )
@@ -88,13 +87,9 @@ def _wants_one(document: Document) -> Findings:
 
 
 def _is_blackwell(context: Context) -> bool:
-    gpus = context.machine.gpus if context.machine is not None else ()
-    return bool(
-        known(gpus)
-        and gpus
-        and all(
-            known(gpu.compute_capability) and at_least(gpu.compute_capability, "10.0") is True for gpu in gpus
-        )
+    return bool(context.gpus) and all(
+        known(gpu.compute_capability) and at_least(gpu.compute_capability, "10.0") is True
+        for gpu in context.gpus
     )
 
 
@@ -183,7 +178,7 @@ def _ranks_of_task(document: Document) -> int | None:
     launchers = list(commands(document, *TRAINERS))
     if not launchers:
         return 1
-    counts = {number(resolved(document, option(launcher, "nproc-per-node"))) for launcher in launchers}
+    counts = {option_number(document, launcher, "nproc-per-node") for launcher in launchers}
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -193,10 +188,7 @@ def threads(document: Document, context: Context) -> Findings:
     cpus = context.machine.cpu.allowed_cpus if context.machine is not None else None
     item, count = last(document, "OMP_NUM_THREADS"), number(value(document, "OMP_NUM_THREADS"))
     ranks = next(
-        (
-            number(resolved(document, option(command, "nproc-per-node")))
-            for command in commands(document, "torchrun")
-        ),
+        (option_number(document, command, "nproc-per-node") for command in commands(document, "torchrun")),
         None,
     )
     asked = _cpus(document)
@@ -250,7 +242,13 @@ def timeouts(document: Document, context: Context) -> Findings:
         for name, most in longest.items():
             duration = number(option(command, name, name.replace("-", "_")))
             if duration is not None and duration >= most:
-                yield _timeout(document, command, name, duration)
+                yield make_finding(
+                    "timeout-of-hours",
+                    document,
+                    command.place,
+                    f"--{name} {duration}: every hang holds the job that long",
+                    fix="Prepare data before training, and raise the timeout for that phase alone.",
+                )
     for item in document.given:
         seconds = number(item.value) if item.is_literal else None
         if item.name == "DEEPSPEED_TIMEOUT" and seconds is not None and seconds >= _DAY_MINUTES:
@@ -270,16 +268,6 @@ def timeouts(document: Document, context: Context) -> Findings:
                 f"{item.name}={seconds}: a rank that is stuck holds the job for {seconds / 3600:.0f} hours",
                 fix="900 to 1800 is enough for long compiles and checkpoints.",
             )
-
-
-def _timeout(document: Document, command: Command, name: str, duration: int) -> LintFinding:
-    return make_finding(
-        "timeout-of-hours",
-        document,
-        command.place,
-        f"--{name} {duration}: every hang holds the job that long",
-        fix="Prepare data before training, and raise the timeout for that phase alone.",
-    )
 
 
 @per_document()

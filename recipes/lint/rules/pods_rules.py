@@ -17,8 +17,8 @@ from recipes.lint.views import (
     entry_value,
     number,
     option,
+    option_number,
     ranks_here,
-    resolved,
 )
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
@@ -258,7 +258,7 @@ def skypilot_tasks(document: Document, context: Context) -> Findings:
                 f"{wanted} ranks on each node, and a node has {plural(gpus, 'GPU')}",
                 fix="Write --nproc-per-node=$SKYPILOT_NUM_GPUS_PER_NODE.",
             )
-        machines = number(resolved(document, option(command, "nnodes", "num-machines")))
+        machines = option_number(document, command, "nnodes", "num-machines")
         if machines is not None and nodes is not None and machines not in (1, nodes):
             yield make_finding(
                 "skypilot-nodes-differ",

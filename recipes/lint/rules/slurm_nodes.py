@@ -20,6 +20,7 @@ from recipes.lint.views import (
     nodes_of,
     number,
     option,
+    option_number,
     resolved,
     starts,
     tasks_per_node,
@@ -39,8 +40,8 @@ def nodes(document: Document, context: Context) -> Findings:
     for command in commands(document, "torchrun", "accelerate"):
         step = enclosing(document, command, *_STEPS)
         asked = _asked(document, step)
-        stated = number(resolved(document, option(command, "nnodes", "num-machines")))
-        if asked is None or (step is not None and _is_one_node(document, step)):
+        stated = option_number(document, command, "nnodes", "num-machines")
+        if asked is None or (step is not None and option_number(document, step, "nodes") == 1):
             continue
         if stated is not None and stated > 1 and stated != asked:
             yield make_finding(
@@ -77,17 +78,9 @@ def nodes(document: Document, context: Context) -> Findings:
 
 def _asked(document: Document, step: Command | None) -> int | None:
     """Return the nodes of the step if the step states a number, else the nodes of the job."""
-    own = (
-        number(resolved(document, option(step, "nodes")))
-        if step is not None and step.program == "srun"
-        else None
-    )
+    own = option_number(document, step, "nodes") if step is not None and step.program == "srun" else None
     job = nodes_of(document) if document.directives else None
     return own if own is not None else job
-
-
-def _is_one_node(document: Document, step: Command) -> bool:
-    return number(resolved(document, option(step, "nodes"))) == 1
 
 
 def _starts_by_itself(document: Document) -> bool:

@@ -167,9 +167,13 @@ def _request(document: Document, expression: str) -> Place | None:
 @per_document()
 def threads_per_core(document: Document, context: Context) -> Findings:
     """Check for two hardware threads per core on AWS machines with A100."""
-    is_p4 = re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text)
-    at = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)") if is_p4 else None
-    place = (at or _multithreading(document)) if is_p4 else None
+    if not re.search(r"\bp4de?(?:\.24xlarge)?\b", document.text):
+        return
+    setting = first_line(
+        document, r"DisableSimultaneousMultithreading:\s*false|hint=multithread|threads-per-core[= ]2"
+    )
+    place = _request(document, r"#SBATCH\s+--(?:hint=multithread|threads-per-core=2)")
+    place = place or (setting[0] if setting is not None else None)
     if place is not None:
         yield make_finding(
             "hyper-threads-on-p4",
@@ -178,13 +182,6 @@ def threads_per_core(document: Document, context: Context) -> Findings:
             "two hardware threads of a core compete for the network work of p4d",
             fix="Use one thread of each core: --hint=nomultithread, or turn simultaneous multithreading off.",
         )
-
-
-def _multithreading(document: Document) -> Place | None:
-    at = first_line(
-        document, r"DisableSimultaneousMultithreading:\s*false|hint=multithread|threads-per-core[= ]2"
-    )
-    return None if at is None else at[0]
 
 
 _OPTIONS = frozenset({

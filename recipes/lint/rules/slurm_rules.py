@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from probes.base.units import plural
 from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Place, Setting
-from recipes.lint.finding import LintFinding
 from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import Findings, make_finding, per_document
@@ -22,6 +21,7 @@ from recipes.lint.views import (
     nodes_of,
     number,
     option,
+    option_number,
     resolved,
     starts,
     tasks_per_node,
@@ -42,12 +42,12 @@ _PER_TASK = r"\$\{?SLURM_(PROCID|NODEID|LOCALID)\b"
 
 def _step_tasks(document: Document, step: Command) -> int | None:
     """Return the number of tasks of a step on each node; None if the file does not state numbers."""
-    per_node = number(resolved(document, option(step, "ntasks-per-node")))
+    per_node = option_number(document, step, "ntasks-per-node")
     if per_node is not None:
         return per_node
     tasks, nodes = (
-        number(resolved(document, option(step, "ntasks"))),
-        number(resolved(document, option(step, "nodes"))),
+        option_number(document, step, "ntasks"),
+        option_number(document, step, "nodes"),
     )
     if tasks is not None:
         over = nodes or nodes_of(document)
@@ -91,7 +91,14 @@ def early(document: Document, context: Context) -> Findings:
         for argument in command.arguments:
             match = re.search(_PER_TASK, argument.text)
             if match is not None and not argument.is_literal and not _is_quoted(document, command, match[0]):
-                yield _early(document, command, match[0].strip("${}"))
+                yield make_finding(
+                    "slurm-rank-too-early",
+                    document,
+                    command.place,
+                    f"the batch shell expands ${match[0].strip('${}')}, so every node gets 0",
+                    fix="Start it with srun bash -c '...' in single quotes, so that each node expands its "
+                    "own.",
+                )
                 break
     if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
         yield from _early_settings(document)
@@ -177,16 +184,6 @@ def _early_settings(document: Document) -> Findings:
                 f"{item.name} gets the {match[0].strip('${}')} of the batch script, which is 0 for all tasks",
                 fix="Set it inside of the step: srun bash -c '...' in single quotes, or a script of its own.",
             )
-
-
-def _early(document: Document, command: Command, name: str) -> LintFinding:
-    return make_finding(
-        "slurm-rank-too-early",
-        document,
-        command.place,
-        f"the batch shell expands ${name}, so every node gets 0",
-        fix="Start it with srun bash -c '...' in single quotes, so that each node expands its own.",
-    )
 
 
 @per_document("sbatch")
@@ -290,11 +287,11 @@ def gpus(document: Document, context: Context) -> Findings:
     ranks = [
         command
         for command in commands(document, "torchrun")
-        if number(resolved(document, option(command, "nproc-per-node")))
+        if option_number(document, command, "nproc-per-node")
     ]
     have = gpus_per_node(document)
     for command in ranks:
-        wanted = number(resolved(document, option(command, "nproc-per-node"))) or 0
+        wanted = option_number(document, command, "nproc-per-node") or 0
         if have is not None and wanted > have:
             yield make_finding(
                 "slurm-more-ranks-than-gpus",

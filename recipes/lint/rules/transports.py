@@ -80,10 +80,9 @@ def _is_needed(name: str, context: Context) -> bool:
 
 def has_broken_p2p(context: Context) -> str | None:
     """Return the driver's version if its peer-to-peer between RTX 40 boards corrupts data, else None."""
-    gpus = context.machine.gpus if context.machine is not None else ()
-    if not known(gpus) or len(gpus) < 2:
+    if len(context.gpus) < 2:
         return None
-    for gpu in gpus:
+    for gpu in context.gpus:
         if known(gpu.name) and re.search(r"RTX 40[5-9]0|RTX \d+ Ada", gpu.name) and known(gpu.driver_version):
             version = gpu.driver_version
             parts = tuple(int(part) for part in version.split(".") if part.isdecimal())

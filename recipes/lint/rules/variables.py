@@ -123,7 +123,9 @@ def names(document: Document, context: Context) -> Findings:
                 item.place,
                 f"{item.name} is the old name of {new}",
                 fix=f"Write {new}.",
-                edits=rename(document, item, new) if _reads_new_names(context) else (),
+                edits=rename(document, item, new)
+                if context.torch is not None and at_least(context.torch, "2.2") is True
+                else (),  # older versions read only the old names
             )
         elif _RIGHT_NAMES.get(item.name):
             yield _misspelt(document, item, _RIGHT_NAMES[item.name])
@@ -149,14 +151,6 @@ def names(document: Document, context: Context) -> Findings:
                     fix="Correct the name, or remove the line.",
                 )
     yield from _handed(document)
-
-
-def _reads_new_names(context: Context) -> bool:
-    """Return whether torch is known to read TORCH_NCCL_*.
-
-    Older versions read only the old names.
-    """
-    return context.torch is not None and at_least(context.torch, "2.2") is True
 
 
 def _handed(document: Document) -> Findings:
