@@ -219,8 +219,8 @@ class Document(Record, kw_only=True, dict=True):
     @functools.cached_property
     def exports(self) -> dict[int, dict[str, Setting]]:
         """Settings by name, for each distinct `Command.exported`, by the identity of that tuple."""
-        several = {id(command.exported): command.exported for command in self.commands}
-        return {key: {item.name: item for item in exported} for key, exported in several.items()}
+        tuples = {id(command.exported): command.exported for command in self.commands}
+        return {key: {item.name: item for item in exported} for key, exported in tuples.items()}
 
     @functools.cached_property
     def environments(self) -> tuple[dict[str, Setting], ...]:
@@ -232,10 +232,10 @@ class Document(Record, kw_only=True, dict=True):
             return (
                 {item.name: item for item in self.given if item.value is not None or not item.is_literal},
             )
-        several = {(id(launch.exported), launch.settings): launch for launch in self.launches}
+        launches = {(id(launch.exported), launch.settings): launch for launch in self.launches}
         return tuple(
             self.exports[id(launch.exported)] | {item.name: item for item in launch.settings}
-            for launch in several.values()
+            for launch in launches.values()
         )
 
     @functools.cached_property

@@ -88,12 +88,12 @@ def rewrite(document: Document, item: Setting, text: str) -> tuple[Edit, ...]:
     if place is None or place.end_column is None or place.end_line not in (None, place.line):
         return ()
     lines = document.lines
-    here = (
+    written = (
         lines[place.line - 1][place.column - 1 : place.end_column - 1] if 0 < place.line <= len(lines) else ""
     )
-    if "$" in here or not here:
+    if "$" in written or not written:
         return ()
-    quote = here[:1] if here[:1] in ("'", '"') else ""
+    quote = written[:1] if written[:1] in ("'", '"') else ""
     return (Edit(place=place, text=f"{quote}{text}{quote}"),)
 
 

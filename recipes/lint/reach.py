@@ -42,10 +42,10 @@ def setting_for(document: Document, command: Command, name: str) -> Setting | No
 def getters(document: Document, item: Setting) -> Iterator[Command]:
     """Yield the programs of the job that get this setting, not another setting of the same name."""
     near = document.own_users.get(id(item)) if item.reaches == "command" else None
-    several = document.commands if near is None else near
+    candidates = document.commands if near is None else near
     return (
         command
-        for command in several
+        for command in candidates
         if setting_for(document, command, item.name) == item and computes(command)
     )
 
@@ -79,12 +79,12 @@ def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[st
     """
     key = (name, of_launches)
     if key not in document.value_cache:
-        several = (
+        candidates = (
             document.launches
             if of_launches
             else (command for command in document.commands if computes(command))
         )
-        given = (setting_for(document, command, name) for command in several)
+        given = (setting_for(document, command, name) for command in candidates)
         document.value_cache[key] = frozenset(None if item is None else item.value for item in given)
     return document.value_cache[key]
 

@@ -229,9 +229,11 @@ _PART_OF_A_NODE = 2
 def has_whole_nodes(document: Document) -> bool:
     """Return whether no other job runs on the nodes of a batch script, according to its requests."""
     # a request for all memory, or for most GPUs, leaves no room for another job
-    whole = any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
+    is_exclusive = (
+        any(item.name == "exclusive" for item in document.directives) or directive(document, "mem") == "0"
+    )
     gpus = gpus_per_node(document)
-    return whole or gpus is None or gpus > _PART_OF_A_NODE
+    return is_exclusive or gpus is None or gpus > _PART_OF_A_NODE
 
 
 def is_one_machine(document: Document) -> bool:

@@ -1,4 +1,4 @@
-"""Each mistake of the field in the files of a job, and the same files corrected.
+"""Known mistakes in the files of a job, and the same files corrected.
 
 A folder of `cases` holds the id of the `rule`, the folders `mistake` and `corrected`, and, if the rule needs
 the machine or versions, a `context.json` with the fields of `Context`. A new rule needs one such folder.

@@ -1,4 +1,4 @@
-"""Each rule finds the mistake of its short texts, edits remove it, and no text breaks a rule."""
+"""Each rule detects the mistake in its short texts, edits remove the mistake, and no rule fails on a text."""
 
 from __future__ import annotations
 

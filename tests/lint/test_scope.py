@@ -1,4 +1,4 @@
-"""Rules judge the settings that reach a command, and edits change nothing but the mistake."""
+"""Rules judge the settings that reach a command, and edits change only the mistake."""
 
 from __future__ import annotations
 

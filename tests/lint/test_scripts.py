@@ -1,4 +1,4 @@
-"""Rules see the whole script, its waivers and the list of hosts beside it."""
+"""Rules use the whole script, its waivers, and the list of hosts that the script names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sound texts that look like a mistake have no findings."""
+"""Correct texts that look like a mistake have no findings."""
 
 from __future__ import annotations
 

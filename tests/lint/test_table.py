@@ -1,4 +1,4 @@
-"""The table of rules: each row is valid and shown by a text, and each function judges every text."""
+"""The table of rules: each row is valid, a text shows each mistake, and each function judges every text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 @functools.lru_cache(maxsize=1)
 def _documents() -> tuple[Document, ...]:
-    """Return the texts that can be read. A broken reader fails the tests of its texts, not those of rules."""
+    """Return the texts that can be read; a broken reader must not fail the tests of rules."""
     documents = []
     for name, text in _texts():
         with contextlib.suppress(Exception):

@@ -73,9 +73,9 @@ class _Reader:
             line = text[at:end].strip()
             goes_on = line.endswith("\\") if not line.startswith("#") else at > start
             at = end
-        here = _HERE.search(text, start, at)
-        if here and text[start:at].lstrip()[:3].upper() in ("RUN", "COP", "ADD"):
-            close = re.compile(rf"^\t*{re.escape(here[1])}\s*$", re.MULTILINE).search(text, at)
+        here_document = _HERE.search(text, start, at)
+        if here_document and text[start:at].lstrip()[:3].upper() in ("RUN", "COP", "ADD"):
+            close = re.compile(rf"^\t*{re.escape(here_document[1])}\s*$", re.MULTILINE).search(text, at)
             return close.end() if close else len(text)
         return at
 
@@ -136,12 +136,12 @@ class _Reader:
         rest = rest.part(flags, len(rest.text))
         reader = ScriptReader(Start(inside=(word,)), scope=self.scope.copy())
         words = exec_form(rest)
-        here = _HERE.match(rest.text)
+        here_document = _HERE.match(rest.text)
         if words is not None:
             reader.launches.start(words, Start(inside=(word,)))
-        elif here:
+        elif here_document:
             begin = rest.text.find("\n") + 1
-            reader.read(rest.part(begin, max(begin, rest.text.rfind(here[1]))))
+            reader.read(rest.part(begin, max(begin, rest.text.rfind(here_document[1]))))
         else:
             reader.read(_without_comments(rest))
         inner = (*reader.settings, *reader.launches.settings)

@@ -163,8 +163,8 @@ class Launches:
     def _by_name(self, options: dict[str, str], how: Start) -> tuple[Setting, ...]:
         """Return the variables that `docker run --env NAME` passes on by name."""
         named = set(options.get("env", "").split("\n"))
-        here = how.settings if how.is_apart else (*self._exported(), *how.settings)
-        return tuple(setting for setting in here if setting.name in named)
+        available = how.settings if how.is_apart else (*self._exported(), *how.settings)
+        return tuple(setting for setting in available if setting.name in named)
 
     def _python(self, words: Sequence[Argued], how: Start) -> None:
         """Read a call of the interpreter.

@@ -207,9 +207,9 @@ def compose(name: str, text: str) -> Document:
     for root in tree.roots[:1]:
         entries += list(tree.entries(root))
         services = get(root, "services")
-        several = [service for _, service in children(services)] if services is not None else []
-        reaches: Reach = "node" if len(several) > 1 else "all"
-        for service in several:
+        all_services = [service for _, service in children(services)] if services is not None else []
+        reaches: Reach = "node" if len(all_services) > 1 else "all"
+        for service in all_services:
             pods.variables(get(service, "environment"), reaches)
             pods.start((get(service, "entrypoint"), get(service, "command")), reaches)
     return pods.document(name, "compose", entries)

@@ -138,8 +138,8 @@ class Scope:
             offsets += word.span.offsets[at : expansion.start]
             value = self._value(expansion.name)
             if value is not None and depth < _DEPTH and len(offsets) < _LONGEST:
-                for number, one in enumerate(value.elements or value.pieces):
-                    inner = self._inlined(one, depth + 1, names)
+                for number, piece in enumerate(value.elements or value.pieces):
+                    inner = self._inlined(piece, depth + 1, names)
                     if number and value.elements is not None:
                         pieces.append(" ")
                         offsets.append(word.span.offsets[expansion.start])

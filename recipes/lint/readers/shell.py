@@ -39,7 +39,9 @@ def read(name: str, text: str) -> Document:
         name=name,
         kind="sbatch" if is_batch else "shell",
         text=text,
-        settings=tuple(sorted(dict.fromkeys(settings), key=lambda one: (one.place.line, one.place.column))),
+        settings=tuple(
+            sorted(dict.fromkeys(settings), key=lambda setting: (setting.place.line, setting.place.column))
+        ),
         commands=tuple(reader.launches.commands),
         directives=directives,
     )

@@ -212,8 +212,8 @@ def _report(tree: Tree, fault: Fault, language: str) -> None:
     The parser cannot read templates and lines that another program fills in, but these are no mistakes.
     """
     lines = lines_of(tree.text)
-    here = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
-    if _TEMPLATE_MARK.search(tree.text) or _PLACEHOLDER.search(here):
+    line = lines[fault.place.line - 1] if 0 < fault.place.line <= len(lines) else ""
+    if _TEMPLATE_MARK.search(tree.text) or _PLACEHOLDER.search(line):
         tree.problems.append(f"line {fault.place.line}: {fault.reason}")
     else:
         tree.faults.append(msgspec.structs.replace(fault, reason=f"no {language}: {fault.reason}"))

@@ -195,11 +195,11 @@ def machines(documents: Documents, context: Context) -> Findings:
         configured = next(
             (_integer(config, "num_machines") for config in of_kind(documents, "accelerate")), None
         )
-        several = (count or 0) > 1 or (configured or 0) > 1
+        has_several_machines = (count or 0) > 1 or (configured or 0) > 1
         in_step = enclosing(document, command, "srun", "mpirun", "pdsh", "clush") is not None
         rank = option(command, "machine-rank")
         if (
-            several
+            has_several_machines
             and in_step
             and (rank is None or rank == "0")
             and not has_unknown_words(command)
@@ -332,12 +332,16 @@ def keys(document: Document, context: Context) -> Findings:
         ("megatron_lm_config", "MEGATRON_LM"),
     ):
         inside = next((item for item in document.entries if item.path.startswith(f"{block}.")), None)
-        said = str(kind.value).upper() if kind is not None else wanted
-        if inside is not None and said != wanted and not (block == "fsdp_config" and said in ("XLA", "TPU")):
+        distributed_type = str(kind.value).upper() if kind is not None else wanted
+        if (
+            inside is not None
+            and distributed_type != wanted
+            and not (block == "fsdp_config" and distributed_type in ("XLA", "TPU"))
+        ):
             yield make_finding(
                 "accelerate-block-unused",
                 document,
                 inside.place,
-                f"{block} is read with distributed_type {wanted} alone, and it is {said}",
+                f"{block} is read with distributed_type {wanted} alone, and it is {distributed_type}",
                 fix=f"Write distributed_type: {wanted}, or remove the block.",
             )

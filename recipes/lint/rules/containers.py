@@ -96,14 +96,23 @@ def containers_of(document: Document) -> Iterator[Container]:
             match[1] for item in document.entries if (match := re.match(r"services\.([^.\[]+)", item.path))
         )
         for name in names:
-            mine = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
-            if not mine:  # the service is no mapping
+            own_entries = [item for item in document.entries if item.path.startswith(f"services.{name}.")]
+            if not own_entries:  # the service is no mapping
                 continue
-            first, final = mine[0].place.line, max(item.place.end_line or item.place.line for item in mine)
+            first, final = (
+                own_entries[0].place.line,
+                max(item.place.end_line or item.place.line for item in own_entries),
+            )
             inner = tuple(command for command in document.commands if first <= command.place.line <= final)
-            line = " ".join(f"{item.path.removeprefix(f'services.{name}.')}={item.value}" for item in mine)
+            line = " ".join(
+                f"{item.path.removeprefix(f'services.{name}.')}={item.value}" for item in own_entries
+            )
             yield Container(
-                document=document, place=mine[0].place, line=line, inner=inner, entries=tuple(mine)
+                document=document,
+                place=own_entries[0].place,
+                line=line,
+                inner=inner,
+                entries=tuple(own_entries),
             )
 
 
@@ -128,7 +137,7 @@ def memory(document: Document, context: Context) -> Findings:
             r"--ipc[= ](?:host|shareable|container)|(?:^| )ipc=|/dev/shm|--privileged.*--ipc|"
             r"--shm-size[= ]\$"
         )
-        several = box.trains and box.ranks != 1
+        has_several_ranks = box.trains and box.ranks != 1
         if size is not None and not own:
             wanted = _size(size[1] or size[2])
             if wanted is not None and wanted < _SMALLEST_SHM:
@@ -139,7 +148,7 @@ def memory(document: Document, context: Context) -> Findings:
                     f"shared memory of {size[1] or size[2]} is too little for NCCL and data loaders",
                     fix="Give --shm-size=16g, or --ipc=host.",
                 )
-        elif size is None and not own and several:
+        elif size is None and not own and has_several_ranks:
             yield make_finding(
                 "container-shm",
                 document,

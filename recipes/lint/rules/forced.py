@@ -166,10 +166,10 @@ def logs(document: Document, context: Context) -> Findings:
                 fix="Remove it, or set NCCL_DEBUG=INFO for a trial.",
                 edits=removal(document, subsystem),
             )
-        file, where = text_in(given, "NCCL_DEBUG_FILE"), given.get("NCCL_DEBUG_FILE")
+        file, file_item = text_in(given, "NCCL_DEBUG_FILE"), given.get("NCCL_DEBUG_FILE")
         if (
             file
-            and where is not None
+            and file_item is not None
             and not re.search(r"%[hp]|\$", file)
             and not file.startswith("/dev/std")
         ):
@@ -177,7 +177,7 @@ def logs(document: Document, context: Context) -> Findings:
             yield make_finding(
                 "log-one-file",
                 document,
-                where.place,
+                file_item.place,
                 f"NCCL_DEBUG_FILE={file}: all processes overwrite each other's lines"
                 + (f", as NCCL replaces %h and %p only, not {other[0]}" if other else ""),
                 fix="Add %h and %p to the name, for host and process.",

@@ -104,9 +104,9 @@ def _exclusion(
 ) -> Findings:
     # NCCL's own filter excludes both; a value that starts with ^ replaces it
     lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
-    here = _interfaces(context)
-    if here is not None:
-        lets_in = [face.name for face in here if face.name in lets_in]
+    interfaces = _interfaces(context)
+    if interfaces is not None:
+        lets_in = [face.name for face in interfaces if face.name in lets_in]
     if lets_in:
         yield make_finding(
             "interface-exclusion",
@@ -117,7 +117,7 @@ def _exclusion(
             edits=rewrite(document, item, ",".join((text, *(name.rstrip("0") for name in lets_in))))
             if "=" not in text
             else (),
-            severity=None if "lo" in lets_in or here is not None else "note",
+            severity=None if "lo" in lets_in or interfaces is not None else "note",
         )
 
 
@@ -128,18 +128,18 @@ def _interfaces(context: Context) -> tuple[Interface, ...] | None:
 
 
 def _on_machine(document: Document, item: Setting, text: str, context: Context) -> Findings:
-    here = _interfaces(context)
-    if not here:
+    interfaces = _interfaces(context)
+    if not interfaces:
         return
     wanted = parse_names(text)
-    names = chosen(wanted, [face.name for face in here])
+    names = chosen(wanted, [face.name for face in interfaces])
     if not names:
         yield make_finding(
             "interface-missing",
             document,
             item.place,
             f"NCCL_SOCKET_IFNAME={text} matches none of the machine's "
-            f"{', '.join(face.name for face in here)[:200]}",
+            f"{', '.join(face.name for face in interfaces)[:200]}",
             fix="Name an interface that every machine has; if names differ, list them all or use "
             "/etc/nccl.conf on each.",
         )
@@ -155,7 +155,7 @@ def _on_machine(document: Document, item: Setting, text: str, context: Context) 
                 fix="Put = in front for the exact name.",
                 edits=rewrite(document, item, f"={text}") if len(meant) == len(wanted.names) else (),
             )
-    yield from _other_route(document, item, names, here)
+    yield from _other_route(document, item, names, interfaces)
 
 
 def _other_route(

@@ -204,8 +204,10 @@ def networks(document: Document, context: Context) -> Findings:
             )
     for item in document.entries:
         injects = item.path.endswith("sidecar.istio.io/inject") and str(item.value).lower() == "true"
-        whole = item.path.endswith("istio-injection") and item.value == "enabled"
-        if injects or (whole and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")):
+        covers_namespace = item.path.endswith("istio-injection") and item.value == "enabled"
+        if injects or (
+            covers_namespace and not mentions(document, r"sidecar\.istio\.io/inject[\"']?:\s*[\"']?false")
+        ):
             yield make_finding(
                 "kubernetes-mesh",
                 document,

@@ -152,8 +152,8 @@ def node_ranks(document: Document, context: Context) -> Findings:
     for command in commands(document, "llamafactory-cli", "swift", "megatron"):
         given = given_to(document, command)
         nodes = given.get("NNODES")
-        several = nodes is not None and nodes.is_literal and (number(nodes.value) or 0) > 1
-        if several and "RANK" in given and "NODE_RANK" not in given:
+        has_several_nodes = nodes is not None and nodes.is_literal and (number(nodes.value) or 0) > 1
+        if has_several_nodes and "RANK" in given and "NODE_RANK" not in given:
             yield make_finding(
                 "frontend-node-rank",
                 document,

@@ -69,8 +69,8 @@ def ranks(document: Document, context: Context) -> Findings:
     """Check for a rank that every replica of a template gets."""
     for command in document.commands:
         rank = next((name for name in _RANKS if number(option(command, name)) is not None), None)
-        several = option(command, "nnodes", "num-machines", "num-nodes")
-        if rank is None or several is None or number(several) == 1:
+        node_count = option(command, "nnodes", "num-machines", "num-nodes")
+        if rank is None or node_count is None or number(node_count) == 1:
             continue
         container = container_path_at(document, command.place)
         count = _replicas(document, container) if container else 1

@@ -24,12 +24,12 @@ def directives(document: Document, context: Context) -> Findings:
     """Check for requests that Slurm ignores or does not expand."""
     lines = lines_of(document.text)
     # requests after the first here-document may belong to a script that this script writes
-    here = next(
+    first_here_document = next(
         (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
         len(lines) + 1,
     )
     for item in document.directives:
-        if item.place.line > here:
+        if item.place.line > first_here_document:
             continue  # it belongs to a script that this one writes
         if not item.is_read:
             yield make_finding(

@@ -215,14 +215,16 @@ def cpus(document: Document, context: Context) -> Findings:
         for command in commands(document, *TRAINERS)
         if enclosing(document, command, "srun") is not None
     ]
-    sets = any(setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers)
-    whole = any(
+    passes_cores = any(
+        setting_for(document, launcher, "SRUN_CPUS_PER_TASK") is not None for launcher in launchers
+    )
+    requests_cores = any(
         name in _names(document) for name in ("cpus-per-task", "exclusive", "cpus-per-gpu", "mincpus")
     )
     if (
         launchers
-        and not whole
-        and not sets
+        and not requests_cores
+        and not passes_cores
         and (gpus_per_node(document) or 0) > 1
         and not _any_step(document, "cpus-per-task", "cpus-per-gpu", "cpu-bind")
     ):
@@ -270,7 +272,7 @@ def _computes(command: Command) -> bool:
 def gpus(document: Document, context: Context) -> Findings:
     """Check for GPUs that are bound to tasks and hidden from each other."""
     count = tasks_per_node(document)
-    for where, name, text, bind in _gpu_requests(document):
+    for place, name, text, bind in _gpu_requests(document):
         # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
         one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
         isolates = one_each or (name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask")))
@@ -278,7 +280,7 @@ def gpus(document: Document, context: Context) -> Findings:
             yield make_finding(
                 "slurm-gpus-per-task",
                 document,
-                where,
+                place,
                 f"--{name}={text} shows each task only one GPU, so that peers cannot use NVLink",
                 fix="Request --gpus-per-node, and let tasks choose by LOCAL_RANK (--gpu-bind=none).",
             )

@@ -50,19 +50,19 @@ def conflicts(document: Document, context: Context) -> Findings:
     """Check for pairs that contradict each other."""
     for given in document.environments:
         for name, first, other, second, why in _CONFLICTS:
-            here, there = text_in(given, name), text_in(given, other)
+            value, other_value = text_in(given, name), text_in(given, other)
             if (
-                here is None
-                or there is None
-                or (first and here not in first)
-                or (second and there not in second)
+                value is None
+                or other_value is None
+                or (first and value not in first)
+                or (second and other_value not in second)
             ):
                 continue
             yield make_finding(
                 "variable-conflict",
                 document,
                 given[other].place,
-                f"{name}={here} and {other}={there}: {why}",
+                f"{name}={value} and {other}={other_value}: {why}",
                 fix=f"Remove {name} or {other}.",
             )
         yield from _bounds(document, given)

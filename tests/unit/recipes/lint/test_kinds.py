@@ -1,4 +1,4 @@
-"""Recognition of launch files, and reading of those that editors, templates and programs contain."""
+"""Recognition of launch files, and reading of templates and of files that editors and programs wrote."""
 
 from __future__ import annotations
 
