@@ -97,7 +97,7 @@ def map_v6(text: str, book: Book) -> str:
         mapped = value >> 32 << 32 | int(ipaddress.IPv4Address(map_v4(str(address.ipv4_mapped), book)))
     elif address.is_link_local:
         mapped = value & ~_LOW_64 | map_interface_id(value & _LOW_64, book)
-    elif value >> 24 == 0xFF0200000000000000000001FF:  # it ends with the last three bytes of an address
+    elif value >> 24 == 0xFF0200000000000000000001FF:  # a solicited-node address
         mapped = value >> 24 << 24 | book.bits("ip", f"{value & 0xFFFFFF}") & 0xFFFFFF
     elif not address.is_multicast:
         high = _flip(value >> 64, 64, 8 if address.is_private else 3, book)

@@ -185,7 +185,7 @@ class Names:
             self._pattern = None
 
     def learn_value(self, kind: str, value: str) -> None:
-        """Learn a secret or serial number if it is specific enough not to match ordinary text."""
+        """Learn a secret or serial number, unless the value is so short that ordinary text may contain it."""
         digits = sum(character.isdigit() for character in value)
         is_specific = (
             len(value) >= 8 if digits == len(value) else (len(value) >= 6 and digits) or len(value) >= 10
@@ -212,7 +212,7 @@ class Names:
             yield Span(*match.span(), kind, self.replacement(kind, match[0]))
 
     def replacement(self, kind: str, name: str) -> str:
-        """Return the placeholder of `name`; a full host name gets one for the host and one for the domain."""
+        """Return the placeholder of `name`; a full host name has two, for the host and for the domain."""
         lower = name.lower()
         match kind:
             case "hostname":

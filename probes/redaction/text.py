@@ -61,7 +61,7 @@ class TextRedactor:
 
     @property
     def names_known(self) -> int:
-        """The number of known names; it grows when later texts label new names."""
+        """The number of known names, which grows when later texts label new names."""
         return self._names.count
 
     def learn(self, text: str, key: str = "") -> None:
@@ -177,7 +177,7 @@ class TextRedactor:
 
 
 def _title(key: str, text: str) -> str:
-    """Return the label that rules need for a text of one value; empty if the text contains labels."""
+    """Return the label of a text that is a single value; empty if the text contains labels itself."""
     if not key:
         return ""
     if key.startswith("/"):

@@ -85,7 +85,7 @@ class Argument(Record, kw_only=True):
 class Command(Record, kw_only=True):
     """A command that the file starts.
 
-    A launcher and the command that it starts are two commands: `srun torchrun train.py` is three.
+    A launcher and the command that it starts are two commands: `srun torchrun train.py` is three commands.
     """
 
     program: str
@@ -93,8 +93,8 @@ class Command(Record, kw_only=True):
     arguments: tuple[Argument, ...]
     """Arguments of the command itself.
 
-    The command that it starts is a separate command, which lists it in `inside`. A script is a command too:
-    `train.py`.
+    The inner command of a launcher is a separate command, whose `inside` names the launcher. A script is a
+    command too: `train.py`.
     """
     options: dict[str, str] = {}
     """Values of options by long name without dashes, with `-` for `_`; the value of a switch is `true`.
@@ -110,9 +110,9 @@ class Command(Record, kw_only=True):
     exported: tuple[Setting, ...] = ()
     """Variables that the script around the command exports at this point, each name once."""
     in_single_quotes: bool = False
-    """Whether the command is part of `bash -c '...'`, where variables expand on the node that runs it.
+    """Whether variables expand on the node that runs the command: it is part of `bash -c '...'`.
 
-    Also true if double quotes contain the parts that differ between nodes with a backslash
+    Also true in double quotes if a backslash protects the parts that differ between nodes
     (`\\$SLURM_PROCID`).
     """
     is_conditional: bool = False
@@ -182,7 +182,7 @@ class Document(Record, kw_only=True, dict=True):
 
     @functools.cached_property
     def given(self) -> tuple[Setting, ...]:
-        """All variables that processes get from the file, whether all processes or one command."""
+        """All variables that the file gives to processes, to all of them or to one command."""
         settings = {
             (item.name, item.place.line, item.written): item for item in self.settings if item.is_exported
         }

@@ -36,7 +36,7 @@ class LintFinding(Record, kw_only=True):
     fix: str = ""
     """The correction in words."""
     edits: tuple[Edit, ...] = ()
-    """The correction as changes of the text, if it is safe."""
+    """The correction as changes of the text; empty if no change is safe."""
 
 
 class LintReport(Record, kw_only=True):

@@ -1,4 +1,4 @@
-"""Settings that reach a command; all rules ask here.
+"""Settings that reach a command.
 
 A variable before a command reaches that command alone. An export applies from its line on. An export in a
 subshell ends with the subshell, and an export in a function applies from the call on. A container or a shell
@@ -74,8 +74,8 @@ def is_switched(document: Document, item: Setting) -> bool:
 def _values(document: Document, name: str, *, of_launches: bool) -> frozenset[str | None]:
     """Return the values of a variable that the launches of a file get.
 
-    Without `of_launches` these are the values that all commands that compute get. None means that a command
-    runs without the variable.
+    Without `of_launches`, return the values that all computing commands get. The value None means that a
+    command runs without the variable.
     """
     key = (name, of_launches)
     if key not in document.value_cache:

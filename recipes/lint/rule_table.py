@@ -58,7 +58,7 @@ class LintRule(StrictRecord, kw_only=True):
     also: tuple[str, ...] = ()
     """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
     judges: Literal["container", "file"] = "container"
-    """`file` if the function sees a file with all its containers; otherwise it sees each container alone."""
+    """Input of the function: each container alone, or a file with all its containers."""
 
     @property
     def functions(self) -> tuple[str, ...]:

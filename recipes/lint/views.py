@@ -47,7 +47,7 @@ def of_kind(documents: tuple[Document, ...], kind: DocumentKind) -> Iterator[Doc
 
 
 def last(document: Document, name: str) -> Setting | None:
-    """Return the last setting of a variable; None if it is unset after that, or never set."""
+    """Return the last setting of a variable; None if the file unsets the variable later, or never sets it."""
     item = document.last_given.get(name)
     is_unset = item is not None and item.value is None and item.is_literal
     return None if is_unset else item
@@ -203,7 +203,7 @@ def commands(document: Document, *launchers: str) -> Iterator[Command]:
 
 
 def nodes_of(document: Document) -> int | None:
-    """Return the number of machines that the file requests, if it states a number."""
+    """Return the number of machines that the file requests; None if the file states no number."""
     asked = number((directive(document, "nodes") or "").partition("-")[0])
     if asked is not None:
         return asked
@@ -269,7 +269,7 @@ def _has_own_network(document: Document) -> bool:
 
 
 def has_one_gpu(document: Document) -> bool:
-    """Return whether each container gets one GPU, so that it has no peers."""
+    """Return whether each container gets one GPU, so that no GPU has a peer."""
     counts = [
         str(item.value) for item in document.entries if item.path.endswith("resources.limits.nvidia.com/gpu")
     ]
@@ -290,7 +290,7 @@ def _is_alone(document: Document, command: Command) -> bool:
 
 
 def ranks_here(document: Document, command: Command) -> int | None:
-    """Return the number of ranks that a launcher starts on each machine, if it states a number."""
+    """Return the number of ranks that a launcher starts on each machine; None if not stated."""
     kind = starts(command)
     if kind == "torchrun":
         return option_number(document, command, "nproc-per-node")
@@ -314,7 +314,7 @@ def is_one_process(document: Document) -> bool:
 
 
 def tasks_per_node(document: Document) -> int | None:
-    """Return the number of tasks of a batch script on each node, if it states numbers."""
+    """Return the number of tasks of a batch script on each node; None if not stated."""
     per_node = number(directive(document, "ntasks-per-node", "tasks-per-node"))
     tasks, nodes = (
         number(directive(document, "ntasks")),

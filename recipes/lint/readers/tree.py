@@ -258,7 +258,7 @@ def _compose(tree: Tree, text: str) -> Fault | None:
 
 
 def _plain_json(text: str) -> str:
-    """Return JSON with comments and tabs replaced by blanks, so that it is YAML."""
+    """Return JSON with blanks instead of comments and tabs; the result is YAML."""
     plain = _SYNTAX.sub(
         lambda match: match[0] if match[0].startswith('"') else _BLANK.sub(" ", match[0]), text
     )

@@ -109,7 +109,7 @@ class _Lexer:
         self.left = _FAILED_SCANS
 
     def _closing(self, at: int, opening: str, closing: str) -> int:
-        """Return the offset after the bracket that closes the one at `at`; -1 if none does."""
+        """Return the offset after the bracket that closes the bracket at `at`; -1 if none closes it."""
         if self.left <= 0:
             return -1
         end = _closing(self.text, at, opening, closing)
@@ -286,7 +286,7 @@ class _Lexer:
 
     def _expansion(self, builder: _Builder, *, quoted: bool) -> None:
         text, at = self.text, self.at
-        if text.startswith("{{", at):  # a template is one expansion of unknown value
+        if text.startswith("{{", at):  # a template is an expansion of unknown value
             end = text.find("}}", at, at + _LONGEST_TEMPLATE) + 2
             self.at = end if end > 1 else at + 2
             builder.expand(at, self.at, None, quoted=quoted)

@@ -122,7 +122,7 @@ def processes(documents: Documents, context: Context) -> Findings:
 
 
 def _stated_counts(documents: Documents) -> Iterator[tuple[Document, Place, int | None, int | None, str]]:
-    """Yield where processes and machines are counted, both numbers, and the comment beside them."""
+    """Yield the place of each number of processes, this number, the number of machines, and the comment."""
     for document in of_kind(documents, "accelerate"):
         item = entry(document, "num_processes")
         if item is not None and not _is_overruled(documents, document):
@@ -169,7 +169,7 @@ def _per_machine(total: int, machines: int, each: int | None) -> str:
 
 
 def machines(documents: Documents, context: Context) -> Findings:
-    """Check that each of several machines has a rank and the address of the first one."""
+    """Check that each of several machines has its own rank and the address of the first machine."""
     starts = [(document, command) for document in documents for command in commands(document, "accelerate")]
     options = {name for _, command in starts for name in command.options}
     unknown = any(has_unknown_words(command) for _, command in starts)

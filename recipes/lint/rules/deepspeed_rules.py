@@ -396,7 +396,7 @@ def _visible(document: Document, command: Command) -> Findings:
     chooser = next((name for name in (*_FILTERS, "num-gpus") if name in command.options), None)
     devices = [part.strip() for part in (item.value or "").split(",") if part.strip()]
     if chooser is None or not devices or devices == [str(number) for number in range(len(devices))]:
-        return  # DeepSpeed takes the first GPUs anyway
+        return  # these are the GPUs that DeepSpeed uses anyway
     option = chooser.replace("-", "_")
     yield make_finding(
         "deepspeed-visible-devices",

@@ -134,7 +134,7 @@ def rdma(document: Document, context: Context) -> Findings:
     if not _gpus(document):
         yield from _attachments(document)
         return
-    asks = next(
+    variable = next(
         (
             item
             for item in document.settings
@@ -147,12 +147,12 @@ def rdma(document: Document, context: Context) -> Findings:
         _RDMA.replace("$", r"\b")
         + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
     )
-    if asks is not None and not devices and not mentions(document, r"privileged:\s*true"):
+    if variable is not None and not devices and not mentions(document, r"privileged:\s*true"):
         yield make_finding(
             "kubernetes-no-rdma",
             document,
-            asks.place,
-            f"{asks.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
+            variable.place,
+            f"{variable.name} is set, and no RDMA resource is requested: NCCL uses TCP without an error",
             fix="Request the cluster's RDMA resource; with NCCL_NET=IB a missing resource is an error.",
         )
     if value(document, "NCCL_MNNVL_ENABLE") == "1" and not mentions(

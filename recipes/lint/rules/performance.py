@@ -166,7 +166,7 @@ def _cpus(document: Document) -> int | None:
     """Return the CPUs of a Slurm task; outside of a step, the CPUs of all tasks of the node."""
     asked = number(directive(document, "cpus-per-task"))
     if any(option(step, "cpus-per-task") is not None for step in commands(document, "srun")):
-        return None  # the step has its own request
+        return None  # the request of the step applies
     launchers = list(commands(document, *TRAINERS))
     # a launcher outside of a step has the CPUs of all tasks of the node
     outside = launchers and not any("srun" in launcher.inside for launcher in launchers)

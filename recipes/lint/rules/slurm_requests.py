@@ -30,7 +30,7 @@ def directives(document: Document, context: Context) -> Findings:
     )
     for item in document.directives:
         if item.place.line > first_here_document:
-            continue  # it belongs to a script that this one writes
+            continue  # the request belongs to a script that this script writes
         if not item.is_read:
             yield make_finding(
                 "slurm-directive-late",
@@ -203,7 +203,7 @@ _OPTIONS = frozenset({
 })  # fmt: skip
 """Long options of sbatch, from 17.11 to 25.05.
 
-Plugins of a site add more options, so only a name close to one of these is reported as a slip.
+Plugins of a site add more options, so only a name that is similar to a known name is reported.
 """
 _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 """Memory below which no process with CUDA can run; a number without a unit is MiB."""

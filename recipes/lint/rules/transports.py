@@ -227,8 +227,8 @@ _SETS = re.compile(r"\s*(?:export\s+)?\w+=")
 def gives_reason(document: Document, item: Setting) -> bool:
     """Return whether a comment explains why the variable is set.
 
-    The comment is on the line itself, right above it, or above the block of settings that contains it; above
-    the block it must name the subject.
+    The comment is on the line itself, directly above the line, or above the block of settings with the line.
+    A comment above the block must name the subject.
     """
     lines, at = document.lines, item.place.line - 1
     if not 0 <= at < len(lines):
