@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting, lines_of
 
@@ -66,6 +66,12 @@ def is_set(document: Document, *names: str) -> bool:
 def number(text: str | None) -> int | None:
     """Return a plain decimal number, else None."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text.strip()) else None
+
+
+def total(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of numbers; None if a number is unknown, or if there are no numbers."""
+    stated = [count for count in counts if count is not None]
+    return sum(stated) if stated and len(stated) == len(counts) else None
 
 
 def code_lines(document: Document) -> tuple[tuple[int, str], ...]:

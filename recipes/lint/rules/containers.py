@@ -22,6 +22,7 @@ from recipes.lint.views import (
     ranks_here,
     resolved,
     starts,
+    total,
     words,
 )
 
@@ -394,8 +395,7 @@ def _visible_gpus(box: Container) -> int | None:
         item for item in box.entries if re.search(r"\.(?:devices|gpus)\[\d+\]\.device_ids\[\d+\]$", item.path)
     ]
     if counts and not named:
-        numbers = [number(str(item.value)) for item in counts]
-        return None if None in numbers else sum(count for count in numbers if count is not None)
+        return total([number(str(item.value)) for item in counts])
     is_known = (
         named and not counts and not any("$" in str(item.value) or item.value == "all" for item in named)
     )

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Setting, lines_of
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import commands, mentions, number, option, option_number
+from recipes.lint.views import commands, mentions, number, option, option_number, total
 
 _FORWARDED = (
     "NCCL_",
@@ -113,15 +113,12 @@ def placement(document: Document, context: Context) -> Findings:
         hosts, ranks = _hosts(command), number(option(command, "np", "n"))
         # Open MPI counts one slot for a host of -H without a number
         plain = hosts and not any(":" in host or "$" in host for host in hosts)
-        crowded = (
-            "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
-        )
         if (
             plain
             and ranks is not None
             and ranks > len(hosts)
             and _is_open_mpi(command)
-            and not crowded
+            and not _is_crowded(command)
             and not any(name in command.options for name in ("npernode", "N", "ppn"))
         ):
             yield make_finding(
@@ -133,7 +130,7 @@ def placement(document: Document, context: Context) -> Findings:
                 + ",".join(f"{host}:{-(-ranks // len(hosts))}" for host in hosts)
                 + ".",
             )
-        if _is_open_mpi(command) and not crowded:
+        if _is_open_mpi(command) and not _is_crowded(command):
             yield from _counted(document, command, hosts)
         if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
             yield make_finding(
@@ -147,17 +144,21 @@ def placement(document: Document, context: Context) -> Findings:
         yield from _components(document, command)
 
 
+def _is_crowded(command: Command) -> bool:
+    """Return whether more ranks than slots are allowed."""
+    return "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
+
+
 def _counted(document: Document, command: Command, hosts: list[str]) -> Findings:
     """Compare the ranks with the slots if all hosts state slots."""
-    counts = [number(host.rpartition(":")[2]) if ":" in host else None for host in hosts]
-    stated = [count for count in counts if count is not None]
+    slots = total([number(host.rpartition(":")[2]) if ":" in host else None for host in hosts])
     ranks = option_number(document, command, "np", "n")
-    if ranks is not None and stated and len(stated) == len(counts) and ranks > sum(stated):
+    if ranks is not None and slots is not None and ranks > slots:
         yield make_finding(
             "mpi-slots",
             document,
             command.place,
-            f"{ranks} ranks on {sum(stated)} slots",
+            f"{ranks} ranks on {slots} slots",
             fix="Raise the slots, or start fewer ranks.",
         )
 
@@ -208,14 +209,12 @@ def _named(document: Document, text: str | None) -> bool:
 
 def _listed_hosts(document: Document) -> list[tuple[Entry, int | None]]:
     slots = {
-        item.path.partition(".")[0]: item.value for item in document.entries if item.path.endswith(".slots")
+        item.path.partition(".")[0]: item.value
+        for item in document.entries
+        if item.path.endswith(".slots") and isinstance(item.value, int)
     }
-    hosts = []
-    for item in document.entries:
-        if item.path.endswith(".name"):
-            count = slots.get(item.path.partition(".")[0])
-            hosts.append((item, count if isinstance(count, int) else None))
-    return hosts
+    names = [item for item in document.entries if item.path.endswith(".name")]
+    return [(item, slots.get(item.path.partition(".")[0])) for item in names]
 
 
 def hostfiles(documents: Documents, context: Context) -> Findings:
@@ -271,17 +270,13 @@ def _list_for_mpi(document: Document, other: Document, command: Command) -> Find
 
     Open MPI counts the cores of a host without slots, so only a list with all slots is judged.
     """
-    slots = [count for _, count in _listed_hosts(document)]
-    stated = [count for count in slots if count is not None]
+    slots = total([count for _, count in _listed_hosts(document)])
     ranks = option_number(other, command, "np", "n")
-    crowded = (
-        "oversubscribe" in command.options or "OVERSUBSCRIBE" in (option(command, "map-by") or "").upper()
-    )
-    if ranks is not None and stated and len(stated) == len(slots) and ranks > sum(stated) and not crowded:
+    if ranks is not None and slots is not None and ranks > slots and not _is_crowded(command):
         yield make_finding(
             "hostfile-few",
             other,
             command.place,
-            f"{ranks} ranks, and {document.name} has {sum(stated)} slots",
+            f"{ranks} ranks, and {document.name} has {slots} slots",
             fix="Raise the slots, or start fewer ranks.",
         )

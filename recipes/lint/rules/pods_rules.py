@@ -19,6 +19,7 @@ from recipes.lint.views import (
     option,
     option_number,
     ranks_here,
+    total,
 )
 
 _EXTENDED = re.compile(r"(?:nvidia|amd)\.com/.+|rdma/.+|vpc\.amazonaws\.com/efa")
@@ -233,8 +234,7 @@ def pods_of(document: Document, container: str) -> int | None:
 
 def _sum(replicas: list[str | int | float | bool | None]) -> int | None:
     """Return the sum of replicas, with 1 for a missing number; None if a number is unknown."""
-    pods = [1 if count is None else number(str(count)) for count in replicas]
-    return None if None in pods else sum(count for count in pods if count is not None)
+    return total([1 if count is None else number(str(count)) for count in replicas])
 
 
 _ACCELERATORS = re.compile(r"(?!tpu)([A-Za-z][\w.-]*)(?::(\d+))?")
