@@ -94,6 +94,7 @@ _FQDN = re.compile(
 """Top-level domains that are not also file extensions; country domains only after two or more labels."""
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])")
 _UNITS = {"service", "slice", "socket", "timer", "mount", "scope", "target", "path", "device", "swap"}
+_WORD = re.compile(r"\S+")
 _SEARCH = re.compile(r"^(?:search|domain)[ \t]+(\S[^\n#;]{0,1000})", re.MULTILINE)
 
 _PUBLIC_DOMAINS = re.compile(
@@ -238,26 +239,24 @@ class Names:
     def host_table(self, text: str) -> Iterator[Span]:
         """Yield the names after each address in /etc/hosts."""
         for line in re.finditer(r"^[ \t]*([0-9A-Fa-f.:]+)[ \t]+([^\n#]+)", text, re.MULTILINE):
-            for word in re.finditer(r"\S+", line[2]):
-                self.learn("hostname", word[0])
-                start = line.start(2) + word.start()
-                yield Span(start, start + len(word[0]), "hostname", self.replacement("hostname", word[0]))
+            for word in _WORD.finditer(text, *line.span(2)):
+                yield Span(*word.span(), "hostname", self._learnt("hostname", word[0]))
 
     def guid_table(self, text: str) -> Iterator[Span]:
         """Yield the hosts in a list of hosts and GUIDs."""
         for line in re.finditer(
             rf"^[ \t]*({_HOST})(?=[ \t,:]+(?:0x)?[0-9A-Fa-f]{{16}}\b)", text, re.MULTILINE
         ):
-            self.learn("hostname", line[1])
-            yield Span(*line.span(1), "hostname", self.replacement("hostname", line[1]))
+            yield Span(*line.span(1), "hostname", self._learnt("hostname", line[1]))
 
     def hostlist(self, text: str) -> str:
         """Return `node[01-03],login1` as a comma-separated list of placeholders."""
-        return ",".join(self._host(name) for name in _expand(text))
+        return ",".join(self._learnt("hostname", name) for name in _expand(text))
 
-    def _host(self, name: str) -> str:
-        self.learn("hostname", name)
-        return self.replacement("hostname", name)
+    def _learnt(self, kind: str, name: str) -> str:
+        """Learn a name and return its placeholder."""
+        self.learn(kind, name)
+        return self.replacement(kind, name)
 
     def _contexts(self, text: str) -> Iterator[Span]:
         yield from self._emails(text)
@@ -265,8 +264,7 @@ class Names:
         for kind, contexts in _CONTEXTS.items():
             for context in contexts:
                 for match in context.finditer(text):
-                    self.learn(kind, match[1])
-                    replacement = self.replacement(kind, match[1])
+                    replacement = self._learnt(kind, match[1])
                     if replacement != match[1]:
                         yield Span(*match.span(1), kind, replacement)
         yield from self._search_list(text)
@@ -290,10 +288,8 @@ class Names:
     def _search_list(self, text: str) -> Iterator[Span]:
         """Yield the search domains of /etc/resolv.conf."""
         for match in _SEARCH.finditer(text) if "nameserver" in text else ():
-            for word in re.finditer(r"\S+", match[1]):
-                self.learn("domain", word[0])
-                start = match.start(1) + word.start()
-                yield Span(start, start + len(word[0]), "domain", self.replacement("domain", word[0]))
+            for word in _WORD.finditer(text, *match.span(1)):
+                yield Span(*word.span(), "domain", self._learnt("domain", word[0]))
 
     def _full_names(self, text: str) -> Iterator[Span]:
         for match in _FQDN.finditer(text) if "." in text else ():
