@@ -126,8 +126,7 @@ class _Reader:
                     is_exported=is_exported,
                 )
             )
-            held = word.after(match.start(2))
-            self.scope.assign(match[1], held, conditional=not is_exported, append=False)
+            self.scope.assign(match[1], word.after(match.start(2)), conditional=not is_exported, append=False)
 
     def _start(self, word: str, rest: Span) -> None:
         flags = 0

@@ -323,8 +323,13 @@ def keys(document: Document, context: Context) -> Findings:
     for path, convert, words, fix in _WORDS:
         item = entry(document, path)
         if item is not None and isinstance(item.value, str) and _is_wrong(convert(item.value), words):
-            message = f"{path} {item.value} is none of {', '.join(words[:9])}"
-            yield make_finding("accelerate-type", document, item.place, message, fix=fix)
+            yield make_finding(
+                "accelerate-type",
+                document,
+                item.place,
+                f"{path} {item.value} is none of {', '.join(words[:9])}",
+                fix=fix,
+            )
     kind = entry(document, "distributed_type")
     for block, wanted in (
         ("fsdp_config", "FSDP"),
