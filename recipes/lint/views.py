@@ -350,6 +350,12 @@ def entry(document: Document, path: str) -> Entry | None:
     return next((item for item in document.entries if item.path == path), None)
 
 
+def keys_below(document: Document, prefix: str = "") -> dict[str, Entry]:
+    """Return the first entry of each key in a block; without `prefix`, of each key at the first level."""
+    below = (item for item in reversed(document.entries) if item.path.startswith(prefix))
+    return {item.path.removeprefix(prefix).partition(".")[0].partition("[")[0]: item for item in below}
+
+
 def entry_value(document: Document, path: str) -> str | int | float | bool | None:
     item = entry(document, path)
     return None if item is None else item.value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from recipes.lint.context import Context
-from recipes.lint.document import Document, Entry, Place, lines_of
+from recipes.lint.document import Document, Place, lines_of
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
 from recipes.lint.views import (
     closest,
@@ -16,6 +16,7 @@ from recipes.lint.views import (
     entry_value,
     gpus_per_node,
     has_unknown_words,
+    keys_below,
     nodes_of,
     number,
     of_kind,
@@ -218,9 +219,7 @@ def machines(documents: Documents, context: Context) -> Findings:
 
 def _names(document: Document) -> Findings:
     """Check the keys of the first level."""
-    first: dict[str, Entry] = {}
-    for item in document.entries:
-        first.setdefault(item.path.partition(".")[0].partition("[")[0], item)
+    first = keys_below(document)
     known = _KEYS | _SAGEMAKER
     unknown = [name for name in first if name not in known and name and "$" not in name and "{" not in name]
     if len(unknown) * 2 > len(first):

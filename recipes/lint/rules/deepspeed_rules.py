@@ -14,6 +14,7 @@ from recipes.lint.views import (
     entry,
     entry_value,
     has_unknown_words,
+    keys_below,
     nodes_of,
     number,
     of_kind,
@@ -161,12 +162,9 @@ def contents(document: Document, context: Context) -> Findings:
     yield from _precision(document)
     yield from _values(document)
     yield from _slow(document)
-    names: set[str] = set()
-    for item in document.entries:
-        name = item.path.partition(".")[0].partition("[")[0]
-        known = name in _KEYS or name in _ZERO or name in _ACCELERATE_KEYS or name in names
-        near = "" if known else closest(name, _KEYS, 0.85)
-        names.add(name)
+    known = _KEYS | _ZERO | _ACCELERATE_KEYS
+    for name, item in keys_below(document).items():
+        near = "" if name in known else closest(name, _KEYS, 0.85)
         if near:
             yield make_finding(
                 "deepspeed-unknown-key",
@@ -199,7 +197,7 @@ def _zero(document: Document) -> Findings:
 
 def _places(document: Document) -> Findings:
     """Check for keys in the wrong block."""
-    first = {item.path.partition(".")[0].partition("[")[0]: item for item in reversed(document.entries)}
+    first = keys_below(document)
     lost = [name for name in first if name not in _KEYS and (name in _ZERO or name in _ACCELERATE_KEYS)]
     if lost:
         keys = ", ".join(sorted(lost)[:4]) + (" ..." if len(lost) > 4 else "")
@@ -210,12 +208,7 @@ def _places(document: Document) -> Findings:
             f"DeepSpeed does not read {keys} at the first level",
             fix="Move it into zero_optimization, under the name that it has there.",
         )
-    inside = {
-        item.path.split(".")[1].partition("[")[0]: item
-        for item in reversed(document.entries)
-        if item.path.startswith(_BLOCK)
-    }
-    for name, item in inside.items():
+    for name, item in keys_below(document, _BLOCK).items():
         if name in _ZERO or name.startswith(("_", "/", "#")) or "$" in name or "{" in name:
             continue
         near = closest(name, _ZERO, 0.8)
