@@ -35,18 +35,24 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.kernel_gpu import is_broken_xid
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_by, read_message, rows_of
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
-from probes.parsers.kernel.kernel_rows import KernelRow
-from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
+from probes.parsers.kernel.log_lines import (
+    KERNEL,
+    LONGEST_LINE,
+    is_log_line,
+    is_syslog_line,
+    lines_with,
+    take_apart,
+)
 from probes.parsers.kernel.log_tally import Sighting, Tally
 
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
+_WORDS = {**dict.fromkeys((CARRIER_WORD, *_BOOT, _DRIVER_LOAD), 0), **ROWS_BY_WORD}
+"""Words of which every line of interest contains one, with the bits of the rows that require the word."""
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
 """Variants that belong to the last load of the driver: it reports the load after it has tried all GPUs."""
-_WINDOW = 1 << 20
-_LONGEST_LINE = 8192
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
 """Number of characters whose lines decide whether a text is a log."""
@@ -116,7 +122,7 @@ def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
         while position >= 0 and line_count < 8:
             end = text.find("\n", position)
             start = text.rfind("\n", 0, position) + 1
-            yield text[start : end if end >= 0 else len(text)][:_LONGEST_LINE]
+            yield text[start : end if end >= 0 else len(text)][:LONGEST_LINE]
             position, line_count = text.find(word, end) if end >= 0 else -1, line_count + 1
 
 
@@ -136,17 +142,12 @@ def parse_kernel_log(text: str) -> KernelLog:
     tally = Tally()
     unread: list[UnreadLine] = []
     named = NamedGpu()
-    number, counted = 1, 0
-    for start, rows in _candidates(text):
-        number += text.count("\n", counted, start)
-        counted = start
-        end = text.find("\n", start, start + _LONGEST_LINE)
-        line = text[start : end if end >= 0 else start + _LONGEST_LINE]
+    for number, line, bits in lines_with(text, _WORDS):
         time, origin, message = take_apart(line)
         if origin != KERNEL:
             event = read_carrier(message) if origin in DAEMONS else None
         else:
-            event = named.complete(read_by(rows, message), message, number)
+            event = named.complete(read_by(rows_of(bits), message), message, number)
         if event is not None:
             tally.add(_sighting(event), number, time)
         if origin == KERNEL:
@@ -190,25 +191,3 @@ def _sighting(event: KernelEvent) -> Sighting:
         view=event.view,
         adds=event.adds,
     )
-
-
-def _candidates(text: str) -> Iterator[tuple[int, tuple[KernelRow, ...]]]:
-    """Return the positions of lines with a word of interest, in order, with the rows that require it."""
-    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (CARRIER_WORD, *_BOOT, _DRIVER_LOAD))]
-    following = {word: text.find(word) for word, _ in words}
-    low = 0
-    while low < len(text):
-        end_of_line = text.find("\n", low + _WINDOW)
-        high = end_of_line if end_of_line >= 0 else len(text)
-        row_bits: dict[int, int] = {}
-        for word, bits in words:
-            position = following[word]
-            while 0 <= position < high:
-                start = text.rfind("\n", 0, position) + 1
-                row_bits[start] = row_bits.get(start, 0) | bits
-                end = text.find("\n", position)
-                position = text.find(word, end) if end >= 0 else -1
-            following[word] = position
-        for start, bits in sorted(row_bits.items()):
-            yield start, rows_of(bits)
-        low = high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from probes.base.patterns import pattern
@@ -49,6 +50,10 @@ _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 
 _LOGGED = pattern(rf'"(?:log|message)"\s?:\s?"(?:{KERNEL_BEGINS})')
 
+LONGEST_LINE = 8192
+"""Most characters of a line that are read."""
+_WINDOW = 1 << 20
+
 KERNEL = ""
 """The origin of the kernel's own messages."""
 
@@ -61,6 +66,33 @@ class LogLine(NamedTuple):
     origin: str
     """The program that a syslog or journal names as the writer; `KERNEL` for all other lines."""
     message: str
+
+
+def lines_with(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, str, int]]:
+    """Return the lines that contain a word, in order: number from 1, the line, and the bits of its words.
+
+    `words` contains the bits of each word. The text is searched in windows, so that the positions of all
+    lines never have to be kept at once.
+    """
+    following = {word: text.find(word) for word in words}
+    low, number, counted = 0, 1, 0
+    while low < len(text):
+        end_of_line = text.find("\n", low + _WINDOW)
+        high = end_of_line if end_of_line >= 0 else len(text)
+        bits_by_start: dict[int, int] = {}
+        for word, bits in words.items():
+            position = following[word]
+            while 0 <= position < high:
+                start = text.rfind("\n", 0, position) + 1
+                bits_by_start[start] = bits_by_start.get(start, 0) | bits
+                end = text.find("\n", position)
+                position = text.find(word, end) if end >= 0 else -1
+            following[word] = position
+        for start, bits in sorted(bits_by_start.items()):
+            number += text.count("\n", counted, start)
+            counted = start
+            yield number, text[start : start + LONGEST_LINE].partition("\n")[0], bits
+        low = high
 
 
 def take_apart(line: str) -> LogLine:
