@@ -12,8 +12,7 @@ from probes.base.record import NOT_RECORDED, Record, Unknown
 from probes.facts import Gpu, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
-from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
-from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 
 _LOG = re.compile(r"^=+ ?NVSMI LOG ?=+[ \t]*$", re.MULTILINE)
 _GPU = re.compile(

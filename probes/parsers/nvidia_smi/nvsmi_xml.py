@@ -9,8 +9,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from probes.base.record import Reason, Record, Unknown
 from probes.facts import Gpu, Unread
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
-from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
-from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
