@@ -13,7 +13,6 @@ _LARGEST_GBPS = 100_000
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `fi_info -v`."""
     return "fi_info:" in text and ("fi_domain_attr:" in text or "fi_fabric_attr:" in text)
 
 

@@ -32,7 +32,6 @@ _Values = dict[str, str]
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `ibv_devinfo`."""
     return "hca_id:" in text and any(_HEAD.fullmatch(line) for line in text.splitlines())
 
 

@@ -25,7 +25,6 @@ _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `ibstat`."""
     return "CA '" in text and bool(_IBSTAT.search(text))
 
 

@@ -45,7 +45,6 @@ class _Block:
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `mlxlink`."""
     if not any(section in text for section in _SECTIONS):
         return False
     return _is_json(text) or any(line.strip() in _SECTIONS for line in text.splitlines())

@@ -10,12 +10,14 @@ from probes.parsers.kernel.kernel_events import (
     DriverLoaded,
     FirmwareTimeout,
     KernelEvent,
+    KernelRow,
+    Maker,
     PeermemComplaint,
     SwitchComplaint,
     SwitchError,
     XidError,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import KernelRow, Maker, row
 from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"

@@ -11,8 +11,7 @@ import functools
 import msgspec
 
 from probes.parsers.kernel import kernel_gpu, kernel_host, kernel_network
-from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent
-from probes.parsers.kernel.kernel_rows import KernelRow
+from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent, KernelRow
 
 ROWS: tuple[KernelRow, ...] = (
     *kernel_gpu.ROWS,

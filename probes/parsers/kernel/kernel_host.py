@@ -10,12 +10,15 @@ import re
 
 from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import (
+    PCI,
     FileServerBack,
     FilesystemError,
     IommuFault,
     KernelEvent,
+    KernelRow,
     Lockup,
     MachineCheck,
+    Maker,
     NcclCrash,
     OutOfMemory,
     Panic,
@@ -25,8 +28,10 @@ from probes.parsers.kernel.kernel_events import (
     ProgramCrash,
     SlotPower,
     StorageError,
+    card_of,
+    leading_device,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, leading_device, row
 from probes.parsers.kernel.log_tally import LESSER
 
 _NUMBER = r"\d{1,9}(?:\.\d{1,6})?"

@@ -12,15 +12,19 @@ import re
 
 from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import (
+    PCI,
     CableFault,
     FullTable,
     KernelEvent,
+    KernelRow,
     LinkDown,
     LinkUp,
+    Maker,
     NicFault,
     NicFirmware,
+    card_of,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, row
 from probes.parsers.kernel.log_tally import LESSER
 
 DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})

@@ -16,12 +16,10 @@ from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
 from probes.facts import Cpu, Dmi, Gpu, Link, Nic, NumaNode, PciDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import mask_cpus, mask_list
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.host.cpulist import mask_cpus, mask_list
 from probes.parsers.topology.hwloc_distances import Matrix, latency_rows, nvlink_counts
-from probes.parsers.topology.pci_addresses import normal_address
-from probes.parsers.topology.pci_classes import kind_of, nic_of_device
-from probes.parsers.topology.pci_tree import End, tree_links
+from probes.parsers.topology.pci_addresses import End, normal_address, tree_links
+from probes.parsers.topology.pci_classes import driver_name, kind_of, nic_of_device
 from probes.parsers.topology.xml_events import Element, walk
 
 _MARK = re.compile(

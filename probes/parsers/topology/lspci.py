@@ -13,9 +13,14 @@ import msgspec
 from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
 from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
-from probes.parsers.topology.lspci_machine import as_plain, is_machine_form
-from probes.parsers.topology.lspci_tree import is_tree, parse_tree
-from probes.parsers.topology.pci_addresses import GENERATION_BY_SPEED, link_width, normal_address
+from probes.parsers.topology.lspci_forms import as_plain, is_machine_form, is_tree, parse_tree
+from probes.parsers.topology.pci_addresses import (
+    GENERATION_BY_SPEED,
+    End,
+    link_width,
+    normal_address,
+    tree_links,
+)
 from probes.parsers.topology.pci_classes import (
     class_of_words,
     gpu_of_device,
@@ -23,7 +28,6 @@ from probes.parsers.topology.pci_classes import (
     nic_of_device,
     vendor_of_words,
 )
-from probes.parsers.topology.pci_tree import End, tree_links
 
 _HEADER = re.compile(r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) +(\S.{3,300})")
 _NUMERIC = re.compile(r"([0-9a-f]{4}): ([0-9a-f]{4}:[0-9a-f]{4})(?: |$)")

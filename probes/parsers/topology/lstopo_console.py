@@ -9,7 +9,7 @@ from probes.base.record import NOT_RECORDED, Record, Unknown
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import cpu_list
+from probes.parsers.host.cpulist import cpu_list
 from probes.parsers.topology.hwloc_xml import dmi_of_infos
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.parsers.topology.pci_classes import kind_of

@@ -17,10 +17,9 @@ from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
 from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import mask_list
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.host.cpulist import mask_list
 from probes.parsers.topology.pci_addresses import link_generation, link_width, normal_address
-from probes.parsers.topology.pci_classes import kind_of, nic_of_device
+from probes.parsers.topology.pci_classes import driver_name, kind_of, nic_of_device
 from probes.parsers.topology.xml_events import Element, walk
 
 _TAGS = ("system", "cpu ", "pci ")

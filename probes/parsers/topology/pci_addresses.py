@@ -1,12 +1,15 @@
-"""Normal forms of PCI addresses and links, and distances between devices."""
+"""Normal forms of PCI addresses and links, and distances between PCI devices."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 from probes.base.patterns import pattern
 from probes.base.record import Reason, Unknown
-from probes.facts import LinkKind
+from probes.facts import Link, LinkKind, PciDevice
 
 _ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
 _ROOT = pattern(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
@@ -33,6 +36,8 @@ Source: PCI Express Base Specification 6.0 (2022), table of data rates.
 
 _WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
 """Lane counts of the specification. A device without a real link (in a VM) shows 0, 63 or 255."""
+
+_DEEPEST = 64
 
 
 def normal_address(text: str) -> str | Unknown:
@@ -110,3 +115,51 @@ def _across_roots(numa_a: int | Unknown | None, numa_b: int | Unknown | None) ->
     if (numa_a is None) != (numa_b is None):
         return Unknown(Reason.NOT_SUPPORTED, "the platform states the NUMA node of only one of the two")
     return "NODE" if numa_a == numa_b else "SYS"
+
+
+class End(NamedTuple):
+    """One end of a link: its name (GPU0, mlx5_0) and its PCI device."""
+
+    name: str
+    device: PciDevice
+
+
+def sysfs_path(device: PciDevice, devices: Mapping[str, PciDevice]) -> str | Unknown:
+    """Return the path of `device` as sysfs would write it; Unknown if the tree does not reach the root.
+
+    Devices below the same root bus share a host bridge.
+    """
+    chain = [device.bus_id]
+    parent = device.parent
+    while isinstance(parent, str) and len(chain) < _DEEPEST and parent not in chain:
+        chain.append(parent)
+        above = devices.get(parent)
+        parent = None if above is None else above.parent
+    if isinstance(parent, Unknown):
+        return parent
+    root = chain[-1].rpartition(":")[0]
+    return "/".join(("", f"pci{root}", *reversed(chain)))
+
+
+def tree_links(
+    ends: Sequence[End], devices: Mapping[str, PciDevice], nvlinks: Mapping[frozenset[str], int | None]
+) -> tuple[Link, ...]:
+    """Return the links of all pairs of `ends`; `nvlinks` contains the numbers of NVLinks by two addresses."""
+    paths = {end.device.bus_id: sysfs_path(end.device, devices) for end in ends}
+    links: list[Link] = []
+    for a, b in combinations(ends, 2):
+        pair = frozenset((a.device.bus_id, b.device.bus_id))
+        evidence = tuple(dict.fromkeys((*a.device.evidence, *b.device.evidence)))
+        if pair in nvlinks:
+            links.append(
+                Link(a=a.name, b=b.name, kind="NVLINK", nvlink_count=nvlinks[pair], evidence=evidence)
+            )
+            continue
+        path_a, path_b = paths[a.device.bus_id], paths[b.device.bus_id]
+        if isinstance(path_a, Unknown) or isinstance(path_b, Unknown):
+            kind = path_a if isinstance(path_a, Unknown) else path_b
+            links.append(Link(a=a.name, b=b.name, kind=kind, evidence=evidence))  # type: ignore[arg-type]
+        else:
+            kind = pci_distance(path_a, path_b, a.device.numa_node, b.device.numa_node)
+            links.append(Link(a=a.name, b=b.name, kind=kind, evidence=evidence))
+    return tuple(links)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Unknown, value_or
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import Gpu, Nic, PciDevice, PciKind
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
 
 CLASS_CODES = {
     "VGA compatible controller": "0300",
@@ -87,6 +87,12 @@ Lower ids belong to older chips, such as the display of older management process
 _BRIDGES = frozenset({"0604", "0609", "060a"})
 _RDMA_CLASSES = frozenset({"0207", "0208", "0c06"})
 _ETHERNET_CLASSES = frozenset({"0200", "0280"})
+
+
+def driver_name(device_id: str, words: str = "") -> str | None:
+    """Return the driver's name of a GPU by its PCI device (`10de:2330`), else by lspci's words; else None."""
+    row = load_catalogue().gpu_on_bus(device_id, words) if device_id or words else None
+    return None if row is None else row.driver_name
 
 
 def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
