@@ -49,19 +49,13 @@ def rows_of(bits: int) -> tuple[KernelRow, ...]:
 
 def read_message(message: str) -> KernelEvent | None:
     """Return the event of a kernel message without time and host; None for a message of no interest."""
-    for word, row in _WORDS:
-        if word in message and (event := row.read(message)) is not None:
-            return event
-    return None
+    return read_by(tuple(row for word, row in _WORDS if word in message), message)
 
 
 def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:
     """Return the event of a message by the first row that fits it; None if no row fits."""
-    for row in rows:
-        event = row.read(message)
-        if event is not None:
-            return event
-    return None
+    events = (row.read(message) for row in rows)
+    return next((event for event in events if event is not None), None)
 
 
 class NamedGpu:
@@ -74,9 +68,7 @@ class NamedGpu:
         """Return the event of a line, with the GPU of the lines before it if the line itself names none."""
         if (device := kernel_gpu.named_gpu(message)) is not None:
             self._device, self._line = device, line
-        elif isinstance(event, DriverComplaint) and event.device is None and self._is_named(line):
-            return msgspec.structs.replace(event, device=self._device)
+        elif isinstance(event, DriverComplaint) and event.device is None and self._device:
+            is_near = line - self._line < _LINES_ON
+            return msgspec.structs.replace(event, device=self._device) if is_near else event
         return event
-
-    def _is_named(self, line: int) -> bool:
-        return bool(self._device) and line - self._line < _LINES_ON

@@ -59,8 +59,6 @@ def _numbers(words: Iterable[str]) -> Iterator[int]:
 
 def numa_status_node(text: str) -> int | None:
     """Return the NUMA node of the GPU's memory; None if the memory is no NUMA node."""
-    for line in text.splitlines()[:20]:
-        name, _, value = line.partition(":")
-        if name.strip() == "Node" and value.strip().isdecimal() and len(value) < 12:
-            return int(value)
-    return None
+    pairs = (line.partition(":") for line in text.splitlines()[:20])
+    values = (value.strip() for name, _, value in pairs if name.strip() == "Node")
+    return next((int(value) for value in values if value.isdecimal() and len(value) < 12), None)

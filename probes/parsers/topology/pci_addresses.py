@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, first_unknown
 from probes.facts import Link, LinkKind, PciDevice
 
 _ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
@@ -94,11 +95,7 @@ def pci_distance(
         )
     if parts_a[: root_a + 1] != parts_b[: root_b + 1]:
         return _across_roots(numa_a, numa_b)
-    common = 0
-    for part_a, part_b in zip(parts_a, parts_b, strict=False):
-        if part_a != part_b:
-            break
-        common += 1
+    common = len(posixpath.commonprefix([parts_a, parts_b]))
     if common == root_a + 1:
         return "PHB"
     return "PIX" if max(len(parts_a), len(parts_b)) - common <= 2 else "PXB"
@@ -109,9 +106,8 @@ def _root_index(parts: list[str]) -> int | None:
 
 
 def _across_roots(numa_a: int | Unknown | None, numa_b: int | Unknown | None) -> LinkKind | Unknown:
-    for numa in (numa_a, numa_b):
-        if isinstance(numa, Unknown):
-            return numa
+    if unknown := first_unknown(numa_a, numa_b):
+        return unknown
     if (numa_a is None) != (numa_b is None):
         return Unknown(Reason.NOT_SUPPORTED, "the platform states the NUMA node of only one of the two")
     return "NODE" if numa_a == numa_b else "SYS"
@@ -125,7 +121,7 @@ class End(NamedTuple):
 
 
 def sysfs_path(device: PciDevice, devices: Mapping[str, PciDevice]) -> str | Unknown:
-    """Return the path of `device` as sysfs would write it; Unknown if the tree does not reach the root.
+    """Return the path of `device` in the form of sysfs; Unknown if the tree does not reach the root.
 
     Devices below the same root bus share a host bridge.
     """
@@ -149,17 +145,16 @@ def tree_links(
     links: list[Link] = []
     for a, b in combinations(ends, 2):
         pair = frozenset((a.device.bus_id, b.device.bus_id))
-        evidence = tuple(dict.fromkeys((*a.device.evidence, *b.device.evidence)))
-        if pair in nvlinks:
-            links.append(
-                Link(a=a.name, b=b.name, kind="NVLINK", nvlink_count=nvlinks[pair], evidence=evidence)
-            )
-            continue
         path_a, path_b = paths[a.device.bus_id], paths[b.device.bus_id]
-        if isinstance(path_a, Unknown) or isinstance(path_b, Unknown):
-            kind = path_a if isinstance(path_a, Unknown) else path_b
-            links.append(Link(a=a.name, b=b.name, kind=kind, evidence=evidence))  # type: ignore[arg-type]
+        kind: LinkKind | Unknown
+        if pair in nvlinks:
+            kind = "NVLINK"
+        elif isinstance(path_a, Unknown):
+            kind = path_a
         else:
-            kind = pci_distance(path_a, path_b, a.device.numa_node, b.device.numa_node)
-            links.append(Link(a=a.name, b=b.name, kind=kind, evidence=evidence))
+            nodes = a.device.numa_node, b.device.numa_node
+            kind = path_b if isinstance(path_b, Unknown) else pci_distance(path_a, path_b, *nodes)
+        evidence = tuple(dict.fromkeys((*a.device.evidence, *b.device.evidence)))
+        count = nvlinks.get(pair)
+        links.append(Link(a=a.name, b=b.name, kind=kind, nvlink_count=count, evidence=evidence))
     return tuple(links)
