@@ -83,7 +83,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("interfaces", "`ip -j addr`, alone or in a collection with LLDP and speeds", "fabric.ip_json"),
     _kind("kernel-log", "the kernel log (`dmesg`, journal, syslog)", "kernel.kernel_log"),
     _kind("nccl-log", "a log with NCCL_DEBUG", "tools.nccl_log"),
-    _kind("lsmod", "`lsmod`", "host.lsmod"),
-    _kind("driver-version", "/proc/driver/nvidia/version", "host.driver_version"),
+    _kind("lsmod", "`lsmod`", "host.package_lists:recognise_lsmod"),
+    _kind("driver-version", "/proc/driver/nvidia/version", "host.version_outputs:recognise_driver"),
 )
 """Every kind whose recogniser agrees takes the text: a pasted terminal session may hold several."""

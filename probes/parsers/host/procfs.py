@@ -65,11 +65,7 @@ def parse_limits(text: str) -> dict[str, int | Literal["unlimited"]]:
 
 def parse_status(text: str) -> dict[str, str]:
     """Return the values of /proc/PID/status by name."""
-    return {
-        name: value.strip()
-        for name, colon, value in (line.partition(":") for line in text.splitlines())
-        if colon
-    }
+    return _fields(text.splitlines())
 
 
 def parse_listening(text: str) -> frozenset[int]:
@@ -102,9 +98,7 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
     words = set((first.get("flags") or first.get("Features") or "").split())
     is_x86 = "flags" in first
     packages = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
-    cores = {
-        (cpu["physical id"], cpu["core id"]) for cpu in cpus if "physical id" in cpu and "core id" in cpu
-    }
+    cores = {(cpu["physical id"], cpu["core id"]) for cpu in cpus if {"physical id", "core id"} <= cpu.keys()}
     not_stated = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not state it on this architecture")
     return CpuInfo(
         model=first.get("model name") or first.get("cpu", "").partition(",")[0] or _arm_model(first),
