@@ -138,8 +138,8 @@ def parse_bonding(text: str) -> dict[str, bool]:
 
 def parse_hosts(text: str, name: str) -> tuple[str, ...]:
     """Return the addresses of `name` in /etc/hosts."""
-    rows = (line.partition("#")[0].lower().split() for line in text.splitlines())
-    return tuple(dict.fromkeys(row[0] for row in rows if name.lower() in row[1:]))
+    rows = (line.partition("#")[0].split() for line in text.splitlines())
+    return tuple(dict.fromkeys(row[0] for row in rows if name.lower() in map(str.lower, row[1:])))
 
 
 def parse_ahosts(text: str) -> tuple[str, ...]:
