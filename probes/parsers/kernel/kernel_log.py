@@ -100,10 +100,7 @@ class KernelLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is a kernel log.
-
-    That is a text of which most lines have the marks of a log, or with a line that only a kernel prints.
-    """
+    """Return whether most lines of the text have the marks of a log, or one line comes from a kernel only."""
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
     # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.
@@ -127,14 +124,12 @@ def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_kernel_line(line: str) -> bool:
-    parts = take_apart(line)
-    if parts.origin != KERNEL:
-        return False
-    event = read_message(parts.message)
+    time, origin, message = take_apart(line)
+    event = read_message(message) if origin == KERNEL else None
     if "NVRM: Xid (" in line and isinstance(event, XidError):
         return True
-    has_prefix = is_log_line(line) or bool(parts.time)
-    return parts.message.startswith(_BEGINNINGS) and (has_prefix or isinstance(event, _DEVICE_EVENTS))
+    is_proven = isinstance(event, _DEVICE_EVENTS) or bool(time) or is_log_line(line)
+    return origin == KERNEL and message.startswith(_BEGINNINGS) and is_proven
 
 
 def parse_kernel_log(text: str) -> KernelLog:
@@ -144,9 +139,8 @@ def parse_kernel_log(text: str) -> KernelLog:
     named = NamedGpu()
     for number, line, bits in lines_with(text, _WORDS):
         time, origin, message = take_apart(line)
-        if origin != KERNEL:
-            event = read_carrier(message) if origin in DAEMONS else None
-        else:
+        event = read_carrier(message) if origin in DAEMONS else None
+        if origin == KERNEL:
             event = named.complete(read_by(rows_of(bits), message), message, number)
         if event is not None:
             tally.add(_sighting(event), number, time)
@@ -174,18 +168,13 @@ def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
 
 
 def _sighting(event: KernelEvent) -> Sighting:
-    code, sub_code = None, None
-    match event:
-        case XidError():
-            code, sub_code = event.xid, event.sub_code
-        case SwitchError():
-            code = event.sxid
+    xid = event if isinstance(event, XidError) else None
     return Sighting(
         kind=event.kind,
         message=event.message,
         device=event.device,
-        code=code,
-        sub_code=sub_code,
+        code=event.sxid if isinstance(event, SwitchError) else xid and xid.xid,
+        sub_code=xid and xid.sub_code,
         fatal=event.fatal,
         variant=event.variant,
         view=event.view,

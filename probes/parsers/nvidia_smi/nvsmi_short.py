@@ -14,7 +14,15 @@ import msgspec
 
 from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import (
+    NOT_RECORDED,
+    Reason,
+    Unknown,
+    first_unknown,
+    items_of,
+    map_known,
+    only_known,
+)
 from probes.facts import Gpu, GpuLimits, GpuProcess, MigDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import printed
@@ -58,16 +66,16 @@ _LOST = "GPU is lost"
 
 
 def recognise_list(text: str) -> bool:
-    if not any(_GPU.fullmatch(line) for line in text.splitlines()[:400]):
-        return False
-    return not _LINK.search(text) and not any(words in text.lower() for words in _NVLINK_WORDS)
+    return any(_GPU.fullmatch(line) for line in text.splitlines()[:400]) and not (
+        _LINK.search(text) or any(words in text.lower() for words in _NVLINK_WORDS)
+    )
 
 
 def parse_list(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs of the list, each with its MIG devices."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        heading, slice_ = _GPU.fullmatch(line), _MIG.fullmatch(line)
+        heading, mig = _GPU.fullmatch(line), _MIG.fullmatch(line)
         if heading is not None:
             gpus.append(
                 Gpu(
@@ -77,11 +85,10 @@ def parse_list(text: str) -> tuple[Gpu, ...]:
                     evidence=(line_ref(number),),
                 )
             )
-        elif slice_ is not None and gpus:
-            device = MigDevice(profile=slice_[1], uuid=slice_[3])
-            earlier = gpus[-1].mig_devices
-            devices = () if isinstance(earlier, Unknown) else earlier
-            gpus[-1] = msgspec.structs.replace(gpus[-1], mig_enabled=True, mig_devices=(*devices, device))
+        elif mig is not None and gpus:
+            device = MigDevice(profile=mig[1], uuid=mig[3])
+            devices = (*items_of(gpus[-1].mig_devices), device)
+            gpus[-1] = msgspec.structs.replace(gpus[-1], mig_enabled=True, mig_devices=devices)
     return tuple(gpus)
 
 
@@ -95,9 +102,8 @@ def unread_list(text: str) -> tuple[Unread, ...]:
 
 
 def _name(text: str) -> str | Unknown:
-    if any(words in text.lower() for words in _WORDS_OF_LOSS):
-        return Unknown(Reason.ERROR, text.strip()[:120])
-    return text.strip() or NOT_RECORDED
+    is_lost = any(words in text.lower() for words in _WORDS_OF_LOSS)
+    return Unknown(Reason.ERROR, text.strip()[:120]) if is_lost else text.strip() or NOT_RECORDED
 
 
 def recognise_monitor(text: str) -> bool:
@@ -138,12 +144,11 @@ def _is_index(cell: str) -> bool:
 
 def _gpu(index: int, row: dict[str, str], processes: dict[int, list[dict[str, str]]], line: int) -> Gpu:
     is_list = "pid" in row
-    power = _number(row, "pwr")
     return Gpu(
         index=index,
         ecc_uncorrected_volatile=_number(row, "dbecc"),
         temperature_c=_number(row, "gtemp"),
-        power_w=power if isinstance(power, Unknown) else float(power),
+        power_w=map_known(_number(row, "pwr"), float),
         sm_clock_mhz=_number(row, "pclk"),
         utilization_percent=NOT_RECORDED if is_list else _number(row, "sm"),
         limits=GpuLimits(memory_temperature_c=_number(row, "mtemp"), memory_clock_mhz=_number(row, "mclk")),
@@ -166,8 +171,7 @@ def _chosen_sample(
     rows: list[dict[str, str]], column: str, choose: Callable[[list[int]], int]
 ) -> int | Unknown:
     values = [_number(row, column) for row in rows]
-    known = [value for value in values if not isinstance(value, Unknown)]
-    return choose(known) if known and len(known) == len(values) else values[0]
+    return values[0] if first_unknown(*values) else choose(only_known(values))
 
 
 def _number(row: dict[str, str], column: str) -> int | Unknown:
@@ -191,10 +195,13 @@ def parse_error(text: str) -> tuple[Gpu, ...]:
     for number, line in enumerate(text.splitlines(), start=1):
         lost, damaged = _HANDLE.search(line), _INFOROM.search(line)
         if lost is not None:
-            index = int(lost[1]) if lost[1] else UNNUMBERED
-            why = Unknown(Reason.ERROR, f"{_LOST}: {lost[3].strip() or 'no device handle'}")
             gpus.append(
-                Gpu(index=index, name=why, pci_bus_id=normal_address(lost[2]), evidence=(line_ref(number),))
+                Gpu(
+                    index=int(lost[1]) if lost[1] else UNNUMBERED,
+                    name=Unknown(Reason.ERROR, f"{_LOST}: {lost[3].strip() or 'no device handle'}"),
+                    pci_bus_id=normal_address(lost[2]),
+                    evidence=(line_ref(number),),
+                )
             )
         elif damaged is not None:
             address = normal_address(damaged[1])
@@ -206,13 +213,10 @@ def parse_error(text: str) -> tuple[Gpu, ...]:
 
 def failure(text: str) -> Unknown | None:
     """Return why nvidia-smi could not communicate with the driver at all; None if it could."""
-    for shape in _FAILURES:
-        message = shape.search(text)
-        if message is not None:
-            library = library_version(text)
-            detail = f"nvidia-smi: {message[0].strip()}" + (f" (library {library})" if library else "")
-            return Unknown(Reason.ERROR, detail)
-    return None
+    matches = (shape.search(text) for shape in _FAILURES)
+    message = next((match[0].strip() for match in matches if match is not None), None)
+    library = f" (library {version})" if (version := library_version(text)) else ""
+    return None if message is None else Unknown(Reason.ERROR, f"nvidia-smi: {message}{library}")
 
 
 def library_version(text: str) -> str | None:
