@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 
 from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
 from probes.facts import FabricPort, FabricSwitch, states
 from probes.parsers.fabric.rdma_words import guid, lane_speed
 
 _HOST = pattern(r"(?:CA|Router):[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
 _SWITCH = pattern(r"Switch:?[ \t]+(0x[0-9a-fA-F]{1,16})[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
 _LINK = pattern(
-    r"[ \t]*(?:(0x[0-9a-fA-F]{1,16})[ \t]+)?(?:\"[^\"]{0,128}\"[ \t]+)?"
-    r"(\d{1,5})[ \t]+(\d{1,3})\[[^\]]{0,4}\][ \t]*"
-    r"==\([ \t]*(?:(\d{1,2})X[ \t]+(\d{1,4}(?:\.\d{1,8})?)[ \t]+Gbps[ \t]+)?"
-    r"([A-Za-z]{2,12})/[ \t]*([A-Za-z]{2,30})[ \t]*\)==>"
-    r"[ \t]*(?:(\d{1,5})[ \t]+(\d{1,3}))?\[?[^\"\]]{0,6}\]?[ \t]*"
-    r"\"([^\"]{0,128})\"[ \t]*\(([^)]{0,200})\)[ \t]*"
+    r"[ \t]*(?:(?P<guid>0x[0-9a-fA-F]{1,16})[ \t]+)?(?:\"[^\"]{0,128}\"[ \t]+)?"
+    r"(\d{1,5})[ \t]+(?P<port>\d{1,3})\[[^\]]{0,4}\][ \t]*"
+    r"==\([ \t]*(?:(?P<width>\d{1,2})X[ \t]+(?P<speed>\d{1,4}(?:\.\d{1,8})?)[ \t]+Gbps[ \t]+)?"
+    r"(?P<state>[A-Za-z]{2,12})/[ \t]*([A-Za-z]{2,30})[ \t]*\)==>"
+    r"[ \t]*(?:(\d{1,5})[ \t]+(?P<peer_port>\d{1,3}))?\[?[^\"\]]{0,6}\]?[ \t]*"
+    r"\"(?P<peer>[^\"]{0,128})\"[ \t]*\((?P<remark>[^)]{0,200})\)[ \t]*"
 )
-_LINKINFO_LONGEST = 800
+_LONGEST_LINE = 800
 
 _NODE = pattern(
     r"(Switch|Ca|Rt)[ \t]+(\d{1,3})[ \t]+\"([SHR]-[0-9a-fA-F]{1,16})\"[ \t]*#[ \t]*\"([^\"\n]{0,128})\".*"
@@ -45,7 +46,6 @@ _PARTNER = pattern(
     r"-[ \t]+(?:CA|SW|RT)[ \t]+\d{1,5}[ \t]+(\d{1,3})[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+"
     r"\([ \t]*'([^'\n]{0,128})'[ \t]+-[ \t]+'([^'\n]{0,128})'[ \t]*\)[ \t]*"
 )
-_DISCOVER_LONGEST = 800
 _UNNAMED_SPEED = Unknown(Reason.UNPARSABLE, "ibnetdiscover has no name for the speed (???)")
 
 _FIELD = pattern(r"[ \t]{0,10}([A-Za-z][\w#()./ -]{0,30}?)[ \t]{1,30}\|[ \t]*([^|\n]{0,120})")
@@ -63,47 +63,43 @@ def recognise_iblinkinfo(text: str) -> bool:
 
 
 def parse_iblinkinfo(text: str) -> tuple[FabricPort, ...]:
-    """Return the ports that are up or have a partner.
-
-    A switch's port that is down without a partner has no cable, so it is left out.
-    """
+    """Return the ports that are up or have a partner, and all ports of hosts."""
     ports: list[FabricPort] = []
     node, kind, node_guid = "", "switch", ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > _LINKINFO_LONGEST:
-            continue
+    for number, line in _numbered(text):
         if (host := _HOST.fullmatch(line.strip())) is not None:
             node, kind, node_guid = host[1], "host", ""
         elif (switch := _SWITCH.fullmatch(line.strip())) is not None:
             node, kind, node_guid = switch[2], "switch", switch[1]
         elif (match := _match(line)) is not None and node:
-            ports += _linkinfo_port(node, kind, match, node_guid, number)
+            # A switch's port that is down without a partner has no cable.
+            is_used = match["peer"] or match["state"].lower() != "down" or kind != "switch"
+            ports += [_linkinfo_port(node, kind, match, node_guid, number)] if is_used else []
     return tuple(ports)
 
 
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Return the lines of a possible length, with their numbers from 1."""
+    return ((number, line) for number, line in enumerate(text.splitlines(), 1) if len(line) <= _LONGEST_LINE)
+
+
 def _match(line: str) -> re.Match[str] | None:
-    return _LINK.fullmatch(line) if "==(" in line and len(line) <= _LINKINFO_LONGEST else None
+    return _LINK.fullmatch(line) if "==(" in line and len(line) <= _LONGEST_LINE else None
 
 
-def _linkinfo_port(node: str, kind: str, match: re.Match[str], node_guid: str, line: int) -> list[FabricPort]:
-    port_guid, _, port, width, speed, state, _, _, peer_port, peer, remark = match.groups()
-    if not peer and state.lower() == "down" and kind == "switch":
-        return []
-    known_guid = guid(node_guid or port_guid or "")
-    return [
-        FabricPort(
-            node=node,
-            node_kind=kind,
-            port=int(port),
-            peer=peer or None,
-            peer_port=int(peer_port) if peer and peer_port else None,
-            width=int(width) if width else NOT_RECORDED,
-            speed=lane_speed(float(speed)) if speed else NOT_RECORDED,
-            could_be=remark.strip() or None,
-            guid=NOT_RECORDED if isinstance(known_guid, Unknown) else known_guid,
-            evidence=(line_ref(line),),
-        )
-    ]
+def _linkinfo_port(node: str, kind: str, match: re.Match[str], node_guid: str, line: int) -> FabricPort:
+    return FabricPort(
+        node=node,
+        node_kind=kind,
+        port=int(match["port"]),
+        peer=match["peer"] or None,
+        peer_port=int(match["peer_port"]) if match["peer"] and match["peer_port"] else None,
+        width=int(match["width"]) if match["width"] else NOT_RECORDED,
+        speed=lane_speed(float(match["speed"])) if match["speed"] else NOT_RECORDED,
+        could_be=match["remark"].strip() or None,
+        guid=value_or(guid(node_guid or match["guid"] or ""), NOT_RECORDED),
+        evidence=(line_ref(line),),
+    )
 
 
 def recognise_ibnetdiscover(text: str) -> bool:
@@ -112,7 +108,7 @@ def recognise_ibnetdiscover(text: str) -> bool:
     return any(
         line[:2] in ("Sw", "Ca", "CA", "SW") and (_NODE.fullmatch(line) or _LISTED.fullmatch(line))
         for line in text.splitlines()
-        if len(line) <= _DISCOVER_LONGEST
+        if len(line) <= _LONGEST_LINE
     )
 
 
@@ -120,24 +116,18 @@ def parse_ibnetdiscover(text: str) -> tuple[FabricPort, ...]:
     """Return the ports with a partner, and those that the output names without one."""
     ports: list[FabricPort] = []
     node: re.Match[str] | None = None
-    has_port = True
-    start = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > _DISCOVER_LONGEST:
-            continue
+    isolated: list[FabricPort] = []
+    for number, line in _numbered(text):
         if line[:1] == "[" and node is not None:
             if (match := _PORT.match(line)) is not None:
                 ports.append(_discover_port(node, match, number))
-                has_port = True
+                isolated = []
         elif (match := _NODE.fullmatch(line)) is not None:
-            if not has_port and node is not None:
-                ports += _isolated_port(node, start)
-            node, has_port, start = match, False, number
+            ports += isolated
+            node, isolated = match, [_isolated_port(match, number)] if _kind(match[1]) == "host" else []
         elif (match := _LISTED.fullmatch(line.rstrip())) is not None:
             ports.append(_listed(match, number))
-    if not has_port and node is not None:
-        ports += _isolated_port(node, start)
-    return tuple(ports)
+    return (*ports, *isolated)
 
 
 def _kind(word: str) -> str:
@@ -148,15 +138,11 @@ def _node_guid(text: str) -> str | Unknown:
     return guid(text.partition("-")[2] or text)
 
 
-def _isolated_port(node: re.Match[str], line: int) -> list[FabricPort]:
+def _isolated_port(node: re.Match[str], line: int) -> FabricPort:
     """Return the port of a host without any link: the discovery started there and reached nothing."""
-    if _kind(node[1]) == "switch":
-        return []
-    return [
-        FabricPort(
-            node=node[4], node_kind="host", port=1, guid=_node_guid(node[3]), evidence=(line_ref(line),)
-        )
-    ]
+    return FabricPort(
+        node=node[4], node_kind="host", port=1, guid=_node_guid(node[3]), evidence=(line_ref(line),)
+    )
 
 
 def _discover_port(node: re.Match[str], match: re.Match[str], line: int) -> FabricPort:
@@ -203,14 +189,13 @@ def parse_switches(text: str) -> tuple[FabricSwitch, ...]:
 
     States are in the tool's words (`OK`, `ERROR`).
     """
-    switches: list[FabricSwitch] = []
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("part number ")]
-    for start, end in itertools.pairwise([*starts, len(lines)]):
-        values = _values_of(lines[start:end])
-        if values:
-            switches.append(_switch(_title(lines, start), values, start + 1))
-    return tuple(switches)
+    return tuple(
+        _switch(_title(lines, start), values, start + 1)
+        for start, end in itertools.pairwise([*starts, len(lines)])
+        if (values := _values_of(lines[start:end]))
+    )
 
 
 def _title(lines: list[str], start: int) -> str:
@@ -239,12 +224,10 @@ def _switch(title: str, values: list[tuple[str, str]], line: int) -> FabricSwitc
             supply = f"PSU{match[1]}"
             if value:
                 supplies[supply] = value
+        elif name == "fan status" and value and supply:
+            supplies[f"{supply} fan"] = value
         elif name == "fan status" and value:
-            # Among the lines of a power supply, this is the supply's own fan.
-            if supply:
-                supplies[f"{supply} fan"] = value
-            else:
-                fans["all"] = value
+            fans["all"] = value
         elif name == "DC power" and supply and value:
             supplies[f"{supply} DC power"] = value
         elif name.startswith(("temperature", "max temp")):
@@ -271,13 +254,9 @@ def _none(what: str) -> Unknown:
 
 def recognise_guid_list(text: str) -> bool:
     """Return whether the text is such a list and nothing else."""
-    lines = [line for line in text[:200_000].splitlines() if line.strip()]
-    named = any(_NAME.fullmatch(line) for line in lines[:1])
-    return (
-        named
-        and len(lines) > 1
-        and all(_NAME.fullmatch(line) or _GUID.fullmatch(line) for line in lines[:-1])
-    )
+    first, *others = [line for line in text[:200_000].splitlines() if line.strip()] or [""]
+    has_name = others and _NAME.fullmatch(first) is not None
+    return bool(has_name) and all(_NAME.fullmatch(line) or _GUID.fullmatch(line) for line in others[:-1])
 
 
 def hosts_by_guid(text: str) -> dict[str, str]:
@@ -288,7 +267,5 @@ def hosts_by_guid(text: str) -> dict[str, str]:
         if (match := _NAME.fullmatch(line)) is not None:
             name = match[1]
         elif (match := _GUID.fullmatch(line)) is not None and name:
-            node = guid(match[1])
-            if not isinstance(node, Unknown):
-                hosts.setdefault(node, name)
+            hosts.setdefault(value_or(guid(match[1]), ""), name)
     return hosts

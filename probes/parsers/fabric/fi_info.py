@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Unknown, known, value_or
+from probes.base.record import NOT_RECORDED, Unknown, only_known, value_or
 from probes.facts import Nic
 from probes.parsers.fabric.rdma_words import whole_number
 from probes.parsers.topology.pci_addresses import normal_address
@@ -73,6 +73,7 @@ def _device_type(entry: dict[str, str]) -> str | Unknown:
 
 def _bus_id(entry: dict[str, str]) -> str | Unknown:
     names = ("domain_id", "bus_id", "device_id", "function_id")
-    numbers = [whole_number(entry.get(f"fi_pci_attr.{name}", "")) for name in names]
-    address = normal_address("{:04x}:{:02x}:{:02x}.{:x}".format(*numbers)) if all(map(known, numbers)) else ""
-    return address if isinstance(address, str) and address else NOT_RECORDED
+    numbers = only_known(whole_number(entry.get(f"fi_pci_attr.{name}", "")) for name in names)
+    is_whole = len(numbers) == len(names)
+    printed = "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers) if is_whole else ""
+    return value_or(normal_address(printed), NOT_RECORDED)

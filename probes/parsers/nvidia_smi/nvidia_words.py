@@ -125,7 +125,7 @@ def converted(text: str | None, what: str, convert: Callable[[str], T | None]) -
 
 def unreadable(text: str | None, what: str) -> Unknown:
     """Return the reason why a field has no value: the words in its place, or that they are strange."""
-    return converted(text, what, lambda _: None)  # type: ignore[return-value] # None becomes Unknown
+    return converted(text, what, lambda _: None)
 
 
 def number(text: str | None, what: str, unit: str = "") -> float | Unknown:
