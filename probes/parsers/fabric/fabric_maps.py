@@ -15,7 +15,7 @@ from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
 from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
 from probes.facts import FabricPort, FabricSwitch, states
-from probes.parsers.fabric.rdma_words import guid, lane_speed
+from probes.parsers.fabric.rdma_words import guid, lane_speed, or_missing
 
 _HOST = pattern(r"(?:CA|Router):[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
 _SWITCH = pattern(r"Switch:?[ \t]+(0x[0-9a-fA-F]{1,16})[ \t]+(.{1,128}?)[ \t]*:[ \t]*")
@@ -97,7 +97,7 @@ def _linkinfo_port(node: str, kind: str, match: re.Match[str], node_guid: str, l
         width=int(match["width"]) if match["width"] else NOT_RECORDED,
         speed=lane_speed(float(match["speed"])) if match["speed"] else NOT_RECORDED,
         could_be=match["remark"].strip() or None,
-        guid=value_or(guid(node_guid or match["guid"] or ""), NOT_RECORDED),
+        guid=or_missing(guid(node_guid or match["guid"] or "")),
         evidence=(line_ref(line),),
     )
 

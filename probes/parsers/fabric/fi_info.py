@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.base.evidence import line_ref
 from probes.base.record import NOT_RECORDED, Unknown, only_known, value_or
 from probes.facts import Nic
-from probes.parsers.fabric.rdma_words import whole_number
+from probes.parsers.fabric.rdma_words import or_missing, whole_number
 from probes.parsers.topology.pci_addresses import normal_address
 
 _STATES = {"FI_LINK_UP": "ACTIVE", "FI_LINK_DOWN": "DOWN"}
@@ -76,4 +76,4 @@ def _bus_id(entry: dict[str, str]) -> str | Unknown:
     numbers = only_known(whole_number(entry.get(f"fi_pci_attr.{name}", "")) for name in names)
     is_whole = len(numbers) == len(names)
     printed = "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers) if is_whole else ""
-    return value_or(normal_address(printed), NOT_RECORDED)
+    return or_missing(normal_address(printed))

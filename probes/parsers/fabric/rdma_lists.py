@@ -19,6 +19,7 @@ from probes.parsers.fabric.rdma_words import (
     guid,
     long_gid,
     mapped_ipv4,
+    or_missing,
     physical_state,
     port_rate,
     port_state,
@@ -89,14 +90,13 @@ def _match(line: str) -> re.Match[str] | None:
 def _ibdev2netdev_nic(line: int, match: re.Match[str]) -> Nic:
     address, name, part, words, port, state, netdev, updown = match.groups()
     firmware = _FIRMWARE.search(words or "")
-    bus_id = normal_address(address) if address else NOT_RECORDED
     return Nic(
         name=name,
         port=int(port),
         state=port_state(state) if state else NOT_RECORDED,
         device_type=part.partition(" ")[0] if part else NOT_RECORDED,
         firmware_version=firmware[1] if firmware else NOT_RECORDED,
-        pci_bus_id=NOT_RECORDED if isinstance(bus_id, Unknown) else bus_id,
+        pci_bus_id=or_missing(normal_address(address or "")),
         netdev=netdev,
         netdev_up=updown.lower() == "up",
         evidence=(line_ref(line),),
@@ -231,19 +231,15 @@ def parse_perfquery(text: str) -> tuple[Nic, ...]:
     ports: dict[tuple[int, int], tuple[int, dict[str, int]]] = {}
     current: dict[str, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#"):
-            match = _PERFQUERY_HEAD.fullmatch(line)
-            current = (
-                None if match is None else ports.setdefault((int(match[1]), int(match[2])), (number, {}))[1]
-            )
-        elif (
-            current is not None
-            and (match := _FIELD.fullmatch(line.strip())) is not None
-            and match[1] not in _NO_COUNTERS
-        ):
-            value = whole_number(match[2])
+        head, field = _PERFQUERY_HEAD.fullmatch(line), _FIELD.fullmatch(line.strip())
+        if head is not None:
+            _, current = ports.setdefault((int(head[1]), int(head[2])), (number, {}))
+        elif line.startswith("#"):
+            current = None
+        elif current is not None and field is not None and field[1] not in _NO_COUNTERS:
+            value = whole_number(field[2])
             if not isinstance(value, Unknown):
-                current.setdefault(_sysfs_name(match[1]), value)
+                current.setdefault(_sysfs_name(field[1]), value)
     return tuple(
         Nic(name="", port=port, lid=lid, counters=counts(values), evidence=(line_ref(line),))
         for (lid, port), (line, values) in ports.items()

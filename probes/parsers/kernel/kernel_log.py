@@ -86,7 +86,7 @@ _DEVICE_EVENTS = (
 
 
 class UnreadLine(Record, kw_only=True):
-    """A line that begins like a line of interest, and continues differently."""
+    """A line that begins like a line of interest, and continues in another way."""
 
     number: int
     text: str
@@ -169,12 +169,13 @@ def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
 
 def _sighting(event: KernelEvent) -> Sighting:
     xid = event if isinstance(event, XidError) else None
+    number = xid.xid if xid else None
     return Sighting(
         kind=event.kind,
         message=event.message,
         device=event.device,
-        code=event.sxid if isinstance(event, SwitchError) else xid and xid.xid,
-        sub_code=xid and xid.sub_code,
+        code=event.sxid if isinstance(event, SwitchError) else number,
+        sub_code=xid.sub_code if xid else None,
         fatal=event.fatal,
         variant=event.variant,
         view=event.view,
