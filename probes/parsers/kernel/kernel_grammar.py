@@ -49,7 +49,10 @@ def rows_of(bits: int) -> tuple[KernelRow, ...]:
 
 def read_message(message: str) -> KernelEvent | None:
     """Return the event of a kernel message without time and host; None for a message of no interest."""
-    return read_by(tuple(row for word, row in _WORDS if word in message), message)
+    for word, row in _WORDS:
+        if word in message and (event := row.read(message)) is not None:
+            return event
+    return None
 
 
 def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:

@@ -88,9 +88,10 @@ def _p2p_rows(text: str) -> Iterator[_Row]:
     """Return each row that contains a word for the access to another GPU."""
     header: tuple[str, ...] = ()
     capability = _UNNAMED_CAPABILITY
-    for number, line in enumerate(text.split("\n"), 1):
+    lines = enumerate(text.split("\n"), 1)
+    for number, line in ((number, line) for number, line in lines if "GPU" in line or "topo" in line):
         words = line.split()
-        if (command := _COMMAND.search(line)) is not None:
+        if "topo" in line and (command := _COMMAND.search(line)) is not None:
             capability, header = _CAPABILITIES[command[1]], ()
         if _is_header(words):
             header = tuple(words)
@@ -151,8 +152,8 @@ def unread_rocm(text: str) -> tuple[Unread, ...]:
 def _rocm_rows(text: str) -> Iterator[_Row]:
     """Return each row with at least one link."""
     header: tuple[str, ...] = ()
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
+    lines = enumerate(text.split("\n"), 1)
+    for number, words in ((number, line.split()) for number, line in lines if "GPU" in line):
         if _is_header(words):
             header = tuple(words)
         elif 2 <= len(words) <= len(header) + 1 and words[0] in header:
