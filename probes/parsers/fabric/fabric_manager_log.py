@@ -81,8 +81,8 @@ def recognise(text: str) -> bool:
 def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
     """Return errors of NVSwitches (`sxid`) and of the Fabric Manager, each with its count.
 
-    Equal errors count as one event. A start of the Fabric Manager settles its own earlier errors
-    (`fabric-manager`), but not those of a switch.
+    Equal errors count as one event. A start of the Fabric Manager ends its own earlier errors
+    (`fabric-manager`), but no errors of a switch.
     """
     tally = Tally()
     for number, line in enumerate(text.split("\n"), 1):

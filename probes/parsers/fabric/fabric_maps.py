@@ -113,7 +113,7 @@ def recognise_ibnetdiscover(text: str) -> bool:
 
 
 def parse_ibnetdiscover(text: str) -> tuple[FabricPort, ...]:
-    """Return the ports with a partner, and those that the output names without one."""
+    """Return the ports with a partner, and the ports that the output names without a partner."""
     ports: list[FabricPort] = []
     node: re.Match[str] | None = None
     isolated: list[FabricPort] = []
@@ -139,7 +139,7 @@ def _node_guid(text: str) -> str | Unknown:
 
 
 def _isolated_port(node: re.Match[str], line: int) -> FabricPort:
-    """Return the port of a host without any link: the discovery started there and reached nothing."""
+    """Return the port of a host without any link: the discovery started at this host and reached nothing."""
     return FabricPort(
         node=node[4], node_kind="host", port=1, guid=_node_guid(node[3]), evidence=(line_ref(line),)
     )
@@ -253,7 +253,7 @@ def _none(what: str) -> Unknown:
 
 
 def recognise_guid_list(text: str) -> bool:
-    """Return whether the text is such a list and nothing else."""
+    """Return whether the text is a list of hosts and GUIDs and nothing else."""
     first, *others = [line for line in text[:200_000].splitlines() if line.strip()] or [""]
     has_name = others and _NAME.fullmatch(first) is not None
     return bool(has_name) and all(_NAME.fullmatch(line) or _GUID.fullmatch(line) for line in others[:-1])

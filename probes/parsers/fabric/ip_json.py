@@ -30,7 +30,7 @@ _ABSENT = Unknown(Reason.ERROR, "the collection names it, and the kernel shows n
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is such an output.
+    """Return whether the text lists network interfaces.
 
     Only texts that begin like JSON are decoded, so that the decision stays fast.
     """
@@ -88,7 +88,7 @@ def _decoded(text: str) -> object:
 
 
 def _interfaces_of(data: object) -> list[dict[str, Any]]:
-    """Return the rows of `ip`, which are the data itself or one of its members."""
+    """Return the rows of `ip`: the data itself, or a member of the data."""
     for candidate in (data, *(data.values() if isinstance(data, dict) else ())):
         if isinstance(candidate, list):
             rows = [

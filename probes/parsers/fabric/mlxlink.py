@@ -37,7 +37,7 @@ _DOWN = ("down", "disable", "polling", "phy down", "physical down")
 
 
 class _Block(NamedTuple):
-    """Fields of one card, with the line where they begin."""
+    """Fields of one card, with the number of their first line."""
 
     name: str
     line: int
@@ -51,7 +51,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the ports; those without a name in the text are called `unnamed`."""
+    """Return the ports; a port without a name in the text is called `unnamed`."""
     if _is_json(text):
         # The rewritten lines have other numbers than those of the text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))

@@ -68,7 +68,7 @@ _NAMES = {
     "PortXmitPkts": "port_xmit_packets",
     "PortRcvPkts": "port_rcv_packets",
 }
-"""Names of counters in sysfs, except those that are the same words with underscores."""
+"""Names of counters in sysfs that are not the tool's own words with underscores."""
 _NO_COUNTERS = frozenset({"PortSelect", "CounterSelect", "CounterSelect2"})
 _WORD = pattern(r"[A-Z]+(?![a-z])\d*|[A-Z][a-z0-9]*")
 
@@ -226,7 +226,7 @@ def recognise_perfquery(text: str) -> bool:
 def parse_perfquery(text: str) -> tuple[Nic, ...]:
     """Return the ports with their counters by sysfs names.
 
-    The tool knows no device names, so `name` is empty and `lid` is set.
+    The tool prints no device names, so `name` is empty and `lid` is set.
     """
     ports: dict[tuple[int, int], tuple[int, dict[str, int]]] = {}
     current: dict[str, int] | None = None

@@ -57,7 +57,7 @@ _PHYSICAL = {
 def port_state(word: str) -> str | Unknown:
     """Return the logical state in upper case.
 
-    `ACTIVE` stands for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
+    `ACTIVE` is the result for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
     """
     name = word.partition("(")[0].strip().lower().removeprefix("port_")
     return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")

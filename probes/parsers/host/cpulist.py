@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, map_known
 
 _LIST = pattern(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 _MOST = 1 << 16
@@ -78,5 +78,4 @@ def cpu_list(cpus: Iterable[int]) -> str:
 
 def mask_list(text: str) -> str | Unknown:
     """Return a mask as a list in the kernel's format."""
-    cpus = mask_cpus(text)
-    return cpus if isinstance(cpus, Unknown) else cpu_list(cpus)
+    return map_known(mask_cpus(text), cpu_list)

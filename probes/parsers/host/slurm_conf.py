@@ -25,7 +25,7 @@ def parse_lines(text: str) -> tuple[dict[str, str], ...]:
 
 
 def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
-    """Return those settings of a file whose names are in `names`, by their usual spelling."""
+    """Return the settings of a file that `names` lists, by their usual spelling."""
     settings: dict[str, str] = {}
     for row in parse_lines(text):
         first = next(iter(row))

@@ -248,7 +248,7 @@ class KernelRow(NamedTuple):
 
     event: type[KernelEvent]
     words: tuple[str, ...]
-    """Words of which every such line contains one.
+    """Words, one of which every line of this kind contains.
 
     A log is searched for these words, and only lines with one of them are read.
     """

@@ -135,7 +135,7 @@ class Process(Record, kw_only=True):
 
 
 def parse_process(text: str) -> Process | None:
-    """Return the first fields, of which the name may contain blanks and brackets; None for other text."""
+    """Return the first fields, also if the name contains blanks and brackets; None for other text."""
     match = _STAT.match(text[:200])
     return Process(pid=int(match[1]), name=match[2], state=match[3]) if match else None
 

@@ -32,9 +32,9 @@ def _rows_by_word() -> dict[str, int]:
 
 
 ROWS_BY_WORD: dict[str, int] = _rows_by_word()
-"""Words of which every line of interest contains one, with the rows that require it.
+"""Every line of interest contains one of these words. The value has a bit for each row that requires it.
 
-Bit n stands for row n.
+Bit n is row n.
 """
 _WORDS = tuple((word, row) for row in ROWS for word in row.words)
 _LINES_ON = 4

@@ -48,7 +48,7 @@ from probes.parsers.kernel.log_tally import Sighting, Tally
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
 _WORDS = {**dict.fromkeys((CARRIER_WORD, *_BOOT, _DRIVER_LOAD), 0), **ROWS_BY_WORD}
-"""Words of which every line of interest contains one, with the bits of the rows that require the word."""
+"""Every line of interest contains one of these words; the bits are the rows that require the word."""
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
@@ -154,7 +154,8 @@ def parse_kernel_log(text: str) -> KernelLog:
 def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
     """Note the earlier events that a line ends.
 
-    A boot ends all events, a load of the driver those of the driver, and a recovered device its own.
+    A boot ends all events, a load of the driver ends its events, and a recovery ends the events of the
+    device.
     """
     match event:
         case XidError(xid=154, action=str(action)) if action.endswith("(None)"):

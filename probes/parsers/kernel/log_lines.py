@@ -43,7 +43,7 @@ CONTAINER_BEFORE = rf"{_ISO} (?:stdout|stderr) [FP] "
 _OUTER = pattern(rf"(?:\s{{1,8}}|{GREP_OR_QUOTE}|{HOST_BEFORE}|{CONTAINER_BEFORE})(?={KERNEL_BEGINS})")
 _SYSLOG_5424 = pattern(r"\S{1,80} ([A-Za-z][\w@.+/#-]{0,60}) (?:\d{1,9}|-) \S{1,40} (?:-|\[[^\]]{0,200}\]) ")
 _LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
-"""Log level that rsyslog adds if its configuration says so, as on many network switches."""
+"""Log level that rsyslog adds if its configuration requests it, as on many network switches."""
 _TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
 _KERNEL_TAG = "kernel: "
 _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
@@ -123,7 +123,7 @@ def take_apart(line: str) -> LogLine:
 
 
 def _stamp(line: str, start: int) -> tuple[int, str]:
-    """Return where the time stamp ends, and the time as the log prints it; empty if there is none."""
+    """Return the end of the time stamp, and the time as the log prints it; empty if there is none."""
     if (match := _UPTIME.match(line, start)) is not None:
         return match.end(), match[1]
     if (match := _DATE.match(line, start)) is not None:
@@ -134,7 +134,7 @@ def _stamp(line: str, start: int) -> tuple[int, str]:
 
 
 def _writer(line: str, start: int) -> tuple[int, str]:
-    """Return where the message after the time stamp starts, and the program that the syslog tag names."""
+    """Return the start of the message behind the time stamp, and the program that the syslog tag names."""
     if line.startswith("<") and (modern := _SYSLOG_5424.match(line, start)) is not None:
         return modern.end(), KERNEL if modern[1] == "kernel" else modern[1]
     tag = _TAG.match(line, start)

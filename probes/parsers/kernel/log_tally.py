@@ -113,7 +113,7 @@ class Tally:
         device: str | None = None,
         but: frozenset[str] = frozenset(),
     ) -> None:
-        """Mark the events so far as over: all of them, or those of some kinds or of one device.
+        """Mark earlier events as over: all events, or the events of some kinds or of one device.
 
         `but` contains variants that continue.
         """

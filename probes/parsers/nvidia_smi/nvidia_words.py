@@ -58,7 +58,7 @@ _COMPUTE_MODES = {
     "prohibited": "prohibited",
 }
 _ACTIONS = {"reset": "gpu reset", "reboot": "node reboot", "drain and reset recommended": "drain and reset"}
-"""Name of a recovery action in NVML by nvidia-smi's name, where they differ."""
+"""NVML's name of a recovery action by nvidia-smi's name, if the two differ."""
 _DEVICE_ID = pattern(r"(?:0x)?(?!0000)([0-9a-f]{4})([0-9a-f]{4})")
 _FAILURES = ("unknown error", "gpu is lost", "gpu requires reset", "err!")
 """Words in lower case of an error of the GPU."""

@@ -118,5 +118,5 @@ def count_errors(counters: dict[str, int], name: str, value: int) -> None:
 
 
 def link_with_errors(index: int, counters: dict[str, int]) -> NvLink:
-    """Return the link with its counters; the ones without a value are unknown."""
+    """Return the link with its counters; missing counters are unknown."""
     return msgspec.structs.replace(NvLink(index=index, active=NOT_RECORDED), **counters)

@@ -45,7 +45,7 @@ class NvlinkStatus(Record, kw_only=True):
     uuid: str | Unknown = NOT_RECORDED
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     line: int = 0
-    """Number of the line where the GPU's block begins, from 1."""
+    """Number of the first line of the GPU's block, from 1."""
 
 
 def recognise(text: str) -> bool:

@@ -65,7 +65,7 @@ _OWN_COLUMNS = (
 _MARKS = frozenset(
     ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
 )
-"""Columns that mark a header: one of these beside another known column."""
+"""A header has one of these columns beside another known column."""
 _LONGEST_LINE = 65_536
 _FIRST_LINES = 200
 

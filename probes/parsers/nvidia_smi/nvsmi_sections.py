@@ -181,7 +181,7 @@ def _remap_banks(tree: Tree) -> tuple[Count, ...] | Unknown:
 
 
 def bank_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...] | Unknown:
-    """Return the counts by name; Unknown if one of them is, or if there are none."""
+    """Return the counts by name; Unknown if there are no counts, or one is unknown."""
     if unknown := first_unknown(*values.values()):
         return unknown
     return tuple(Count(name=name, value=value_or(value, 0)) for name, value in values.items()) or NOT_RECORDED

@@ -190,7 +190,7 @@ def recognise_error(text: str) -> bool:
 
 
 def parse_error(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that an error names: lost ones without a name, and those with a damaged InfoROM."""
+    """Return the GPUs that an error names: lost GPUs, without a name, and GPUs with a damaged InfoROM."""
     gpus: list[Gpu] = []
     for number, line in enumerate(text.splitlines(), start=1):
         lost, damaged = _HANDLE.search(line), _INFOROM.search(line)

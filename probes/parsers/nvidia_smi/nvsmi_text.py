@@ -98,7 +98,7 @@ def attached_gpus(text: str) -> int | Unknown | None:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Return the places where the report was cut."""
+    """Return the places at which the report was cut."""
     return parse_smi_text(text).unread
 
 

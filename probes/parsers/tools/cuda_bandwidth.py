@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from probes.base.evidence import line_ref
+from probes.base.record import value_or
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
 from probes.parsers.tools.tool_text import gpus_measured, number, status_result, untagged_lines
@@ -55,7 +56,7 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
         key = (result.tool, result.test, result.subject)
         if result.metric != "bandwidth":
             others.append(result)
-        elif key not in best or _value(result) > _value(best[key]):
+        elif key not in best or value_or(result.value, 0.0) > value_or(best[key].value, 0.0):
             best[key] = result
     return (*best.values(), *others)
 
@@ -67,10 +68,6 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         if (match := _DEVICE.fullmatch(line)) is not None:
             gpus[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
     return tuple(gpus[index] for index in sorted(gpus))
-
-
-def _value(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0
 
 
 def _results(text: str) -> Iterator[ToolResult]:

@@ -35,7 +35,7 @@ _RETYPED = re.compile(
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNORECASE)
-"""Left cells of lines that continue the test above; those of DCGM 4 may name a device."""
+"""Left cells of lines that continue the test above. In DCGM 4 such a cell may name a device."""
 _WRAPPED = 45
 """Width at which DCGM 2 and 3 cut a message, in the middle of words.
 
@@ -116,7 +116,7 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs that the report names, with their device ids and driver.
 
-    These are the GPUs of the metadata, and those with a result of their own.
+    These are the GPUs of the metadata, and GPUs with results.
     """
     driver = ""
     ids: list[str] = []

@@ -63,7 +63,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Return counters that are not numbers, except those that DCGM marks as unreadable."""
+    """Return counters that are neither numbers nor DCGM's mark for an unreadable counter."""
     return tuple(
         Unread(source="", line=number, text=line[:80], why="no count of NVLink errors")
         for number, line in enumerate(map(str.strip, text.split("\n")), 1)

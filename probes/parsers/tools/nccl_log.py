@@ -53,7 +53,7 @@ _WORDS = dict.fromkeys(
     ),
     0,
 )
-"""Words of which every line of interest contains one."""
+"""Every line of interest contains one of these words."""
 _SOCKETS = pattern(r"NET/Socket ?: Using \[\d{1,3}\]([\w.-]{1,32}):|Using (?:internal )?[Nn]etwork Socket")
 _NO_ADAPTER = pattern(
     r"NET/IB ?: No device found|[Ff]ailed to open libibverbs|(?:Could|Count) not open libibverbs"

@@ -179,7 +179,7 @@ class _Run:
 
 
 def collective(name: str, columns: tuple[str, str], rates: tuple[float, float], ranks: int | None) -> Names:
-    """Return the collective's name and the number of ranks: the given ones, else those that one row shows.
+    """Return the collective's name and the number of ranks, if not given then derived from one row.
 
     `columns` are the reduction and the root, `rates` the algorithm and the bus bandwidth in GB/s.
     """

@@ -115,7 +115,7 @@ def recognise_rocm(text: str) -> bool:
 
 
 def parse_rocm_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the matrices and of the list of NUMA nodes, where -1 means none."""
+    """Return the GPUs of the matrices and of the list of NUMA nodes; -1 is no node."""
     nodes: dict[int, int | None] = {}
     lines: dict[int, int] = {}
     for row in _rocm_rows(text):

@@ -80,7 +80,7 @@ def _key(index: str, kind: str) -> tuple[str, int]:
 
 
 def _over_switches(matrix: Matrix, first: int, second: int, switches: list[int]) -> int:
-    """Return the smaller bandwidth that one of two GPUs has to the switches.
+    """Return the bandwidth of two GPUs to the switches: the smaller of the two values.
 
     hwloc leaves out the links between switches, which connect all of them.
     """

@@ -150,7 +150,7 @@ def _nvml_name(os_devices: list[HwlocObject]) -> str | None:
 
 
 def _nvml_numbers(devices: list[PciDevice], os_devices: dict[str, list[HwlocObject]]) -> tuple[int, ...]:
-    """Return the N of each device's nvmlN; empty if a device has no such OS device."""
+    """Return the N of each device's nvmlN; empty if a device has no NVML device."""
     names = [_nvml_name(os_devices.get(device.bus_id, [])) or "" for device in devices]
     numbers = [_digits(name.removeprefix("nvml")) for name in names]
     known = tuple(number for number in numbers if number is not None and number < 10_000)

@@ -22,7 +22,7 @@ from probes.parsers.topology.pci_addresses import (
     tree_links,
 )
 from probes.parsers.topology.pci_classes import (
-    class_of_words,
+    CLASS_CODES,
     gpu_of_device,
     kind_of,
     nic_of_device,
@@ -161,7 +161,7 @@ def _class_and_name(rest: str) -> tuple[str, str, str] | None:
     match = _CLASS.match(rest)
     if match is None:
         return None
-    code = match[2] or class_of_words(match[1]) or ""
+    code = match[2] or CLASS_CODES.get(match[1]) or ""
     if not code and not _GENERIC.fullmatch(match[1]):
         return None
     words = _REVISION.sub("", match[3])

@@ -86,7 +86,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_topology(text: str) -> NcclTopology:
-    """Return the content of `text`; of a file that was cut, all elements that began before the cut."""
+    """Return the content of `text`, or of the part before the cut."""
     reader = _Reader()
     end = walk(text, _TAGS, reader.take)
     if end is not None:
@@ -107,10 +107,7 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the RDMA ports, by name if NCCL found them, else by the address of their card.
-
-    NCCL uses active ports only, so named ports are active.
-    """
+    """Return the RDMA ports. NCCL names active ports only; the others have the address of their card."""
     topology = parse_nccl_topology(text)
     nics: list[Nic] = []
     for place in topology.places:
@@ -156,10 +153,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
-    """Return the places of the GPUs with their numbers.
-
-    The numbers are NCCL's if all GPUs have one, else the order of their addresses, as in NVML.
-    """
+    """Return the places of the GPUs with NCCL's numbers, else numbered by address, as in NVML."""
     places = [place for place in topology.places if place.device.kind == "gpu"]
     by_number = {place.gpu.dev: place for place in places if place.gpu is not None}
     if len(by_number) == len(places):
@@ -190,10 +184,7 @@ def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Return the links of all GPUs and NICs.
-
-    The distances are NCCL's. It does not know host bridges, so PHB means the same NUMA node.
-    """
+    """Return the links of all GPUs and NICs. NCCL has no host bridges, so PHB means the same NUMA node."""
     topology = parse_nccl_topology(text)
     ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
     for place in topology.places:
@@ -209,10 +200,7 @@ End = tuple[str, TopologyPlace]
 
 
 def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
-    """Return the link of two devices.
-
-    `sees_nvlink` is False for a file without NVLinks: somebody may have written only the PCI tree for NCCL.
-    """
+    """Return the link of two devices; `sees_nvlink` is False for a file that contains the PCI tree only."""
     count = _nvlink_count(a[1], b[1])
     return Link(
         a=a[0],
@@ -225,10 +213,7 @@ def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink:
 
 
 def _nvlink_count(a: TopologyPlace, b: TopologyPlace) -> int:
-    """Return the number of NVLinks (xGMI links on AMD) between two GPUs.
-
-    Over switches, it is the number of links that the GPU with fewer of them has to the switches.
-    """
+    """Return the NVLinks (xGMI links on AMD) between two GPUs; over switches, the smaller number of both."""
     if a.gpu is None or b.gpu is None:
         return 0
     direct = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)

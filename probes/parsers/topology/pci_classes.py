@@ -110,22 +110,14 @@ def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
         return "gpu"
     if vendor == _NVIDIA and class_code == "0680":
         return "nvswitch"
-    if class_code in _RDMA_CLASSES or (class_code in _ETHERNET_CLASSES and _has_rdma(vendor, device)):
+    has_rdma = vendor == _MELLANOX or (vendor == _AMAZON and device.startswith("efa"))
+    if class_code in _RDMA_CLASSES or (class_code in _ETHERNET_CLASSES and has_rdma):
         return "rdma"
     if class_code in _ETHERNET_CLASSES:
         return "ethernet"
     if class_code == "0108":
         return "nvme"
     return "bridge" if class_code in _BRIDGES else "other"
-
-
-def _has_rdma(vendor: str, device: str) -> bool:
-    return vendor == _MELLANOX or (vendor == _AMAZON and device.startswith("efa"))
-
-
-def class_of_words(words: str) -> str | None:
-    """Return the code of lspci's class name; None if the name is no class."""
-    return CLASS_CODES.get(words)
 
 
 def vendor_of_words(words: str) -> str | None:

@@ -61,7 +61,7 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
 
 
 def _line_start(text: str, line: int) -> int:
-    """Return the position where a line begins, counted from 1; the end of the text behind the last line."""
+    """Return the position at which line number `line` begins; behind the last line, the end of the text."""
     lines = text.split("\n", line - 1)
     return len(text) - len(lines[-1]) if len(lines) == line else len(text)
 
