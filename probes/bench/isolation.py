@@ -33,7 +33,7 @@ from probes.compare.slow_layers import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 from probes.judging.rails import is_down, is_up
-from probes.parsers.tools.nccl_transports import transports
+from probes.parsers.tools.nccl_log import transports
 
 LOG_PREFIX = "nccl-debug"
 """Prefix of the files that NCCL writes into the work folder, one per process; each worker reads its own."""

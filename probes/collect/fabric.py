@@ -17,7 +17,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `fabric_ports` and `fabric_switches`; unknown if no output was given."""
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
-    from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - pastes only
+    from probes.parsers.fabric.fabric_maps import hosts_by_guid  # noqa: PLC0415 - pastes only
     from probes.reading.readers.reader_rows import FABRIC_PORTS, FABRIC_SWITCHES  # noqa: PLC0415 - likewise
     from probes.reading.readers.text_reader import read_all, records_of  # noqa: PLC0415 - likewise
 

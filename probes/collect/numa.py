@@ -12,10 +12,9 @@ import msgspec
 from probes.base.record import Reason, Unknown, items_of, known, map_known, only_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import Contradiction, NumaNode, Reading
-from probes.parsers.host.cpulist import parse_cpu_list
-from probes.parsers.host.cpumask import cpu_list, mask_list
+from probes.parsers.host.cpulist import cpu_list, mask_list, parse_cpu_list
 from probes.parsers.host.procfs import parse_meminfo
-from probes.parsers.topology.numa_status import numa_status_node
+from probes.parsers.topology.numactl import numa_status_node
 from probes.reading.readers.reader_rows import NUMA_NODES
 from probes.reading.readers.text_reader import ReadText, read_all, records_of
 from probes.sources.base import Source, read_text

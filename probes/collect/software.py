@@ -22,7 +22,6 @@ from probes.base.record import (
 )
 from probes.collect.collecting import CollectOptions
 from probes.facts import Software
-from probes.parsers.host.driver_version import parse_driver_version
 from probes.parsers.host.package_lists import parse_mentioned
 from probes.parsers.host.version_outputs import (
     DriverModule,
@@ -119,7 +118,7 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
 
 def _is_whole_list(source: Source) -> bool:
     """Return False if only a part of the list of loaded modules is known."""
-    from probes.parsers.host.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
+    from probes.parsers.host.package_lists import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
 
     pasted = outputs(source, "lsmod")
     return isinstance(pasted, Unknown) or any(is_whole(output.text) for output in pasted)
@@ -146,7 +145,7 @@ def _driver_module(source: Source) -> DriverModule | Unknown:
     if not isinstance(text, Unknown):
         return parse_driver_module(text)
     pasted = outputs(source, "driver-version")
-    return text if isinstance(pasted, Unknown) else parse_driver_version(pasted[0].text)
+    return text if isinstance(pasted, Unknown) else parse_driver_module(pasted[0].text)
 
 
 def _driver_version(

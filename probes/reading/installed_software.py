@@ -14,8 +14,7 @@ from probes.base.record import (
     when_missing,
 )
 from probes.base.versions import numbers_of
-from probes.parsers.host.lsmod import parse_lsmod
-from probes.parsers.host.package_lists import parse_efa_packages
+from probes.parsers.host.package_lists import parse_efa_packages, parse_lsmod
 from probes.reading.libraries import loader_cache, nccl_files, version_of
 from probes.reading.outputs import outputs
 from probes.reading.service_states import FABRIC_MANAGER, SHOW, Packages, imex, packages, services

@@ -57,7 +57,7 @@ def _add_text(text: str, name: str, answers: Answers) -> bool:
         _tree(text, answers)
     else:
         for kind in KINDS:
-            if kind.load().recognise(text):
+            if kind.recognise(text):
                 answers.give(kind.id, (Given(name=name, text=text),))
         return bool(answers.given)
     return True

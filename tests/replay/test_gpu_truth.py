@@ -106,7 +106,7 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
     row, facts = recorded()[path], facts_of(path)
     gpus = () if isinstance(facts.gpus, Unknown) else facts.gpus
     kinds = tuple(
-        kind.id for kind in KINDS if kind.load().recognise((MACHINES / path).read_text("utf-8", "replace"))
+        kind.id for kind in KINDS if kind.recognise((MACHINES / path).read_text("utf-8", "replace"))
     )
     expected = next(kinds for pattern, kinds in KIND_BY_NAME if re.search(pattern, path))
     yield f"kinds {expected}", kinds == expected

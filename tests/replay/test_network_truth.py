@@ -410,7 +410,7 @@ def test_every_recording_of_the_network_has_its_truth() -> None:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_kinds(name: str) -> None:
     text = (MACHINES / "ib" / name).read_text("utf-8", "replace")
-    assert tuple(kind.id for kind in KINDS if kind.load().recognise(text)) == TRUTHS[name].kinds
+    assert tuple(kind.id for kind in KINDS if kind.recognise(text)) == TRUTHS[name].kinds
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU,
 from probes.logs.readers.nccl_prefix import is_informative, located, place, read_located, warning
 from probes.logs.readers.row_readers import signs
 from probes.logs.readers.whole_text import Once
-from probes.parsers.tools.nccl_words import read_nccl_line
+from probes.parsers.tools.nccl_log import read_nccl_line
 
 _NEGLIGIBLE = pattern(
     r"Failed to open libibverbs|Count not open libibverbs|Failed to find"

@@ -27,13 +27,13 @@ from probes.logs.line import LogLine
 from probes.parsers.tools.nccl_tests import (
     average_of,
     bounds_of,
+    collective,
     failure_of,
     rank_of,
     row_of,
     started,
     starts_table,
 )
-from probes.parsers.tools.nccl_tests_words import collective
 from probes.parsers.tools.tool_text import number
 
 SIGNS: tuple[bytes, ...] = (

@@ -25,7 +25,6 @@ _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `ibstat`."""
     return "CA '" in text and bool(_IBSTAT.search(text))
 
 
@@ -38,18 +37,16 @@ def port_word(text: str) -> str | Unknown:
 def port_link_layer(text: str) -> str | Unknown:
     """Return `InfiniBand` or `Ethernet`; Unknown for EFA and others, which state none."""
     word = text.strip()
-    return (
-        word
-        if word in ("InfiniBand", "Ethernet")
-        else Unknown(Reason.NOT_SUPPORTED, f"link layer {word[:40]!r}")
-    )
+    if word in ("InfiniBand", "Ethernet"):
+        return word
+    return Unknown(Reason.NOT_SUPPORTED, f"link layer {word[:40]!r}")
 
 
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
-    """Return the ports of `ibstat`; if the output ends early, the complete values count.
+    """Return the ports of `ibstat`, even if the output ends early.
 
-    A device that vanished while ibstat ran (its `ibpanic` line) is a port whose values are all unknown with
-    that error.
+    If a device vanished while ibstat ran, its `ibpanic` line gives a port without values, and the error as
+    the reason.
     """
     ports: list[Nic] = []
     device: dict[str, str] = {}

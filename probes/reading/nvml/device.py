@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from probes.base.record import Reason, Unknown, known, map_known
 from probes.facts import GpuProcess
-from probes.parsers.nvidia_smi.nvml_words import event_reasons
+from probes.parsers.nvidia_smi.nvidia_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
 from probes.sources.base import NvmlValue, Source, read_text
 

@@ -9,7 +9,7 @@ import msgspec
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, first_unknown, map_known
 from probes.facts import Count, Fabric, GpuLimits, GpuMemoryHealth, NvLink
-from probes.parsers.nvidia_smi.nvml_words import RECOVERY_ACTIONS, fabric_health
+from probes.parsers.nvidia_smi.nvidia_words import RECOVERY_ACTIONS, fabric_health
 from probes.reading.nvml.device import Device, flag, item, member, whole_of
 from probes.sources.base import NvmlValue
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from probes.base.evidence import file_ref, nvml_ref
 from probes.base.record import EvidenceRef, Reason, Unknown, map_known
 from probes.facts import Gpu, PcieLink
-from probes.parsers.nvidia_smi.nvml_words import VIRTUALIZATION_MODES
+from probes.parsers.nvidia_smi.nvidia_words import VIRTUALIZATION_MODES
 from probes.reading.nvidia import nvlinks
 from probes.reading.nvml.device import Device, flag, item, member, named, whole_of
 from probes.reading.nvml.health import FIELDS, fabric, limits, link_errors, memory_health, recovery_action

@@ -24,12 +24,12 @@ from probes.reading.readers.text_reader import TextReader
 
 
 def _driver(
-    kind: str, module: str, *commands: tuple[str, ...], is_live: bool = False, **functions: str
+    kind: str, parse: str, *commands: tuple[str, ...], is_live: bool = False, **functions: str
 ) -> TextReader[Gpu]:
     """Return the reader of a text with which the driver itself reports GPUs."""
     return TextReader(
         kind=kind,
-        parse=f"{module}:parse_gpus",
+        parse=parse if ":" in parse else f"{parse}:parse_gpus",
         commands=commands,
         timeout_s=SMI_TIMEOUT_S,
         is_driver=True,
@@ -67,16 +67,16 @@ GPUS: tuple[TextReader[Gpu], ...] = (
     _driver("nvidia-smi-text", "nvidia_smi.nvsmi_text", attached="attached_gpus", unread="unread"),
     _driver("nvidia-smi-csv", "nvidia_smi.nvsmi_csv", unread="unread"),
     _driver("nvidia-smi-table", "nvidia_smi.nvsmi_table", unread="unread"),
-    _driver("nvidia-smi-list", "nvidia_smi.nvsmi_list", unread="unread"),
-    _driver("nvidia-smi-monitor", "nvidia_smi.nvsmi_monitor"),
-    _driver("nvidia-smi-error", "nvidia_smi.nvsmi_error", failure="failure"),
+    _driver("nvidia-smi-list", "nvidia_smi.nvsmi_short:parse_list", unread="unread_list"),
+    _driver("nvidia-smi-monitor", "nvidia_smi.nvsmi_short:parse_monitor"),
+    _driver("nvidia-smi-error", "nvidia_smi.nvsmi_short:parse_error", failure="failure"),
     _driver("nvlink", "nvidia_smi.nvlink_status", SMI_NVLINK, is_live=True),
     _driver("nvlink-errors", "nvidia_smi.nvlink_error_counts", unread="unread"),
     _driver("dcgm-nvlink", "tools.dcgm_nvlink", unread="unread"),
     _driver("dcgm-discovery", "tools.dcgm_discovery", attached="attached_gpus"),
     _driver("topology", "topology.topo_matrix", SMI_TOPOLOGY),
-    _driver("peer-access", "topology.topo_p2p"),
-    _driver("rocm-topology", "topology.rocm_topology"),
+    _driver("peer-access", "topology.gpu_tables:parse_p2p_gpus"),
+    _driver("rocm-topology", "topology.gpu_tables:parse_rocm_gpus"),
     TextReader(kind="nccl-topology", parse="topology.nccl_topology:parse_gpus"),
     TextReader(kind="hwloc", parse="topology.hwloc_xml:parse_gpus"),
     TextReader(kind="lspci", parse="topology.lspci:parse_gpus"),
@@ -98,14 +98,14 @@ answer.
 
 NICS: tuple[TextReader[Nic], ...] = (
     _nic("ibv-devinfo", "fabric.ibv_devinfo:parse_nics", "ibv_devinfo", "-v", is_live=True),
-    _nic("ibstatus", "fabric.ibstatus:parse_nics", "ibstatus"),
+    _nic("ibstatus", "fabric.rdma_lists:parse_ibstatus", "ibstatus"),
     _nic("ibstat", "fabric.infiniband_files:parse_ibstat", "ibstat", unread="unread_ibstat"),
     _nic("mlxlink", "fabric.mlxlink:parse_nics"),
-    _nic("show-gids", "fabric.show_gids:parse_nics"),
-    _nic("ibdev2netdev", "fabric.ibdev2netdev:parse_nics", "ibdev2netdev"),
-    _nic("rdma-link", "fabric.rdma_link:parse_nics", "rdma", "link"),
+    _nic("show-gids", "fabric.rdma_lists:parse_show_gids"),
+    _nic("ibdev2netdev", "fabric.rdma_lists:parse_ibdev2netdev", "ibdev2netdev"),
+    _nic("rdma-link", "fabric.rdma_lists:parse_rdma_link", "rdma", "link"),
     _nic("fi-info", "fabric.fi_info:parse_nics"),
-    _nic("perfquery", "fabric.perfquery:parse_nics"),
+    _nic("perfquery", "fabric.rdma_lists:parse_perfquery"),
     _nic("nccl-topology", "topology.nccl_topology:parse_nics"),
     _nic("hwloc", "topology.hwloc_xml:parse_nics"),
     _nic("lspci", "topology.lspci:parse_nics"),
@@ -126,7 +126,7 @@ LINKS: tuple[TextReader[Link], ...] = (
         is_live=True,
         unread="unread",
     ),
-    TextReader(kind="rocm-topology", parse="topology.rocm_topology:parse_links", unread="unread"),
+    TextReader(kind="rocm-topology", parse="topology.gpu_tables:parse_rocm_links", unread="unread_rocm"),
     TextReader(kind="nccl-topology", parse="topology.nccl_topology:parse_links"),
     TextReader(kind="hwloc", parse="topology.hwloc_xml:parse_links"),
     TextReader(kind="lspci", parse="topology.lspci:parse_links"),
@@ -138,7 +138,7 @@ NICs without one by the name in the text (`NIC3`).
 """
 
 PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (
-    TextReader(kind="peer-access", parse="topology.topo_p2p:parse_peer_access", unread="parse_unread"),
+    TextReader(kind="peer-access", parse="topology.gpu_tables:parse_peer_access", unread="unread_p2p"),
 )
 
 PCI_DEVICES: tuple[TextReader[PciDevice], ...] = (
@@ -165,14 +165,14 @@ NUMA_NODES: tuple[TextReader[NumaNode], ...] = (
 )
 
 FABRIC_PORTS: tuple[TextReader[FabricPort], ...] = (
-    TextReader(kind="iblinkinfo", parse="fabric.iblinkinfo:parse_fabric", commands=(("iblinkinfo",),)),
+    TextReader(kind="iblinkinfo", parse="fabric.fabric_maps:parse_iblinkinfo", commands=(("iblinkinfo",),)),
     TextReader(
-        kind="ibnetdiscover", parse="fabric.ibnetdiscover:parse_fabric", commands=(("ibnetdiscover",),)
+        kind="ibnetdiscover", parse="fabric.fabric_maps:parse_ibnetdiscover", commands=(("ibnetdiscover",),)
     ),
 )
 
 FABRIC_SWITCHES: tuple[TextReader[FabricSwitch], ...] = (
-    TextReader(kind="ibswinfo", parse="fabric.ibswinfo:parse_switches", commands=(("ibswinfo",),)),
+    TextReader(kind="ibswinfo", parse="fabric.fabric_maps:parse_switches", commands=(("ibswinfo",),)),
 )
 
 MEASUREMENTS: tuple[TextReader[ToolResult], ...] = (
