@@ -10,7 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from probes.base.errors import UsageError
 from probes.base.record import Record
+from probes.catalogue.hardware import Catalogue
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.from_words import MachineWords, cluster_from_words
 
 MISSING = frozenset({"", "-", "n/a", "na", "none stated", "null", "?"})
 """Cells without a value."""
@@ -177,3 +181,24 @@ def _whole(column: str, cell: str, number: float) -> int:
     if number > _MOST.get(column, _LARGEST):
         raise CaseError(f"{column} is {cell[:40]}: give at most {_MOST[column]:g}")
     return int(number)
+
+
+def cluster_of_case(case: Case, gpus: int, catalogue: Catalogue) -> Cluster:
+    """Return the case's machine with `gpus` GPUs.
+
+    Raises CaseError if neither catalogue nor columns describe the GPU.
+    """
+    words = MachineWords(
+        gpu=case.gpu,
+        gpus=gpus,
+        gpus_per_node=case.gpus_per_node,
+        intra=case.interconnect_intra,
+        inter=case.interconnect_inter,
+        memory_gb=case.gpu_mem_gb,
+        peak_tflops=case.gpu_peak_tflops,
+        bandwidth_gb_per_s=case.gpu_memory_bandwidth_gb_per_s,
+    )
+    try:
+        return cluster_from_words(words, catalogue)
+    except UsageError as error:
+        raise CaseError(f"{error.message}: {error.hint}") from error

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from probes.base.record import Record
 from recipes.cases.case import Case, CaseError
 from recipes.cases.choices import Choice
@@ -23,6 +25,7 @@ from recipes.cases.table_words import (
     steps_on_host,
 )
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
+from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
@@ -268,3 +271,32 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
     enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
     same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
     return max(enough, same)
+
+
+def with_expert_axis(
+    case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
+) -> tuple[Case, tuple[str, ...]]:
+    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions in words.
+
+    In MaxText experts are on an axis of their own, over which all other parameters are shared as well
+    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). A mixture of experts whose `fsdp` leaves
+    GPUs over has its experts there.
+    """
+    if (
+        not stack.experts_beside
+        or case.fsdp is None
+        or case.dp is not None
+        or not isinstance(model, TransformerModel)
+    ):
+        return case, ()
+    rest = gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1) * case.fsdp)
+    if (
+        sharing_of(case.sharding).hybrid
+        or rest <= 1
+        or not model.is_moe
+        or model.experts % rest
+        or case.ep not in (None, rest)
+    ):
+        return case, ()
+    notes = () if case.ep else (f"ep {rest}: what fsdp {case.fsdp} leaves of the GPUs",)
+    return msgspec.structs.replace(case, fsdp=case.fsdp * rest, ep=rest), notes

@@ -10,10 +10,9 @@ from typing import Literal
 
 from probes.base.record import Record, Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import MISSING, Case, CaseError
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import MISSING, Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
-from recipes.machine.usual_machines import gpu_named
+from recipes.machine.from_words import gpu_named
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
 

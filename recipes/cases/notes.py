@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from probes.base.units import gb_per_s
 from recipes.cases.case import Case
+from recipes.job.candidate import Candidate
 from recipes.job.workload import Precision
-from recipes.machine.cluster_records import Cluster
+from recipes.machine.cluster_records import Cluster, Figure
 from recipes.machine.from_words import USUAL_NETWORK
 from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
 from recipes.predict.stacks import BEFORE_FUSED
@@ -69,3 +71,31 @@ def _computed_in(precision: Precision, cluster: Cluster) -> str:
         return precision
     is_same = rates.get(precision, peaks.get(precision)) == rates.get("fp32", peaks.get("fp32"))
     return "fp32" if is_same else precision
+
+
+def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
+    """Return a line in words for each rate that the time model starts from and the run uses."""
+    lines = []
+    peak = cluster.peak_flops_per_s.get(candidate.precision)
+    measured = cluster.flops_per_s.get(candidate.precision)
+    if measured is not None and measured.basis == "measured":
+        lines.append(_line(f"{measured.value / 1e12:.4g} TFLOP/s in {candidate.precision}", measured))
+    elif peak is not None:
+        lines.append(_line(f"{peak.value / 1e12:.4g} TFLOP/s at most in {candidate.precision}", peak))
+    if cluster.memory_bandwidth_bytes_per_s is not None:
+        lines.append(
+            _line(
+                f"{gb_per_s(cluster.memory_bandwidth_bytes_per_s.value)} of memory",
+                cluster.memory_bandwidth_bytes_per_s,
+            )
+        )
+    ring, network = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
+    if ring is not None and cluster.ranks_per_node > 1:
+        lines.append(_line(f"{gb_per_s(ring.value)} around the GPUs of a node", ring))
+    if network is not None and cluster.nodes > 1:
+        lines.append(_line(f"{gb_per_s(network.value)} from node to node", network))
+    return tuple(lines)
+
+
+def _line(words: str, figure: Figure) -> str:
+    return f"{words} ({figure.source})" if figure.source else words

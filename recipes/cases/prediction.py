@@ -9,19 +9,17 @@ from probes.base.record import Record, Unknown
 from probes.base.units import GIB
 from recipes.cases.case import Case, CaseError, case_of_row
 from recipes.cases.case_layout import recompute_words
-from recipes.cases.figures import time_for
-from recipes.cases.grounds import grounds_of
 from recipes.cases.model import OwnModels
-from recipes.cases.notes import FIGURES
+from recipes.cases.notes import FIGURES, grounds_of
 from recipes.cases.resolved import Here, resolve
-from recipes.cases.resolved_case import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase, time_for
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.memory import figure_bytes
 from recipes.predict.memory.peak import fuses_attention
+from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 SCHEMA_VERSION = 1
@@ -60,7 +58,7 @@ class CasePrediction(Record, kw_only=True):
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
-    (`recipes/predict/intervals.py`).
+    (`recipes/predict/parameters.py`).
     """
     step_time_high_s: float | None = None
     samples_per_s_low: float | None = None

@@ -11,16 +11,13 @@ import msgspec
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import Catalogue, load_catalogue
-from recipes.cases.case import Case, CaseError
-from recipes.cases.case_layout import gpus_of, layout_of, recompute_words
+from recipes.cases.case import Case, CaseError, cluster_of_case
+from recipes.cases.case_layout import gpus_of, layout_of, recompute_words, with_expert_axis
 from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
-from recipes.cases.experts import with_expert_axis
-from recipes.cases.figures import time_for
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
-from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
-from recipes.cases.resolved_case import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase, time_for
 from recipes.cases.software import software_of
 from recipes.cases.table_words import (
     Numbers,

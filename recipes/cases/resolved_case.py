@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from probes.base.record import Record
+from probes.base.record import Record, Unknown
 from recipes.cases.case import Case
-from recipes.cases.figures import memory_for
 from recipes.job.candidate import Candidate
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.candidate_prediction import corrected, with_loading
+from recipes.predict.image_prediction import predict_images
+from recipes.predict.memory import memory_of, vision_memory
+from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack
-from recipes.predict.training_job import Job
+from recipes.predict.training_job import ImageJob, Job, TransformerJob
+
+
+def memory_for(job: Job) -> MemoryBreakdown:
+    """Return the peak memory of the fullest rank."""
+    match job:
+        case TransformerJob():
+            return memory_of(job)
+        case ImageJob():
+            return vision_memory(job)
+
+
+def time_for(job: Job) -> TimeBreakdown | Unknown:
+    """Return one optimizer step of the slowest rank, scaled by what was measured on the machine."""
+    match job:
+        case TransformerJob():
+            time = step_time(job)
+            return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
+        case ImageJob():
+            return predict_images(job)
 
 
 class ResolvedCase(Record, kw_only=True):

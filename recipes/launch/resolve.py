@@ -16,7 +16,7 @@ from recipes.launch.recipe import (
 )
 from recipes.launch.reference_files import not_in_reference
 from recipes.planning.plan import Choice, Decision, Plan
-from recipes.predict.speed.loading import without_loading
+from recipes.predict.candidate_prediction import without_loading
 
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 

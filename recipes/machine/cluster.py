@@ -5,8 +5,7 @@ from __future__ import annotations
 from probes.catalogue.hardware import GpuModel
 from probes.facts.measurements import Measurement
 from recipes.constants import constant
-from recipes.machine.cluster_records import Cluster, Figure
-from recipes.machine.description import Device, MachineDescription, modelled
+from recipes.machine.cluster_records import Cluster, Device, Figure, MachineDescription, modelled
 from recipes.machine.links import hop_s, network_bandwidth, network_hop_s, ring_bandwidth
 from recipes.machine.measured_rates import (
     collective_fits,

@@ -12,8 +12,17 @@ from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
 from recipes.machine.cluster import build_cluster
-from recipes.machine.cluster_records import Cluster, Fabric, Figure, Transport
-from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
+from recipes.machine.cluster_records import (
+    Cluster,
+    Device,
+    Fabric,
+    Figure,
+    MachineDescription,
+    Network,
+    NodeLinks,
+    PcieSlot,
+    Transport,
+)
 from recipes.machine.links import network_fraction, slot_bytes_per_s
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 

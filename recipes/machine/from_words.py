@@ -9,10 +9,21 @@ import functools
 from typing import NamedTuple
 
 from probes.base.errors import UsageError
+from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
 from recipes.machine.cluster import build_cluster
-from recipes.machine.cluster_records import Cluster, Fabric
-from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
+from recipes.machine.cluster_records import (
+    Cluster,
+    Device,
+    Fabric,
+    MachineDescription,
+    Network,
+    NodeLinks,
+    PcieSlot,
+    Transport,
+    modelled,
+)
 from recipes.machine.link_words import (
     domain_of,
     fabric_of,
@@ -22,7 +33,6 @@ from recipes.machine.link_words import (
     transport_of,
 )
 from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
-from recipes.machine.usual_machines import Design, gpu_named
 
 USUAL_NETWORK = "usual network"
 """First words of the source of an assumed network rate."""
@@ -38,6 +48,43 @@ _LEAST_PORT_GBPS = 100.0
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Precisions that one stated peak serves."""
 _LONGEST_NAME = 60
+
+
+class Design(StrictRecord, kw_only=True):
+    """The machine that a GPU usually sits in."""
+
+    id: str
+    title: str
+    fabric: Fabric
+    gpus_per_node: int
+    domain_gpus: int | None = None
+    """GPUs of an NVLink domain that spans nodes."""
+    network_gbps: float
+    """All ports of a node together, one direction."""
+    network_ports: int
+    transport: Transport
+    source: str
+    date: str
+
+
+class NamedGpu(NamedTuple):
+    """The GPU that a name means, and its usual machine."""
+
+    row: GpuModel
+    design: Design
+
+
+@functools.lru_cache(maxsize=1)
+def load_designs() -> dict[str, Design]:
+    """Return all usual machines by id."""
+    return {row.id: row for row in load_rows("recipes", "designs", Design)}
+
+
+@functools.lru_cache(maxsize=4096)
+def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> NamedGpu | None:
+    """Return the GPU of that name with its usual machine; None if no row has such a name."""
+    row = catalogue.gpu_named(name, memory_gb)
+    return None if row is None else NamedGpu(row, load_designs()[row.design])
 
 
 class MachineWords(NamedTuple):

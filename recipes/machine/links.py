@@ -6,8 +6,7 @@ import math
 
 from probes.catalogue.hardware import GpuModel
 from recipes.constants import constant
-from recipes.machine.cluster_records import Fabric, Figure
-from recipes.machine.description import Device, Network, NodeLinks, PcieSlot, modelled
+from recipes.machine.cluster_records import Device, Fabric, Figure, Network, NodeLinks, PcieSlot, modelled
 
 PCIE_LANE_BYTES_PER_S = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """Bytes/s of one lane, one direction, by generation, after line coding (PCI-SIG base specifications)."""

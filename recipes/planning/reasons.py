@@ -13,7 +13,7 @@ from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
 from recipes.planning.strategy_table import STRATEGIES
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness, predict_memory
-from recipes.predict.intervals import memory_interval
+from recipes.predict.parameters import memory_interval
 
 _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 

@@ -32,7 +32,7 @@ class MemoryBreakdown(Record, kw_only=True):
     """The bound that a plan must stay below: on a GPU with `margin`."""
     margin: float = 0.0
     """Part of `upper` on a GPU: the excess of 1 of 10 published peaks over their prediction
-    (`recipes/predict/intervals.py`).
+    (`recipes/predict/parameters.py`).
     """
     needed: float
     """Bytes without those that the allocator returns when memory is short; a run that needs more than exists

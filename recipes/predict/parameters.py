@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from recipes.job.workload import TransformerModel, VisionModel
 
 
 class Parameter(StrictRecord, kw_only=True):
@@ -58,3 +60,39 @@ def parameter(*name_and_keys: str) -> float:
     if row_id not in values:
         raise KeyError(f"no row {name} in recipes/data/parameters")
     return values[row_id]
+
+
+Kind = Literal["dense", "moe", "encoder", "cnn"]
+Rates = Literal["catalogue", "measured"]
+"""Whether the machine's rates are those of its kind or were measured on it."""
+
+
+def kind_of(model: TransformerModel | VisionModel) -> Kind:
+    """Return the kind under which the step-time interval of this model is listed."""
+    if isinstance(model, VisionModel):
+        return "cnn"
+    if model.is_moe:
+        return "moe"
+    return "encoder" if model.kind == "encoder" else "dense"
+
+
+class Interval(NamedTuple):
+    """Factors on a prediction."""
+
+    low: float
+    high: float
+
+
+def time_interval(kind: Kind, rates: Rates) -> Interval:
+    """Return the interval around the time of a step."""
+    return Interval(
+        *(parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
+    )
+
+
+def memory_interval(figure: str) -> Interval:
+    """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
+
+    The interval holds for the software that `recipes/data/stacks.toml` lists.
+    """
+    return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from probes.base.errors import InputError
-from recipes.job.models.hugging_face import ARCHITECTURES
+from recipes.job.models.hugging_face import ARCHITECTURES, MODEL_TYPES, UNREAD
 from recipes.job.models.hugging_face_config import Config
-from recipes.job.models.hugging_face_types import MODEL_TYPES, UNREAD
 from recipes.job.workload import TransformerModel
 
 if sys.version_info >= (3, 11):

@@ -316,3 +316,59 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "BartForConditionalGeneration": gpt.bart,
 }
 """Function that reads the sizes of each architecture, by the architecture's name in the file."""
+
+
+MODEL_TYPES = {
+    "bart": "BartModel",
+    "bert": "BertForMaskedLM",
+    "bloom": "BloomForCausalLM",
+    "cohere": "CohereForCausalLM",
+    "cohere2": "Cohere2ForCausalLM",
+    "deepseek_v2": "DeepseekV2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
+    "distilbert": "DistilBertModel",
+    "electra": "ElectraModel",
+    "falcon": "FalconForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3": "Gemma3ForConditionalGeneration",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "glm4": "Glm4ForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "gpt_neo": "GPTNeoForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "gptj": "GPTJForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "llama4": "Llama4ForConditionalGeneration",
+    "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "mpt": "MPTForCausalLM",
+    "mt5": "MT5ForConditionalGeneration",
+    "nemotron_h": "NemotronHForCausalLM",
+    "olmo2": "Olmo2ForCausalLM",
+    "olmo3": "Olmo3ForCausalLM",
+    "opt": "OPTForCausalLM",
+    "phi": "PhiForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "qwen3_next": "Qwen3NextForCausalLM",
+    "roberta": "RobertaForMaskedLM",
+    "starcoder2": "Starcoder2ForCausalLM",
+    "t5": "T5ForConditionalGeneration",
+    "xlm-roberta": "XLMRobertaForMaskedLM",
+}
+"""Architecture of each type; the pairs are those of transformers (models/auto/modeling_auto.py)."""
+
+UNREAD = {
+    "albert": "its layers share one set of weights, which no count here has",
+    "deberta": "its attention has products with relative positions, which are not counted",
+    "mamba|rwkv|jamba|zamba|falcon_?mamba": "its state space or recurrent layers are none that are counted",
+    "vit|deit|beit|swin|dino|clip|siglip": "it is an image model",
+    "resnet|convnext|efficientnet|mobilenet|regnet": "it is an image model",
+}
+"""Reason why an architecture is not supported, by the beginning of its name or type."""

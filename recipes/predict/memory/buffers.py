@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.optimizers import steps_all_at_once
+from recipes.job.workload import steps_all_at_once
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
 from recipes.predict.stacks import Stack

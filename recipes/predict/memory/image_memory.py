@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from recipes.constants import constant
-from recipes.job.optimizers import STATE_BYTES
+from recipes.job.workload import STATE_BYTES
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.intervals import memory_interval
-from recipes.predict.parameters import parameter
+from recipes.predict.parameters import memory_interval, parameter
 from recipes.predict.training_job import ImageJob
 
 

@@ -19,12 +19,11 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
-from recipes.predict.intervals import memory_interval
 from recipes.predict.memory.activations import kept_by, root_kept
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
 from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
-from recipes.predict.parameters import parameter
+from recipes.predict.parameters import memory_interval, parameter
 from recipes.predict.stacks import BEFORE_FUSED, Stack
 from recipes.predict.training_job import TransformerJob
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recipes.job.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
-from recipes.job.workload import FULL_PRECISIONS, NARROW_PRECISIONS, TransformerModel
+from recipes.job.workload import (
+    FULL_PRECISIONS,
+    NARROW_PRECISIONS,
+    QUANTISED,
+    STATE_BYTES,
+    WITHOUT_MASTERS,
+    TransformerModel,
+)
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
 from recipes.predict.shares import adapter_parameters

@@ -9,8 +9,8 @@ from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
+from recipes.predict.shares import Held
 from recipes.predict.speed.collectives import Collective, Group, collective_time_s
-from recipes.predict.speed.held import Held
 from recipes.predict.training_job import TransformerJob
 
 

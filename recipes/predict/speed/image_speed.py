@@ -12,16 +12,14 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Reason, Unknown
-from recipes.job.optimizers import STATE_BYTES
-from recipes.job.workload import FULL_PRECISIONS
+from recipes.job.workload import FULL_PRECISIONS, STATE_BYTES
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
-from recipes.predict.image_precision import HALF, convolved_in
 from recipes.predict.parameters import parameter
 from recipes.predict.speed.collectives import collective_time_s, world_group
 from recipes.predict.speed.rates import power_share
 from recipes.predict.stacks import Stack, on_cpu
-from recipes.predict.training_job import ImageJob
+from recipes.predict.training_job import HALF, ImageJob, convolved_in
 
 _HELD = 2.5
 """Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""

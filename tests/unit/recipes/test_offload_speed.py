@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import resolve
-from recipes.predict.speed.offload import offloaded_s
+from recipes.predict.speed.step import offloaded_s
 
 RUN = {
     "case_id": "1",

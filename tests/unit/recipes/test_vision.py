@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import Case, cluster_of_case
 from recipes.cases.prediction import predict_row
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model, load_aliases, load_vision_models
