@@ -8,13 +8,20 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
 from recipes.cases.case import MISSING, Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.from_words import gpu_named
 from recipes.predict.parameters import parameter
-from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
+from recipes.predict.speed.collectives import (
+    COLLECTIVES,
+    Collective,
+    Group,
+    algorithms,
+    unknown_link,
+    wire_bytes,
+)
 
 _MOST_GPUS = 10**6
 _MOST_BYTES = 10**18
@@ -79,12 +86,13 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
         cluster = _cluster(
             gpu, gpus, _whole(row, "n_nodes", _MOST_GPUS), _cell(row, "intra"), _cell(row, "inter")
         )
-        candidates = algorithms(collective, Group(ranks=gpus, nodes=cluster.nodes), cluster)
-        if isinstance(candidates, Unknown):
-            raise CaseError(f"{candidates.detail or candidates.reason.value} is not known")
+        group = Group(ranks=gpus, nodes=cluster.nodes)
+        unknown = unknown_link(group, cluster)
+        if unknown is not None:
+            raise CaseError(f"{unknown.detail} is not known")
     except CaseError as error:
         return CollectivePrediction(case_id=case_id, status="refused", reason=str(error))
-    best = min(candidates, key=lambda algorithm: algorithm.time_s(size))
+    best = min(algorithms(collective, group, cluster), key=lambda algorithm: algorithm.time_s(size))
     time_s = best.time_s(size)
     return CollectivePrediction(
         case_id=case_id,

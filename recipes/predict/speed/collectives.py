@@ -10,8 +10,6 @@ from probes.base.record import Reason, Record, Unknown
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.parameters import parameter
 
-__all__ = ["Algorithm", "Collective", "Group", "algorithms", "collective_time_s", "wire_bytes", "world_group"]
-
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"]
 
 _SWITCH_REDUCES = frozenset({"hopper", "blackwell"})
@@ -100,39 +98,28 @@ class _Shape(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16384)
-def algorithms_of(
-    collective: Collective, ranks: int, nodes: int, links: Links
-) -> tuple[Algorithm, ...] | Unknown:
-    """Return the algorithms for one collective of more than one rank.
-
-    Unknown where a link that it needs has no bandwidth or latency.
-    """
-    per_node = -(-ranks // nodes)
-    if per_node > 1 and (links.intra_bandwidth is None or links.hop_s is None):
-        return Unknown(Reason.NOT_RECORDED, "latency or bandwidth inside a node")
-    nodes_per_domain = max(1, (links.domain_ranks or 0) // links.ranks_per_node)
-    domains = -(-nodes // nodes_per_domain)
-    if domains > 1 and (links.inter_bandwidth is None or links.network_hop_s is None):
-        return Unknown(Reason.NOT_RECORDED, "latency or bandwidth between nodes")
-    if nodes > domains and (links.intra_bandwidth is None or links.hop_s is None):
-        return Unknown(Reason.NOT_RECORDED, "latency or bandwidth inside a domain")
-    shape = _shape(ranks, per_node, nodes, domains, links)
+def _algorithms_of(collective: Collective, group: tuple[int, int], links: Links) -> tuple[Algorithm, ...]:
+    """Return the algorithms for one collective of a group of ranks and nodes."""
+    shape = _shape(*group, links)
     if collective == "all_reduce":
         return _all_reduce(shape, links)
     if collective == "all_to_all":
         return (_all_to_all(shape, links),)
     if collective == "sendrecv":
         return (_sendrecv(shape, links),)
-    if collective == "broadcast":
-        return (_broadcast(shape),)
-    return _gather(shape)
+    return (_broadcast(shape),) if collective == "broadcast" else _gather(shape)
+
+
+def _domains(nodes: int, domain_ranks: int | None, ranks_per_node: int) -> int:
+    return -(-nodes // max(1, (domain_ranks or 0) // ranks_per_node))
 
 
 def _keys(links: Links) -> tuple[str, str]:
     return f"{links.fabric}-{links.architecture}", links.fabric
 
 
-def _shape(ranks: int, per_node: int, nodes: int, domains: int, links: Links) -> _Shape:
+def _shape(ranks: int, nodes: int, links: Links) -> _Shape:
+    per_node, domains = -(-ranks // nodes), _domains(nodes, links.domain_ranks, links.ranks_per_node)
     keys = _keys(links)
     cuda = links.device == "cuda"
     members = -(-ranks // domains)
@@ -317,17 +304,34 @@ def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
     return 2 * once if collective == "all_reduce" else once
 
 
-def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[Algorithm, ...] | Unknown:
+def unknown_link(group: Group, cluster: Cluster, *measured: Collective) -> Unknown | None:
+    """Return which link of a group has no known bandwidth or latency; None if all are known.
+
+    Ranks of one node need no figures of links if the machine's measurements include all of `measured`.
+    """
+    domains = _domains(group.nodes, cluster.domain_ranks, cluster.ranks_per_node)
+    place = "node" if group.ranks_per_node > 1 else "domain"
+    if measured and group.nodes == 1 and cluster.collective_fits.keys() >= set(measured):
+        return None
+    if (group.ranks_per_node > 1 or group.nodes > domains) and (
+        cluster.intra_bus_bandwidth_bytes_per_s is None or cluster.intra_latency_s is None
+    ):
+        return Unknown(Reason.NOT_RECORDED, f"latency or bandwidth inside a {place}")
+    if domains > 1 and (cluster.inter_bus_bandwidth_bytes_per_s is None or cluster.inter_latency_s is None):
+        return Unknown(Reason.NOT_RECORDED, "latency or bandwidth between nodes")
+    return None
+
+
+def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[Algorithm, ...]:
     """Return the algorithms that the library may choose from, each with its cost.
 
-    Unknown where a link's rate is.
+    The links must be known (`unknown_link`).
     """
     intra, inter = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
     hop, network_hop = cluster.intra_latency_s, cluster.inter_latency_s
-    return algorithms_of(
+    return _algorithms_of(
         collective,
-        group.ranks,
-        group.nodes,
+        (group.ranks, group.nodes),
         Links(
             cluster.device,
             cluster.architecture,
@@ -346,10 +350,8 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
     )
 
 
-def collective_time_s(
-    collective: Collective, size_bytes: float, group: Group, cluster: Cluster
-) -> float | Unknown:
-    """Return the duration of one collective, seconds.
+def collective_time_s(collective: Collective, size_bytes: float, group: Group, cluster: Cluster) -> float:
+    """Return the duration of one collective over known links, seconds.
 
     `size_bytes` is the larger of a rank's buffers, the size of nccl-tests. If the same collective was
     measured over the same ranks, its fit counts; else the fastest algorithm does.
@@ -360,9 +362,4 @@ def collective_time_s(
         fit = cluster.collective_fits.get(collective)
         if fit is not None and group.nodes == 1 and group.ranks == cluster.ranks_per_node:
             return fit.time_s(size_bytes)
-    candidates = algorithms(collective, group, cluster)
-    if isinstance(candidates, Unknown):
-        return candidates
-    if len(candidates) == 1:
-        return candidates[0].time_s(size_bytes)
-    return min([algorithm.time_s(size_bytes) for algorithm in candidates])
+    return min([algorithm.time_s(size_bytes) for algorithm in algorithms(collective, group, cluster)])

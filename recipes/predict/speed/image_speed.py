@@ -16,7 +16,7 @@ from recipes.job.workload import FULL_PRECISIONS, STATE_BYTES
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
 from recipes.predict.parameters import parameter
-from recipes.predict.speed.collectives import collective_time_s, world_group
+from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.rates import power_share
 from recipes.predict.stacks import Stack, on_cpu
 from recipes.predict.training_job import HALF, ImageJob, convolved_in
@@ -47,6 +47,11 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
     image = _image_s(job, kernels)
     if isinstance(image, Unknown):
         return image
+    fully = candidate.sharding_stage == "zero3"
+    collectives = ("all_gather", "reduce_scatter") if fully else ("all_reduce",)
+    unknown = unknown_link(world_group(cluster), cluster, *collectives)
+    if unknown is not None:
+        return unknown
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
     gap += _tail_s(convolved_in(job.workload.precision, cluster, stack), cluster)
     # Work on single images waits for the GPU's answers, so its launches cannot run ahead.
@@ -55,13 +60,11 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
         + launch * model.image_operators * images
     )
     compute = candidate.grad_accum * micro
-    degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
+    degrees = candidate.degrees
     replicas = degrees.dp if candidate.sharding_stage in ("zero1", "zero2") else 1
     updated = 1 if candidate.sharding_stage == "none" else replicas * degrees.fsdp
     optimizer = _optimizer_s(job) / updated + gap
     exposed = _gathering_s(job, beside=compute) if fully else _exposed_s(job, backward=_BACKWARD * micro)
-    if isinstance(exposed, Unknown):
-        return exposed
     waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
     total = compute + optimizer + exposed + waiting
     return TimeBreakdown(
@@ -195,25 +198,19 @@ def _optimizer_s(job: ImageJob) -> float:
     return job.model.parameters * moved / rate
 
 
-def _exposed_s(job: ImageJob, *, backward: float) -> float | Unknown:
+def _exposed_s(job: ImageJob, *, backward: float) -> float:
     """Return the time of the gradients' reduction that does not run beside the backward pass."""
     cluster = job.cluster
-    if cluster.world_size == 1:
-        return 0.0
     size = job.model.parameters * float(job.element_bytes)
     whole = collective_time_s("all_reduce", size, world_group(cluster), cluster)
-    if isinstance(whole, Unknown):
-        return whole
     if not job.stack.overlaps_gradients:
         return whole
     measured = cluster.hidden_communication
-    hidden = (
-        measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)
-    ) * whole
-    return whole - min(hidden, backward)
+    share = measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)
+    return whole - min(share * whole, backward)
 
 
-def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
+def _gathering_s(job: ImageJob, *, beside: float) -> float:
     """Return the time that full sharding adds.
 
     Weights are gathered for each pass and gradients are reduced after each, for each micro-batch.
@@ -222,10 +219,6 @@ def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
     size = job.model.parameters * float(job.element_bytes)
     gather = collective_time_s("all_gather", size, world_group(cluster), cluster)
     reduce = collective_time_s("reduce_scatter", size, world_group(cluster), cluster)
-    if isinstance(gather, Unknown):
-        return gather
-    if isinstance(reduce, Unknown):
-        return reduce
     whole = job.candidate.grad_accum * (2 * gather + reduce)
     hidden = parameter("vision.hidden_share", cluster.device) * whole if job.stack.overlaps_gradients else 0.0
     return whole - min(hidden, beside)

@@ -6,7 +6,6 @@ Terms are computation, visible communication, pipeline bubble, optimizer and the
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
@@ -19,14 +18,14 @@ from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
 from recipes.predict.shares import Held, held_by
-from recipes.predict.speed.collectives import collective_time_s
+from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
     block_s,
     boundary_s,
     exposed_share,
     gradients_s,
-    replica_group,
+    group_of,
     shards_s,
 )
 from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
@@ -49,6 +48,11 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates
+    reduced = candidate.sharding_stage == "none"
+    collectives = ("all_reduce",) if reduced else ("all_gather", "reduce_scatter")
+    unknown = unknown_link(world_group(cluster), cluster, *collectives)
+    if unknown is not None:
+        return unknown
     degrees = candidate.degrees
     blocks = blocks_of(job.workload.model)
     stages = degrees.pp
@@ -57,8 +61,6 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     for block in blocks:
         times = block_times(job, rates, block)
         talk = block_s(job, block)
-        if isinstance(talk, Unknown):
-            return talk
         again = block.count * _recomputed(candidate, times.forward)
         if candidate.activation_checkpointing == "full":
             talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
@@ -77,14 +79,8 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     computing = forward + backward + root
     held = held_by(job, blocks)
     layers = max(1.0, sum(block.count for block in blocks) / stages)
-    sharded = _sharding(job, held, layers, forward=forward, backward=backward)
-    if isinstance(sharded, Unknown):
-        return sharded
-    each, once = sharded
-    passing = boundary_s(job, computing)
-    if isinstance(passing, Unknown):
-        return passing
-    boundary, filling = passing
+    each, once = _sharding(job, held, layers, forward=forward, backward=backward)
+    boundary, filling = boundary_s(job, computing)
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
     micro_batch_s = computing + exposed + each
@@ -128,7 +124,7 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
 
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
-) -> tuple[float, float] | Unknown:
+) -> tuple[float, float]:
     """Return the visible data-parallel communication: of each micro-batch, and once per step.
 
     A stage has `layers` blocks.
@@ -136,26 +132,17 @@ def _sharding(
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees = candidate.degrees
     if candidate.sharding_stage != "zero3":
-        once = gradients_s(job, held, forward_s=forward, backward_s=backward)
-        return once if isinstance(once, Unknown) else (0.0, once)
+        return 0.0, gradients_s(job, held, forward_s=forward, backward_s=backward)
     each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
     if stack.defers_reduction(candidate):
         each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
-    if isinstance(each, Unknown):
-        return each
-    if isinstance(last, Unknown):
-        return last
-    once = last - each
-    replicas = replica_group(candidate, cluster)
-    if replicas.ranks <= 1:
-        return each, once
+    # Ranks with the same shard, one per copy of the model.
+    replicas = group_of(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)
     size = (
         (held.dense + held.expert) * held.trained_share * stack.travelling_bytes / (degrees.fsdp * degrees.cp)
     )
     time = collective_time_s("all_reduce", size, replicas, cluster)
-    if isinstance(time, Unknown):
-        return time
-    return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
+    return each, last - each + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
 
 
 def _stepped(
@@ -239,19 +226,12 @@ def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) ->
     )
 
 
-class Offloaded(NamedTuple):
-    """Visible seconds."""
-
-    each: float
-    """Seconds of one micro-batch."""
-    once: float
-    """Seconds of one step: the host's optimizer, and the upload of the weights that it updated."""
-
-
 def offloaded_s(
     job: TransformerJob, *, stored: float, trained: float, forward_s: float, backward_s: float
-) -> Offloaded:
-    """Return the times of offloading.
+) -> tuple[float, float]:
+    """Return the visible seconds of each micro-batch, and those of a step, if states are offloaded.
+
+    In each step the host runs the optimizer and uploads the weights that the optimizer updated.
 
     `stored` are the parameters of one rank's shard, `trained` those that the host updates for it.
 
@@ -267,9 +247,9 @@ def offloaded_s(
     each = 2.0 * down if candidate.grad_accum > 1 else beside(down, backward_s, exposed)
     host_s = trained * cluster.ranks_per_node * parameter("time.host_optimizer_s")
     if not candidate.offload_weights:
-        return Offloaded(each, element * trained / link + host_s)
+        return each, element * trained / link + host_s
     up = (element if job.trains_weights else job.workload.base_bits / 8) * stored / link
-    return Offloaded(each + beside(up, forward_s, exposed) + beside(up, backward_s, exposed), host_s)
+    return each + beside(up, forward_s, exposed) + beside(up, backward_s, exposed), host_s
 
 
 def _link_bytes_per_s(cluster: Cluster) -> float:
