@@ -268,9 +268,8 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
     that all choices that are tried take the same batch.
     """
     stages = 1 if choice.splits_layers else case.pp or 1
-    enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
     same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
-    return max(enough, same)
+    return max(_MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1, same)
 
 
 def with_expert_axis(

@@ -72,10 +72,9 @@ def choices_of(
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
         return layouts
-    shares = _RECOMPUTED if stack.recomputes_part else (1.0,)
     recomputed = (
         msgspec.structs.replace(layout, checkpointing="full", recomputed=share)
-        for share in shares
+        for share in (_RECOMPUTED if stack.recomputes_part else (1.0,))
         for layout in layouts
     )
     return (*layouts, *recomputed)
@@ -84,11 +83,10 @@ def choices_of(
 def _layouts(
     case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    sharing = sharing_of(case.sharding)
     if gpus == 1:
         return (Choice(),)
     spare = _spare_ranks(case, gpus)
-    if sharing.splits_layers or (spare == gpus and stack.spare_ranks == "layers"):
+    if sharing_of(case.sharding).splits_layers or (spare == gpus and stack.spare_ranks == "layers"):
         return (Choice(pp=gpus, splits_layers=True),)
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
@@ -107,9 +105,8 @@ def _layouts(
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     # Ranks that share tokens may still share weights in any way.
-    if not stated and case.tp is None and case.pp is None:
-        return (Choice(), Choice(sharding="zero3"))
-    return (Choice(),)
+    is_open = not stated and case.tp is None and case.pp is None
+    return (Choice(), Choice(sharding="zero3")) if is_open else (Choice(),)
 
 
 def _is_open(case: Case) -> bool:
@@ -167,12 +164,8 @@ def _growing(
         yield Choice(sharding="zero3")
     if model is None or stack.spare_ranks != "tensor":
         return
-    spread = (
-        (context, experts)
-        for context in _context_ranks(case, gpus)
-        for experts in _expert_ranks(case, model, gpus)
-    )
-    for context, experts in spread:
+    ranks = itertools.product(_context_ranks(case, gpus), _expert_ranks(case, model, gpus))
+    for context, experts in ranks:
         if context * experts > 1:
             yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
 
@@ -238,9 +231,7 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
     if share is None:
         return tuple(powers)
     whole = [size for size in powers if share % size == 0]
-    if 4 * whole[0] > most:
-        return tuple(whole)
-    return tuple(size for size in range(most, 0, -1) if share % size == 0)
+    return tuple(whole if 4 * whole[0] > most else (size for size in range(most, 0, -1) if share % size == 0))
 
 
 def with_choice(case: Case, choice: Choice) -> Case:

@@ -32,7 +32,12 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
         notes.append(
             f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken"
         )
-    if inter and cluster.nodes > 1 and not _names_network(inter, cluster.ranks_per_node):
+    if (
+        inter
+        and cluster.nodes > 1
+        and inter_bandwidth_of(inter, cluster.ranks_per_node) is None
+        and transport_of(inter) == "unknown"
+    ):
         notes.append(
             f"interconnect_inter {inter[:_SHOWN]!r} names no known network: "
             "such a machine's usual one is taken"
@@ -51,10 +56,6 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
             f"it is taken to compute at its rate of {computed}"
         )
     return notes
-
-
-def _names_network(text: str, ranks_per_node: int) -> bool:
-    return inter_bandwidth_of(text, ranks_per_node) is not None or transport_of(text) != "unknown"
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:

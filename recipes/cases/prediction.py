@@ -185,19 +185,14 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
             "step_time_high_s": seconds * ends.high,
         }
     if isinstance(resolved.job, TransformerJob):
-        speeds["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved.job) / resolved.gpus
+        job = resolved.job
+        # Samples that vary in length count with their expected length, others with that of the case.
+        tokens = job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
+        speeds["tokens_per_s_per_gpu"] = samples_per_s * tokens / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
         speeds["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved.job) / peak.value
     return speeds
-
-
-def _counted_tokens(job: TransformerJob) -> float:
-    """Return the tokens that count per sequence.
-
-    This is the expected length if samples vary in length, and otherwise the sequence length of the case.
-    """
-    return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 
 def _sample_flops(job: Job) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable
 from typing import Literal
 
@@ -49,11 +48,6 @@ _WIDE = 4096
 """Hidden size at which the constant `saturation_tokens_cuda` was measured."""
 
 
-@functools.lru_cache(maxsize=1)
-def _catalogue() -> Catalogue:
-    return load_catalogue()
-
-
 def resolve(
     case: Case,
     catalogue: Catalogue | None = None,
@@ -78,7 +72,7 @@ def resolve(
         )
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
-        cluster = cluster_of_case(case, gpus, catalogue or _catalogue())
+        cluster = cluster_of_case(case, gpus, catalogue or load_catalogue())
         local = _same_gpu(cluster, case, gpus, here)
         if local is not None:
             cluster = local
@@ -409,9 +403,8 @@ class _OpenCase:
 
 def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
     """Return the bits of a frozen weight: the stated ones, or QLoRA's 4."""
-    if tuning != "qlora":
-        return 16
-    return 4 if bits == 16 else bits
+    stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
+    return stored if tuning == "qlora" else 16
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:

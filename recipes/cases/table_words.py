@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeVar
 
 from recipes.cases.case import CaseError
 from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
+
+_Name = TypeVar("_Name")
 
 
 class Numbers(NamedTuple):
@@ -43,7 +46,7 @@ def numbers_of(words: str) -> Numbers:
     base: Literal[4, 8, 16] = 4 if re.search(_FOUR_BITS, text) else 16
     if re.search(_EIGHT_BITS, text):
         base = 8
-    precision = next((name for pattern, name in _PRODUCTS if re.search(pattern, text)), None)
+    precision = _first(_PRODUCTS, words)
     if precision is None and base == 16:
         raise CaseError(
             f"precision is {words[:40]!r}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
@@ -79,8 +82,7 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
     """Return the row of optimizers that keeps as many states. Raises CaseError."""
-    text = _plain(words)
-    optimizer = next((name for pattern, name in _OPTIMIZERS if re.search(pattern, text)), None)
+    optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
         raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
@@ -361,13 +363,18 @@ def schedule_of(words: str) -> Schedule:
 
     Raises CaseError.
     """
-    text = _plain(words)
-    schedule = next((name for pattern, name in _SCHEDULES if re.search(pattern, text)), None)
+    schedule = _first(_SCHEDULES, words)
     if schedule is None:
         raise CaseError(
             f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
         )
     return schedule
+
+
+def _first(rows: Iterable[tuple[str, _Name]], words: str) -> _Name | None:
+    """Return the name beside the first pattern that the words contain."""
+    text = _plain(words)
+    return next((name for pattern, name in rows if re.search(pattern, text)), None)
 
 
 def _plain(words: str) -> str:

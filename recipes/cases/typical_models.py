@@ -53,7 +53,12 @@ def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
     """Return the sizes of a dense decoder with `params_b` billion parameters, like Llama or GPT."""
     layers = _layers(params_b)
     hidden = hidden_for(params_b, layers)
-    return TypicalSizes(layers, hidden, 256 * math.ceil(8 * hidden / 3 / 256) if gated else 4 * hidden)
+    return TypicalSizes(layers, hidden, gated_width(hidden) if gated else 4 * hidden)
+
+
+def gated_width(hidden: int) -> int:
+    """Return 8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
+    return 256 * math.ceil(8 * hidden / 3 / 256)
 
 
 def expert_sizes(

@@ -36,7 +36,9 @@ def precision_of(
             f"{case.precision[:20]} applies only to frozen weights, but this task trains all weights; "
             f"{precision} is assumed (set task to lora or qlora to keep the base frozen)"
         )
-    if precision == "fp32" and stack.tf32 == "always" and _has_tf32(cluster):
+    peaks = cluster.peak_flops_per_s
+    has_tf32 = "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")
+    if precision == "fp32" and stack.tf32 == "always" and has_tf32:
         return "tf32", [*notes, f"{stack.title} multiplies fp32 as TF32"]
     return precision, notes
 
@@ -50,8 +52,8 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
     for key in (f"{architecture}-{family}", family, architecture, ""):
         if key in stack.precision:
             return stack.precision[key]
-    if cluster.device == "cpu":
-        return "bf16" if cluster.has_bf16 else "fp32"
+    if cluster.device == "cpu" and not cluster.has_bf16:
+        return "fp32"
     return half_precision(cluster)
 
 
@@ -79,8 +81,3 @@ def usual_optimizer(model: TransformerModel | VisionModel, task: Task) -> Optimi
     if isinstance(model, VisionModel):
         return "sgd" if model.image_size else "adamw"  # a module of the user's own may be anything
     return "lamb" if model.kind == "encoder" and task.from_scratch else "adamw"
-
-
-def _has_tf32(cluster: Cluster) -> bool:
-    peaks = cluster.peak_flops_per_s
-    return "tf32" in peaks and peaks["tf32"] != peaks.get("fp32")
