@@ -17,8 +17,7 @@ from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.memory import figure_bytes
-from recipes.predict.memory.peak import fuses_attention
+from recipes.predict.memory.peak import figure_bytes, fuses_attention
 from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
 

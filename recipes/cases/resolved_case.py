@@ -10,7 +10,8 @@ from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected, with_loading
 from recipes.predict.image_prediction import predict_images
-from recipes.predict.memory import memory_of, vision_memory
+from recipes.predict.memory.image_memory import vision_memory
+from recipes.predict.memory.peak import memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack
 from recipes.predict.training_job import ImageJob, Job, TransformerJob

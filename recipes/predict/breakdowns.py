@@ -94,8 +94,7 @@ def terms_of(time: TimeBreakdown) -> Iterator[tuple[str, float, bool]]:
     `compute` precedes its parts.
     """
     for name in TIME_TERMS:
-        parts = COMPUTE_TERMS if name == "compute" else ()
-        for term in (name, *parts):
+        for term in (name, *(COMPUTE_TERMS if name == "compute" else ())):
             seconds = getattr(time, term)
             if not isinstance(seconds, Unknown) and seconds > 0:
                 yield term.replace("_", " "), seconds, term != name

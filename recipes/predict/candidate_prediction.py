@@ -24,7 +24,7 @@ from recipes.predict.breakdowns import (
     TimeBreakdown,
     scaled_terms,
 )
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 from recipes.predict.parameters import time_interval
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import REFERENCE, load_stacks

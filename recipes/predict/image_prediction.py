@@ -33,11 +33,10 @@ from recipes.predict.training_job import ImageJob, image_job
 def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
     """Return `vision_time` scaled by what was measured here in the same precision, if anything was."""
     time = vision_time(job)
-    precision = job.workload.precision
     usable = [
         anchor
         for anchor in job.cluster.image_anchors
-        if anchor.precision == precision and anchor.model in NETWORKS
+        if anchor.precision == job.workload.precision and anchor.model in NETWORKS
     ]
     if isinstance(time, Unknown) or not usable:
         return time

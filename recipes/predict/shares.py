@@ -106,8 +106,7 @@ def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
         expert += block.count * share.expert
         cut = max(cut, share.expert_tensor)
         if job.adapted is not None:
-            each = adapter_parameters(block, job.adapter_rank, job.adapted)
-            adapters += block.count * each / degrees.tp
+            adapters += block.count * adapter_parameters(block, job.adapter_rank, job.adapted) / degrees.tp
     return Held(
         dense=dense / degrees.pp,
         expert=expert / degrees.pp,

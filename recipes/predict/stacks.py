@@ -277,9 +277,8 @@ class Stack(StrictRecord, kw_only=True):
         if self.samples_vary(workload):
             mean, spread = parameter("time.sample_tokens", self.tuning_data), parameter("time.sample_spread")
             return longest_sample(length, micro_batch, mean, spread, self.samples == "dropped")
-        if self.unpads and workload.model.kind == "encoder":
-            return length * parameter("time.filled_fraction")
-        return length
+        leaves_padding = self.unpads and workload.model.kind == "encoder"
+        return length * parameter("time.filled_fraction") if leaves_padding else length
 
 
 @functools.lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from recipes.job.models.blocks import Block
 from recipes.job.models.image_models import at_size
 from recipes.job.workload import (
     FULL_PRECISIONS,
+    NARROW_PRECISIONS,
     AdapterTargets,
     Precision,
     VisionModel,
@@ -32,13 +33,11 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
     Convolutions are never trained in 8 bits or fewer. A GPU that lacks a type uses another: fp16 for bf16,
     fp32 for tf32.
     """
-    wanted = "bf16" if precision in ("fp8", "mxfp8", "nvfp4") else precision
-    if wanted == "bf16" and "bf16" not in cluster.peak_flops_per_s and "fp16" in cluster.peak_flops_per_s:
+    wanted, peaks = "bf16" if precision in NARROW_PRECISIONS else precision, cluster.peak_flops_per_s
+    if wanted == "bf16" and "bf16" not in peaks and "fp16" in peaks:
         return "fp16"
-    peaks = cluster.peak_flops_per_s
-    if wanted == "tf32" and ("tf32" not in peaks or peaks["tf32"] == peaks.get("fp32")):
-        return "fp32"
-    return wanted
+    lacks_tf32 = "tf32" not in peaks or peaks["tf32"] == peaks.get("fp32")
+    return "fp32" if wanted == "tf32" and lacks_tf32 else wanted
 
 
 def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
@@ -124,7 +123,12 @@ def transformer_job(
     workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
 ) -> TransformerJob:
     """Return the job with the values that its parts decide together."""
-    sequence = stack.sample_tokens(workload, candidate.micro_batch)
+    kind, sequence = workload.model.kind, stack.sample_tokens(workload, candidate.micro_batch)
+    packs = workload.fine_tuning and stack.packs_samples and kind == "decoder"
+    target_share = 1.0
+    if kind == "encoder-decoder":  # answers and summaries are short
+        answers = workload.fine_tuning
+        target_share = parameter("time.target_share") if answers else workload.model.decoder_tokens
     return TransformerJob(
         workload=workload,
         candidate=candidate,
@@ -134,22 +138,9 @@ def transformer_job(
         wide_bytes=4.0 if workload.precision in FULL_PRECISIONS else 2.0,
         sequence=sequence,
         tokens=candidate.micro_batch * sequence / candidate.degrees.cp,
-        attended=_attended(workload, stack, sequence),
-        target_share=_target_share(workload),
+        attended=min(sequence, parameter("time.packed_tokens")) if packs else sequence,
+        target_share=target_share,
     )
-
-
-def _attended(workload: Workload, stack: Stack, sequence: float) -> float:
-    if not workload.fine_tuning or not stack.packs_samples or workload.model.kind != "decoder":
-        return sequence
-    return min(sequence, parameter("time.packed_tokens"))
-
-
-def _target_share(workload: Workload) -> float:
-    """Return the tokens of a target over those of its source: answers and summaries are short."""
-    if workload.model.kind != "encoder-decoder":
-        return 1.0
-    return parameter("time.target_share") if workload.fine_tuning else workload.model.decoder_tokens
 
 
 def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:

@@ -13,7 +13,7 @@ import pytest
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
 from recipes.predict.implementations import Implementation, SavedBytes, load_implementations
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import TransformerJob, transformer_job
 from tests.quantities.changing import figures, with_rows

@@ -52,9 +52,9 @@ def kept_by(
     # attention had them.
     keeping = "attention" if adapted == "query-value" else adapted
     outputs = 0.0
+    whole_input = 1 if saved.gathers_inputs else norm_share
     kept_inputs = set()  # an input of several products is kept once
     for product in block.products:
-        whole_input = 1 if saved.gathers_inputs else norm_share
         share = tensor if product.split == "rows" else whole_input
         if product.experts <= 1:  # outputs of grouped products are not kept
             outputs += product.rows * product.outputs / (tensor if product.split == "columns" else norm_share)

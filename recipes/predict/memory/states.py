@@ -112,11 +112,8 @@ def frozen_bytes(job: TransformerJob) -> float:
     workload = job.workload
     if workload.base_bits == 16 and workload.precision in FULL_PRECISIONS:
         return _FP32
-    if (
-        workload.base_bits == 16
-        and job.stack.memory.frozen_in_fp8
-        and workload.precision in NARROW_PRECISIONS
-    ):
+    is_narrow = workload.base_bits == 16 and workload.precision in NARROW_PRECISIONS
+    if is_narrow and job.stack.memory.frozen_in_fp8:
         return 1.0
     return workload.base_bits / 8 + _CONSTANTS[workload.base_bits]
 

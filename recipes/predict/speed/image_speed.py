@@ -124,11 +124,9 @@ def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
 def _tail_s(precision: str, cluster: Cluster) -> float:
     """Return the time that a kernel loses at its end, when some multiprocessors have no tile left."""
     peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
-    return (
-        parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
-        if peak is not None and clocks is not None
-        else 0.0
-    )
+    if peak is None or clocks is None:
+        return 0.0
+    return parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
 
 
 def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
@@ -163,8 +161,7 @@ def _clocks_per_s(cluster: Cluster) -> float | None:
     if peak is None or cluster.device != "cuda":
         return None
     tensor = cluster.peak_flops_per_s.get("fp16", peak).value
-    narrow = tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value
-    lanes = 64 if narrow else 128
+    lanes = 64 if tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value else 128
     return peak.value / (2 * (192 if cluster.architecture == "kepler" else lanes))
 
 

@@ -285,9 +285,7 @@ def grouped_training_time_s(
     ends = tokens * (inputs + outputs)
     forward = (rows * outputs + rates.idle_elements) * (inputs + rates.prologue_k)
     backward = (rows * inputs + rates.idle_elements) * (outputs + rates.prologue_k)
-    weight = (
-        (experts * inputs * outputs + rates.idle_elements) / experts * (rows + experts * rates.prologue_k)
-    )
+    weight = (weights + rates.idle_elements) / experts * (rows + experts * rates.prologue_k)
     moved = weights * rates.operand_bytes + ends * 2.0
     return (
         time_s(forward, moved, tokens * inputs),

@@ -117,9 +117,8 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
     """Return time of the forward pass that the backward pass repeats."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
-    if candidate.activation_checkpointing == "selective":
-        return forward_s * parameter("time.selective_share")
-    return 0.0
+    selects = candidate.activation_checkpointing == "selective"
+    return forward_s * parameter("time.selective_share") if selects else 0.0
 
 
 def _sharding(
@@ -151,7 +150,8 @@ def _stepped(
     """Return the host memory's cost per micro-batch, and the optimizer's step on host or GPU."""
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
-    stored = _updated(held, job.candidate, _shards(job.candidate))
+    shards = _shards(job.candidate)
+    stored = held.dense / shards + held.expert / _expert_shards(held, job.candidate, shards)
     return offloaded_s(
         job, stored=stored, trained=stored * held.trained_share, forward_s=forward, backward_s=backward
     )
@@ -167,11 +167,6 @@ def _shards(candidate: Candidate) -> int:
     return replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
 
 
-def _updated(held: Held, candidate: Candidate, shards: int) -> float:
-    """Return the parameters of one rank's share."""
-    return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
-
-
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
     """Return the ranks that share the states of one expert."""
     degrees = candidate.degrees
@@ -185,7 +180,7 @@ def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
-    updated = _updated(held, candidate, shards)
+    updated = held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
     # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each
     # once. Small kernels do not gain from 16 bits: runs of either kind gave the figure of the former.
     whole = stack.memory.step_copies and steps_all_at_once(workload)
