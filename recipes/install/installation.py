@@ -127,11 +127,10 @@ def advise_installation(
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
     distribution = _distribution(facts)
-    toolkit = _toolkit(architecture, branch)
     steps = [
         _driver_step(facts, architecture, branch, distribution),
         *_fabric_steps(facts, hardware, branch, distribution),
-        _toolkit_step(facts, toolkit, distribution),
+        _toolkit_step(facts, _toolkit(architecture, branch), distribution),
         _container_step(facts, distribution),
     ]
     return InstallationAdvice(
@@ -165,10 +164,9 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     Long-term support comes before production, then the longest life.
     """
     month = today.strftime("%Y-%m")
-    rows = load_rows("recipes", "branches", Branch, file="installation")
     usable = [
         row
-        for row in rows
+        for row in load_rows("recipes", "branches", Branch, file="installation")
         if architecture.first_branch <= row.branch <= (architecture.last_branch or row.branch)
         and row.end_of_life >= month
     ]
@@ -256,8 +254,7 @@ def _driver_step(
 def _fabric_steps(
     facts: MachineFacts, hardware: Hardware, branch: Branch, distribution: Distribution
 ) -> list[Step]:
-    rack = hardware.model.id.startswith("gb")
-    if rack:
+    if hardware.model.id.startswith("gb"):  # a rack
         return [
             Step(
                 title="IMEX service",

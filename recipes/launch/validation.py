@@ -63,16 +63,20 @@ def require_valid(recipe: Recipe) -> None:
         raise UsageError(f"recipe {recipe.name[:60]!r}, {fault.place}: {fault.problem}", fault.remedy)
 
 
+def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[Fault, ...]:
+    return (Fault(place, problem, remedy),) if is_wrong else ()
+
+
 def faults(recipe: Recipe) -> Iterator[Fault]:
     """Yield all mistakes, the most basic ones first."""
     yield from _text_faults(msgspec.to_builtins(recipe), "")
     yield from _number_faults(msgspec.to_builtins(recipe), "")
-    if not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100:
-        yield Fault(
-            "name",
-            f"{recipe.name[:60]!r} is not a job name",
-            "use at most 100 letters, digits, '.', '_' and '-'",
-        )
+    yield from _fault_if(
+        not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100,
+        "name",
+        f"{recipe.name[:60]!r} is not a job name",
+        "use at most 100 letters, digits, '.', '_' and '-'",
+    )
     yield from _parallelism_faults(recipe)
     yield from _model_faults(recipe)
     yield from _resource_faults(recipe)
@@ -114,15 +118,15 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
 def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
     parallelism = recipe.parallelism
     product = parallelism.micro_batch * parallelism.grad_accum * parallelism.world_size
-    if product != parallelism.global_batch:
-        yield Fault(
-            "parallelism.global_batch",
-            f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
-            f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
-            f"{parallelism.ranks_per_node} = {product}",
-            "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
-            "the product fits",
-        )
+    yield from _fault_if(
+        product != parallelism.global_batch,
+        "parallelism.global_batch",
+        f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
+        f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
+        f"{parallelism.ranks_per_node} = {product}",
+        "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
+        "the product fits",
+    )
     strategies = [row.id for row in STRATEGIES]
     if parallelism.strategy not in strategies:
         problem = f"{parallelism.strategy[:60]!r} does not exist"
@@ -131,30 +135,34 @@ def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
 
 def _model_faults(recipe: Recipe) -> Iterator[Fault]:
     model = recipe.model
-    if model.kv_heads > 0 and model.heads % model.kv_heads:
-        yield Fault(
-            "model.kv_heads",
-            f"is {model.kv_heads}, which does not divide heads {model.heads}",
-            "use a divisor",
-        )
-    if 0 < model.learned_positions < model.sequence_length:
-        yield Fault(
-            "model.sequence_length",
-            f"is {model.sequence_length}, but the model has learned_positions = {model.learned_positions}",
-            "use at most as many tokens as the position table has rows",
-        )
+    yield from _fault_if(
+        model.kv_heads > 0 and model.heads % model.kv_heads,
+        "model.kv_heads",
+        f"is {model.kv_heads}, which does not divide heads {model.heads}",
+        "use a divisor",
+    )
+    yield from _fault_if(
+        0 < model.learned_positions < model.sequence_length,
+        "model.sequence_length",
+        f"is {model.sequence_length}, but the model has learned_positions = {model.learned_positions}",
+        "use at most as many tokens as the position table has rows",
+    )
 
 
 def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     resources = recipe.resources
-    if resources.backend == "nccl" and resources.device == "cpu":
-        yield Fault("resources.backend", "is nccl, which needs device = 'cuda'", "use gloo on a CPU")
-    if resources.python.startswith("-"):
-        yield Fault(
-            "resources.python",
-            f"{resources.python[:60]!r} is no interpreter",
-            "give its path, or leave it empty",
-        )
+    yield from _fault_if(
+        resources.backend == "nccl" and resources.device == "cpu",
+        "resources.backend",
+        "is nccl, which needs device = 'cuda'",
+        "use gloo on a CPU",
+    )
+    yield from _fault_if(
+        resources.python.startswith("-"),
+        "resources.python",
+        f"{resources.python[:60]!r} is no interpreter",
+        "give its path, or leave it empty",
+    )
     for place, pattern in (("partition", _SITE_NAME), ("account", _SITE_NAME), ("time_limit", _TIME_LIMIT)):
         value = getattr(resources, place)
         if not pattern.fullmatch(value):
@@ -169,36 +177,40 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
             yield Fault(
                 f"resources.hosts[{index}]", f"{host[:60]!r} is not a host", "give a host name or address"
             )
-    if len(set(resources.hosts)) != len(resources.hosts):
-        yield Fault(
-            "resources.hosts",
-            "names a host twice",
-            "one torchrun runs on each host; raise ranks_per_node instead",
-        )
-    if resources.hosts and len(resources.hosts) != recipe.parallelism.nodes:
-        yield Fault(
-            "resources.hosts",
-            f"has {len(resources.hosts)} hosts, but parallelism.nodes is {recipe.parallelism.nodes}",
-            "name one host per node, or none",
-        )
+    yield from _fault_if(
+        len(set(resources.hosts)) != len(resources.hosts),
+        "resources.hosts",
+        "names a host twice",
+        "one torchrun runs on each host; raise ranks_per_node instead",
+    )
+    yield from _fault_if(
+        resources.hosts and len(resources.hosts) != recipe.parallelism.nodes,
+        "resources.hosts",
+        f"has {len(resources.hosts)} hosts, but parallelism.nodes is {recipe.parallelism.nodes}",
+        "name one host per node, or none",
+    )
 
 
 def _command_faults(recipe: Recipe) -> Iterator[Fault]:
     command = recipe.command
-    if command.kind == "reference" and command.target:
-        yield Fault(
-            "command.target",
-            "is given, but kind is 'reference'",
-            "set kind to 'script' or 'module', or remove target",
-        )
-    if command.kind == "script" and not command.target:
-        yield Fault("command.target", "is missing", "give the path of the script")
-    if command.kind == "module" and not _MODULE.fullmatch(command.target):
-        yield Fault(
-            "command.target",
-            f"{command.target[:60]!r} is not a module",
-            "give its dotted name, like 'package.train'",
-        )
+    yield from _fault_if(
+        command.kind == "reference" and command.target,
+        "command.target",
+        "is given, but kind is 'reference'",
+        "set kind to 'script' or 'module', or remove target",
+    )
+    yield from _fault_if(
+        command.kind == "script" and not command.target,
+        "command.target",
+        "is missing",
+        "give the path of the script",
+    )
+    yield from _fault_if(
+        command.kind == "module" and not _MODULE.fullmatch(command.target),
+        "command.target",
+        f"{command.target[:60]!r} is not a module",
+        "give its dotted name, like 'package.train'",
+    )
     for index, argument in enumerate(command.arguments):
         try:
             expand(argument, settings(recipe))

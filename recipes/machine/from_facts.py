@@ -129,9 +129,8 @@ def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
 def _cpu_warnings(facts: MachineFacts) -> list[str]:
     if isinstance(facts.gpus, Unknown):
         return [f"GPUs are {facts.gpus}: planned for the CPU"]
-    if facts.gpus:
-        return ["all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"]
-    return []
+    split = "all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"
+    return [split] if facts.gpus else []
 
 
 def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:

@@ -28,7 +28,6 @@ from recipes.machine.link_words import (
     domain_of,
     fabric_of,
     inter_bandwidth_of,
-    names_four_way_bridge,
     pcie_generation_of,
     transport_of,
 )
@@ -185,8 +184,7 @@ def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) ->
     links = row.nvlink_count
     if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
         # Links lead from each GPU to each other; with some of the GPUs idle, those to them are idle too.
-        others = max(per_node, words.gpus_per_node or design.gpus_per_node) - 1
-        links = mesh_links(row, per_node - 1, others)
+        links = mesh_links(row, per_node - 1, max(per_node, words.gpus_per_node or design.gpus_per_node) - 1)
     stated = pcie_generation_of(words.intra)
     generation = min(row.pcie_generation, stated) if stated else row.pcie_generation
     return NodeLinks(
@@ -206,7 +204,7 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
         return stated
     if stated in ("nvlink", "xgmi") and row.nvlink_bridge:
         # A bridge joins two cards; a ring over more of them still crosses PCIe.
-        joins_four = per_node <= _BOARD_WITHOUT_SWITCH and names_four_way_bridge(words.intra)
+        joins_four = per_node <= _BOARD_WITHOUT_SWITCH and "4-way" in words.intra
         return stated if per_node <= _BRIDGED or joins_four else "pcie"
     is_small_board = words.gpus_per_node == _BOARD_WITHOUT_SWITCH and design.domain_gpus is None
     return "nvlink" if design.fabric == "nvswitch" and is_small_board else design.fabric

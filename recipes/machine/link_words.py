@@ -160,8 +160,3 @@ def pcie_generation_of(text: str) -> int | None:
     """Return the PCIe generation that the text names: 4 for `PCIe Gen4 x16`."""
     match = _PCIE_GENERATION.search(text)
     return int(match.group(1)) if match else None
-
-
-def names_four_way_bridge(text: str) -> bool:
-    """Return whether the text names a bridge that joins four cards instead of two."""
-    return "4-way" in text

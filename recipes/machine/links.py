@@ -24,14 +24,9 @@ def ring_bandwidth(links: NodeLinks, device: Device, host_copies: Figure | None)
     """
     if links.assumed_bandwidth is not None or device.kind == "cpu":
         return links.assumed_bandwidth
-    if _crosses_pcie(links, device):
-        return _pcie_bandwidth(links, host_copies)
-    return _link_bandwidth(links, device)
-
-
-def _crosses_pcie(links: NodeLinks, device: Device) -> bool:
-    """Return whether GPUs exchange data over PCIe; Gaudi has Ethernet ports of its own."""
-    return links.fabric == "pcie" and not any(row.link_kind == "ethernet" for row in device.rows)
+    # Gaudi has Ethernet ports of its own beside PCIe.
+    crosses_pcie = links.fabric == "pcie" and not any(row.link_kind == "ethernet" for row in device.rows)
+    return _pcie_bandwidth(links, host_copies) if crosses_pcie else _link_bandwidth(links, device)
 
 
 def _link_bandwidth(links: NodeLinks, device: Device) -> Figure | None:

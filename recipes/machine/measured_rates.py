@@ -36,6 +36,13 @@ def _figure(value: float, source: str) -> Figure | None:
     return Figure(value=value, basis="measured", source=source) if value > 0 else None
 
 
+def _latest(measurements: list[Measurement], source: str) -> Figure | None:
+    """Return the last of the measurements as a figure; None if there is none."""
+    if not measurements:
+        return None
+    return Figure(value=measurements[-1].median, basis="measured", source=source)
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
@@ -95,9 +102,7 @@ def measured_attention(
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the part of the shorter of communication and computation that the other hides."""
     overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
-    if not overlaps:
-        return None
-    return Figure(value=overlaps[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
+    return _latest(overlaps, f"benchmark overlap over {ranks} ranks")
 
 
 def measured_memory_bandwidth(
@@ -128,8 +133,7 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
         if measurement.samples and parameters.get("pinned", True) is True:
             case = (measurement.subject, direction)
             by_case[case] = max(measurement.median, by_case.get(case, 0.0))
-    slowest = min(by_case.values(), default=0.0)
-    return _figure(slowest, "benchmark host-device, slowest GPU and direction")
+    return _figure(min(by_case.values(), default=0.0), "benchmark host-device, slowest GPU and direction")
 
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
@@ -149,11 +153,8 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
 def measured_ring(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the best all-reduce bus bandwidth over `ranks` ranks of this machine."""
     curve = all_reduces(measurements, "bus_bandwidth_bytes_per_s", ranks)
-    if not curve:
-        return None
-    best = max(curve, key=lambda measurement: measurement.median)
-    source = f"benchmark collectives, all-reduce over {ranks} ranks, best size"
-    return Figure(value=best.median, basis="measured", source=source)
+    ascending = sorted(curve, key=lambda measurement: measurement.median)
+    return _latest(ascending, f"benchmark collectives, all-reduce over {ranks} ranks, best size")
 
 
 def measured_hop(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
@@ -236,13 +237,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
     The reference model's data are synthetic, so its noise scale states nothing.
     """
     own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
-    if not own:
-        return None
-    return Figure(
-        value=own[-1].median,
-        basis="measured",
-        source=f"benchmark noise-scale of {own[-1].parameters['step']}",
-    )
+    return _latest(own, f"benchmark noise-scale of {own[-1].parameters['step']}") if own else None
 
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
@@ -251,8 +246,7 @@ def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figur
     if not recommended:
         return None
     path = recommended[-1].parameters.get("data_path")
-    source = f"benchmark data-loader, {path}" if path else "benchmark data-loader, a made-up data set"
-    return Figure(value=recommended[-1].median, basis="measured", source=source)
+    return _latest(recommended, f"benchmark data-loader, {path or 'a made-up data set'}")
 
 
 def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
@@ -263,22 +257,15 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
         for m in _of(measurements, "read_rate_per_s")
         if m.bench_id == "storage" and m.parameters.get("block_bytes") == size and m.median > 0
     ]
-    if not reads:
-        return None
-    return Figure(
-        value=reads[-1].median,
-        basis="measured",
-        source=f"benchmark storage, {reads[-1].parameters.get('data_path')}",
-    )
+    return _latest(reads, f"benchmark storage, {reads[-1].parameters.get('data_path')}") if reads else None
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    loading = _over_ranks(measurements, "batch_rate_per_s", ranks)
     # Without workers the training step itself loads.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
-        for m in loading
+        for m in _over_ranks(measurements, "batch_rate_per_s", ranks)
         if _number(m.parameters.get("num_workers")) > 0
     ]
     return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")

@@ -13,11 +13,6 @@ OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
 """Checkpointing modes that a recipe can ask of the reference workload."""
 
 
-def data_parallel_ranks(degrees: Degrees) -> int:
-    """Return the number of ranks that see different data."""
-    return degrees.dp * degrees.fsdp
-
-
 def divisors(number: int) -> tuple[int, ...]:
     """Return all divisors in ascending order."""
     small = [candidate for candidate in range(1, int(number**0.5) + 1) if number % candidate == 0]
@@ -53,19 +48,16 @@ def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
     )
 
 
-def divisions(
-    workload: Workload, cluster: Cluster, pins: Pins, *, strategy: str, degrees: Degrees
-) -> Iterator[Candidate]:
+def divisions(workload: Workload, pins: Pins, *, strategy: str, degrees: Degrees) -> Iterator[Candidate]:
     """Yield the candidates of one strategy.
 
     Each checkpointing mode has every micro-batch that divides the ranks' share, ascending.
     """
-    share = workload.global_batch // data_parallel_ranks(degrees)
-    micro_batches = (pins.micro_batch,) if pins.micro_batch else divisors(share)
+    share = workload.global_batch // (degrees.dp * degrees.fsdp)
     for mode in OFFERED_CHECKPOINTING:
         if pins.activation_checkpointing not in (None, mode):
             continue
-        for micro_batch in micro_batches:
+        for micro_batch in (pins.micro_batch,) if pins.micro_batch else divisors(share):
             yield Candidate(
                 strategy=strategy,
                 degrees=degrees,

@@ -190,14 +190,13 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     )
     if not is_within(memory, cluster):
         because += "; you fixed the micro-batch, and with this margin it would not fit"
-    evidence = EvidenceRef(source="rule", key="interval.peak_memory_high.allocated")
     return (
         Decision(
             name="memory_margin",
             value=gib(memory.margin),
             basis="rule",
             because=because,
-            evidence=(evidence,),
+            evidence=(EvidenceRef(source="rule", key="interval.peak_memory_high.allocated"),),
         ),
     )
 
@@ -223,13 +222,7 @@ def _decision(
     name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
 ) -> Decision:
     if pin is not None:
-        return Decision(
-            name=name,
-            value=value,
-            basis="user",
-            because=f"you fixed it; {because}",
-            alternatives=alternatives,
-        )
+        basis, because = "user", f"you fixed it; {because}"
     return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
 
 

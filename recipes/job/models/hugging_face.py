@@ -9,9 +9,11 @@ import recipes.job.models.hugging_face_gpt as gpt
 from recipes.job.models.hugging_face_config import Config, Sizes, decoder, experts_of, later_windows, windows
 
 
-def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
-    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
-    return lambda config: adapter(config) | fields
+def _with(
+    adapter: Callable[[Config], Sizes], others: Callable[[Config], Sizes] | None = None, **fields: Any
+) -> Callable[[Config], Sizes]:
+    """Return an adapter whose architecture has some fields of `others`, and some fixed ones, instead."""
+    return lambda config: adapter(config) | (others(config) if others else {}) | fields
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
@@ -37,10 +39,6 @@ _mistral = _windowed(decoder, 0)
 """Sizes of Mistral v0.1 and Phi-3: the file's window, if any, is that of every layer."""
 
 
-def _mixtral(config: Config) -> Sizes:
-    return _mistral(config) | experts_of(config)
-
-
 def _qwen2(config: Config) -> Sizes:
     sizes = decoder(config)
     return sizes | {"qkv_bias": True} | later_windows(config, sizes["layers"])
@@ -50,8 +48,7 @@ def _qwen3(config: Config) -> Sizes:
     return _qwen2(config) | {"qkv_bias": config.flag("attention_bias"), "query_key_norm": "head"}
 
 
-def _qwen2_moe(config: Config) -> Sizes:
-    return _qwen2(config) | experts_of(config) | {"shared_expert_gate": True}
+_moe = _with(decoder, experts_of)
 
 
 def _qwen3_next(config: Config) -> Sizes:
@@ -127,10 +124,9 @@ def _latent_attention(config: Config) -> Sizes:
 
 def _gpt_oss(config: Config) -> Sizes:
     sizes = decoder(config) | experts_of(config)
-    places = ["attention-output", "mlp", "router"]
     return (
         sizes
-        | {"qkv_bias": True, "other_biases": places, "attention_sinks": True}
+        | {"qkv_bias": True, "other_biases": ["attention-output", "mlp", "router"], "attention_sinks": True}
         | windows(config, sizes["layers"], 2)
     )
 
@@ -238,16 +234,12 @@ def _nemotron_h(config: Config) -> Sizes:
     }
 
 
-def _moe(config: Config) -> Sizes:
-    return decoder(config) | experts_of(config)
-
-
 ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     **dict.fromkeys(
         ("LlamaForCausalLM", "SmolLM3ForCausalLM", "SeedOssForCausalLM", "Ernie4_5ForCausalLM"), decoder
     ),
     **dict.fromkeys(("MistralForCausalLM", "Phi3ForCausalLM"), _mistral),
-    "MixtralForCausalLM": _mixtral,
+    "MixtralForCausalLM": _with(_mistral, experts_of),
     **dict.fromkeys(
         ("GraniteForCausalLM", "BaichuanForCausalLM", "BaiChuanForCausalLM", "InternLM2ForCausalLM"), decoder
     ),
@@ -255,7 +247,7 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     **dict.fromkeys(("GraniteMoeForCausalLM", "DeepseekForCausalLM"), _moe),
     "QWenLMHeadModel": _qwen,
     "Qwen2ForCausalLM": _qwen2,
-    "Qwen2MoeForCausalLM": _qwen2_moe,
+    "Qwen2MoeForCausalLM": _with(_qwen2, experts_of, shared_expert_gate=True),
     "Qwen3ForCausalLM": _qwen3,
     "Qwen3MoeForCausalLM": _with(_moe, query_key_norm="head"),
     "Qwen3NextForCausalLM": _qwen3_next,
