@@ -9,8 +9,7 @@ from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.candidate_prediction import corrected, with_loading
-from recipes.predict.image_prediction import predict_images
-from recipes.predict.memory.image_memory import vision_memory
+from recipes.predict.image_prediction import predict_images, vision_memory
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack

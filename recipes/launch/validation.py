@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from probes.base.errors import UsageError
-from recipes.launch.placeholders import expand, settings
-from recipes.launch.recipe import NAME_PATTERN, VARIABLE_PATTERN, Recipe
+from recipes.launch.recipe import NAME_PATTERN, VARIABLE_PATTERN, Recipe, expand, settings
 from recipes.planning.strategy_table import STRATEGIES
 
 

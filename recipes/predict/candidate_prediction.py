@@ -244,13 +244,16 @@ def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
     if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
         return time
     waiting = max(0.0, needed - time.total)
-    ends = {name: cast("float", getattr(time, name)) + waiting for name in ("total", "low", "high")}
-    return msgspec.structs.replace(time, data=waiting, **ends)
+    return _with_data(time, waiting, waiting)
 
 
 def without_loading(time: TimeBreakdown) -> TimeBreakdown:
     """Return the step of a program that generates its data."""
     if isinstance(time.data, Unknown) or isinstance(time.total, Unknown):
         return time
-    ends = {name: cast("float", getattr(time, name)) - time.data for name in ("total", "low", "high")}
-    return msgspec.structs.replace(time, data=0.0, **ends)
+    return _with_data(time, 0.0, -time.data)
+
+
+def _with_data(time: TimeBreakdown, data_s: float, longer_s: float) -> TimeBreakdown:
+    ends = {name: cast("float", getattr(time, name)) + longer_s for name in ("total", "low", "high")}
+    return msgspec.structs.replace(time, data=data_s, **ends)

@@ -1,4 +1,8 @@
-"""Parameters of the prediction models, obtained from published measurements; one row each.
+"""Parameters of the prediction models, obtained from published measurements, and intervals of predictions.
+
+Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is one value per chip, precision,
+kind of kernels, implementation, optimizer, device or fabric. The row without a key serves keys that have no
+row of their own; it is missing if every key has one. The source of a fitted value is that of its prior.
 
 The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
 `tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
@@ -10,35 +14,18 @@ import functools
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
+from recipes.constants import Constant
 from recipes.job.workload import TransformerModel, VisionModel
-
-
-class Parameter(StrictRecord, kw_only=True):
-    """One figure of the models."""
-
-    id: str
-    """`group.name`, or `group.name.key` if there is one value per chip, precision, kind of kernels,
-    implementation, optimizer, device or fabric. The row without a key serves keys
-    that have no row of their own; it is missing if every key has one.
-    """
-    unit: str
-    meaning: str
-    value: float
-    source: str
-    """Source of the value; for a fitted value, the source of its prior."""
-    date: str
-
 
 FILES = ("cpu", "time", "memory", "vision", "collectives", "products", "intervals")
 """Files of `recipes/data/parameters/`."""
 
 
 @functools.lru_cache(maxsize=1)
-def load_parameters() -> dict[str, Parameter]:
+def load_parameters() -> dict[str, Constant]:
     """Return all rows by id."""
-    rows = (load_rows("recipes", "parameters", Parameter, file=f"parameters/{file}") for file in FILES)
+    rows = (load_rows("recipes", "parameters", Constant, file=f"parameters/{file}") for file in FILES)
     return {row.id: row for of_file in rows for row in of_file}
 
 

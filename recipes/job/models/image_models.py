@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
-from importlib import resources
 
 import msgspec
 
 from probes.base.record import StrictRecord
+from probes.base.rows import load_rows, read_rows
 from recipes.job.workload import VisionModel
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MEGA, _KILO = 1e6, 1e3
 _PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
@@ -47,18 +41,10 @@ class Alias(StrictRecord, kw_only=True):
     source: str = ""
 
 
-class _Aliases(StrictRecord, kw_only=True):
-    aliases: tuple[Alias, ...]
-
-
-def _text(name: str) -> dict[str, object]:
-    return tomllib.loads(resources.files("recipes").joinpath("data", name).read_text("utf-8"))
-
-
 @functools.lru_cache(maxsize=1)
 def load_vision_models() -> dict[str, VisionModel]:
     """Return all counted models by id."""
-    counted = msgspec.convert(_text("vision_models.toml"), _File)
+    counted = msgspec.convert(read_rows("vision_models", "recipes"), _File)
     aliases = {alias.model: alias for alias in load_aliases()}
     models = {}
     for cells in counted.rows:
@@ -94,7 +80,7 @@ def load_vision_models() -> dict[str, VisionModel]:
 @functools.lru_cache(maxsize=1)
 def load_aliases() -> tuple[Alias, ...]:
     """Return the other names of counted models."""
-    return msgspec.convert(_text("vision_names.toml"), _Aliases).aliases
+    return load_rows("recipes", "aliases", Alias, file="vision_names")
 
 
 def plain_name(name: str) -> str:

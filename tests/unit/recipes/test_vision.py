@@ -21,7 +21,7 @@ from recipes.job.models.image_models import find_vision_model, load_aliases, loa
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
-from recipes.predict.memory.image_memory import vision_memory
+from recipes.predict.image_prediction import vision_memory
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import image_job
