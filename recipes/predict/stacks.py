@@ -159,8 +159,6 @@ class Stack(StrictRecord, kw_only=True):
     """
     overlaps_tensor: bool = False
     """Tensor parallelism's collectives run beside its products (user buffers)."""
-    overlaps_experts: bool = False
-    """The all-to-all of experts runs beside computation."""
     gathers_modules: Literal["never", "zero", "always"] = "never"
     """Cases in which hooks gather and free fully sharded parameters per module instead of per block (as
     DeepSpeed's ZeRO-3 does): `never`, `zero` (if a case names ZeRO), or `always`.

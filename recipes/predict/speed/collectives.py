@@ -164,9 +164,10 @@ def _ring_bandwidth(members: int, links: Links) -> float:
     if links.intra_bandwidth is None:
         return math.inf
     if links.intra_bandwidth_measured:
-        all_ranks = links.ranks_per_node
-        gain = 2 * (all_ranks - 1) / (all_ranks + 1) * parameter("collective.nvls_share", links.architecture)
-        return links.intra_bandwidth / (max(1.0, gain) if _reduces_in_switch(links) else 1.0)
+        if not _reduces_in_switch(links):
+            return links.intra_bandwidth
+        gain = 2 * (links.ranks_per_node - 1) / (links.ranks_per_node + 1)
+        return links.intra_bandwidth / max(1.0, gain * parameter("collective.nvls_share", links.architecture))
     ring = links.intra_bandwidth * parameter("collective.ring_share", *_keys(links))
     if links.fabric == "pcie" and members > _RANKS_PER_SOCKET:
         ring *= parameter("collective.socket_share")

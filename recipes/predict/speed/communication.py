@@ -49,7 +49,7 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     if degrees.ep > 1 and dispatched:
         group = group_of(degrees.ep, 1, cluster)
         size = tokens * dispatched * 2.0 / degrees.tp * _sent_copies(block, group)
-        visible = parameter("time.expert_exposed", "overlapped" if stack.overlaps_experts else "plain")
+        visible = parameter("time.expert_exposed")
         time = 2.0 * collective_time_s("all_to_all", size, group, cluster) * visible
         forward += time
         backward += time
