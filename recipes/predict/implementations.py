@@ -28,10 +28,10 @@ class SavedBytes(StrictRecord, kw_only=True):
 
     rmsnorm: float
     """Per norm and unit of `hidden`: what RMSNorm keeps of its own, without its output."""
-    frozen_rmsnorm: float
-    """The same where its weight is not trained."""
+    frozen_rmsnorm: float = 0.0
+    """The same if its weight is not trained; 0 under autocast, which runs that train adapters do not use."""
     layernorm: float
-    frozen_layernorm: float
+    frozen_layernorm: float = 0.0
     input: float
     """Input of a linear layer with a trained weight: an output of a norm, the product before the second MLP
     matrix.
@@ -40,8 +40,8 @@ class SavedBytes(StrictRecord, kw_only=True):
     """Whether every tensor-parallel rank keeps the whole input with sequence parallelism, not its part to
     gather again.
     """
-    adapter_input: float = 3.0
-    """Input of an adapter: a copy after dropout, and dropout's mask."""
+    adapter_input: float = 0.0
+    """Input of an adapter: a copy after dropout, and dropout's mask; 0 under autocast."""
     query: float
     """Per query head and element of it."""
     key_value: float
