@@ -15,7 +15,7 @@ from recipes.cases.resolved import Here, resolve
 from recipes.cases.resolved_case import ResolvedCase, time_for
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
-from recipes.job.workload import VisionWorkload, Workload
+from recipes.job.workload import VisionWorkload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
 from recipes.predict.memory.peak import figure_bytes, fuses_attention
 from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
@@ -199,12 +199,10 @@ def _sample_flops(job: Job) -> float:
 
     Frozen weights have no gradients of their own.
     """
-    match job:
-        case TransformerJob():
-            passes = 1.0 if job.trains_weights else 2 / 3
-            return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
-        case ImageJob():
-            return 3.0 * job.workload.model.forward_flops
+    if isinstance(job, ImageJob):
+        return 3.0 * job.workload.model.forward_flops
+    passes = 1.0 if job.trains_weights else 2 / 3
+    return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
 
 
 def _basis(resolved: ResolvedCase) -> Rates:
@@ -247,11 +245,11 @@ def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:
 
 
 def _title(resolved: ResolvedCase) -> str:
-    match resolved.workload:
-        case Workload(sequence_length=length):
-            size = f"sequence {length}, "
-        case VisionWorkload(image_size=pixels):
-            size = f"{pixels} pixels, " if pixels else ""
-    name = resolved.workload.model.title or resolved.workload.model.id
+    work = resolved.workload
+    if isinstance(work, VisionWorkload):
+        size = f"{work.image_size} pixels, " if work.image_size else ""
+    else:
+        size = f"sequence {work.sequence_length}, "
+    name = work.model.title or work.model.id
     where = f"{resolved.gpus} x {resolved.cluster.device_name}"
     return f"{name}, {size}{resolved.candidate.precision}, on {where}, {resolved.stack.title}"

@@ -17,7 +17,7 @@ from recipes.cases.legality import require_divisible, require_whole, require_who
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
 from recipes.cases.resolved_case import ResolvedCase, time_for
-from recipes.cases.software import software_of
+from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
 from recipes.cases.table_words import (
     Numbers,
     names_pure,
@@ -27,7 +27,6 @@ from recipes.cases.table_words import (
     step_of,
     task_of,
 )
-from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
@@ -217,18 +216,6 @@ class _OpenCase:
             notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
-    @property
-    def _cuts_twice(self) -> bool:
-        """Whether each context-parallel rank takes an early and a late part of a sequence.
-
-        Causal work is then even.
-        """
-        return (
-            isinstance(self._model, TransformerModel)
-            and self._model.kind == "decoder"
-            and self._stack.spare_ranks != "sequence"
-        )
-
     def options(self) -> list[tuple[Choice, int]]:
         """Return the open choices of the case with their micro-batches, most usual first."""
         options = []
@@ -269,11 +256,10 @@ class _OpenCase:
     @property
     def may_be_pure(self) -> bool:
         """Whether the case's word for 16 bits is also used by people who keep nothing in fp32."""
-        stated = (
-            bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
-        )
         return (
-            stated
+            bool(self._case.precision)
+            and self._precision in ("bf16", "fp16")
+            and not self._numbers.mixed
             and not self._is_pure
             and not self._is_vision
             and self._stack.memory.mixed_states != "master"
@@ -305,7 +291,9 @@ class _OpenCase:
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
-            require_whole_parts(candidate, self._length, cuts_twice=self._cuts_twice)
+            # Causal work is even if each context-parallel rank takes an early and a late part of a sequence.
+            cuts_twice = self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
+            require_whole_parts(candidate, self._length, cuts_twice=cuts_twice)
             notes += uneven_parts(self._model, candidate)
         else:
             require_whole(self._model, candidate)
@@ -321,11 +309,9 @@ class _OpenCase:
                 f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else "")
             )
         job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
-        match job:
-            case TransformerJob():
-                notes += self._transformer_notes(case, job)
-            case ImageJob():
-                notes += self._image_notes(case, job)
+        notes += (
+            self._image_notes(case, job) if isinstance(job, ImageJob) else self._transformer_notes(case, job)
+        )
         return ResolvedCase(
             case=self._case,
             job=job,
@@ -367,22 +353,18 @@ class _OpenCase:
         return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
 
     def _workload(self, candidate: Candidate) -> Workload | VisionWorkload:
-        match self._model:
-            case TransformerModel() as model:
-                return self._transformer_workload(model, candidate)
-            case VisionModel() as model:
-                return VisionWorkload(
-                    model=model,
-                    image_size=self._case.image_size or model.image_size,
-                    global_batch=candidate.global_batch,
-                    precision=self._precision,
-                    optimizer=self._optimizer,
-                )
-
-    def _transformer_workload(self, model: TransformerModel, candidate: Candidate) -> Workload:
+        model = self._model
+        if isinstance(model, VisionModel):
+            return VisionWorkload(
+                model=model,
+                image_size=self._case.image_size or model.image_size,
+                global_batch=candidate.global_batch,
+                precision=self._precision,
+                optimizer=self._optimizer,
+            )
         task, bits = self._task, self._numbers.base_bits
-        has_images = self._case.image_size is not None
-        if self._stack.predicts_all and not has_images and model.kind == "encoder" and task.from_scratch:
+        is_masked = model.kind == "encoder" and self._case.image_size is None and task.from_scratch
+        if self._stack.predicts_all and is_masked:
             model = msgspec.structs.replace(model, head_fraction=1.0)
         tuning: Tuning = "qlora" if task.tuning == "lora" and bits < 16 else task.tuning
         return Workload(

@@ -13,26 +13,20 @@ from recipes.predict.image_prediction import predict_images, vision_memory
 from recipes.predict.memory.peak import memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack
-from recipes.predict.training_job import ImageJob, Job, TransformerJob
+from recipes.predict.training_job import ImageJob, Job
 
 
 def memory_for(job: Job) -> MemoryBreakdown:
     """Return the peak memory of the fullest rank."""
-    match job:
-        case TransformerJob():
-            return memory_of(job)
-        case ImageJob():
-            return vision_memory(job)
+    return vision_memory(job) if isinstance(job, ImageJob) else memory_of(job)
 
 
 def time_for(job: Job) -> TimeBreakdown | Unknown:
     """Return one optimizer step of the slowest rank, scaled by what was measured on the machine."""
-    match job:
-        case TransformerJob():
-            time = step_time(job)
-            return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
-        case ImageJob():
-            return predict_images(job)
+    if isinstance(job, ImageJob):
+        return predict_images(job)
+    time = step_time(job)
+    return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
 
 
 class ResolvedCase(Record, kw_only=True):

@@ -235,17 +235,9 @@ class Stack(StrictRecord, kw_only=True):
         """
         return self.attention == "unfused" or (self.model_kernels == "upcasting" and model.kind != "decoder")
 
-    def divides_norms(self, asked: bool | None) -> bool:
-        """Return whether tensor-parallel ranks divide norms and residual stream: `asked` or the default."""
-        return self.memory.sequence_parallel if asked is None else asked
-
     def bucket_elements(self, ranks: int) -> float:
         """Return the gradients that `ranks` ranks reduce together; 0 if the stack has no such size."""
         return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
-
-    def nests(self, workload: Workload) -> bool:
-        """Return whether only ranks of a node may share states, with gradients reduced across nodes."""
-        return self.nests_lamb and workload.optimizer == "lamb"
 
     def defers_reduction(self, candidate: Candidate) -> bool:
         """Return whether gradients stay whole until the last micro-batch.
@@ -255,10 +247,6 @@ class Stack(StrictRecord, kw_only=True):
         by_modules = self.gathers_modules == "always" or candidate.offload
         whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
         return whole and candidate.grad_accum > 1
-
-    def adapter_rank(self, workload: Workload) -> int:
-        """Return the rank of LoRA's matrices."""
-        return self.memory.adapter_rank or workload.adapter_rank
 
     def samples_vary(self, workload: Workload) -> bool:
         """Return whether sequences are samples of several lengths, at most `sequence_length`."""

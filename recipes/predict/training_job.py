@@ -81,7 +81,7 @@ class TransformerJob(NamedTuple):
 
     @property
     def adapter_rank(self) -> int:
-        return self.stack.adapter_rank(self.workload)
+        return self.stack.memory.adapter_rank or self.workload.adapter_rank
 
     @property
     def kernels(self) -> str:
@@ -91,7 +91,8 @@ class TransformerJob(NamedTuple):
     @property
     def divides_norms(self) -> bool:
         """Whether tensor-parallel ranks divide norms and residual stream too."""
-        return self.stack.divides_norms(self.candidate.sequence_parallel)
+        asked = self.candidate.sequence_parallel
+        return self.stack.memory.sequence_parallel if asked is None else asked
 
     def tokens_of(self, block: Block) -> float:
         """Return the tokens of one block: the decoder of an encoder-decoder gets the shorter target."""
@@ -151,8 +152,6 @@ def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, 
 
 def job_of(workload: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> Job:
     """Return the job of either kind."""
-    match workload:
-        case Workload():
-            return transformer_job(workload, candidate, cluster, stack)
-        case VisionWorkload():
-            return image_job(workload, candidate, cluster, stack)
+    if isinstance(workload, VisionWorkload):
+        return image_job(workload, candidate, cluster, stack)
+    return transformer_job(workload, candidate, cluster, stack)

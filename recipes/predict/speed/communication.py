@@ -123,7 +123,8 @@ def gradients_s(job: TransformerJob, held: Held, *, forward_s: float, backward_s
         visible = beside(_steps("reduce_scatter", size, group, job), backward_s, exposed) + beside(
             _steps("all_gather", gathered, group, job), forward_s, exposed
         )
-        if stack.nests(job.workload) and group.nodes > 1 and group.ranks_per_node > 1:
+        nests = stack.nests_lamb and job.workload.optimizer == "lamb"
+        if nests and group.nodes > 1 and group.ranks_per_node > 1:
             reduce_s, gather_s = _nested_s(size, gathered, group, job)
             nested = beside(reduce_s, backward_s, exposed) + beside(gather_s, forward_s, exposed)
             visible = min(visible, nested)
