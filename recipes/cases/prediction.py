@@ -7,7 +7,7 @@ from typing import Any
 
 from probes.base.record import Record, Unknown
 from probes.base.units import GIB
-from recipes.cases.case import Case, CaseError, case_of_row
+from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.case_layout import recompute_words
 from recipes.cases.model import OwnModels
 from recipes.cases.notes import FIGURES, grounds_of
@@ -100,20 +100,12 @@ def predict_row(
     name no other; `own_models` maps names in the column `model` to the user's own models.
     """
     try:
-        return predict_case(case_of_row(row), here, own_models)
+        return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))
     except CaseError as error:
         reason = str(error)
     except ArithmeticError as error:  # sizes that are each possible, but not together
         reason = f"sizes of the row give figures that no machine has: {error}"
     return CasePrediction(case_id=(row.get("case_id") or "").strip(), status="refused", reason=reason)
-
-
-def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
-    """Return the prediction for one case."""
-    try:
-        return predict_resolved(resolve(case, here=here, own_models=own_models))
-    except CaseError as error:
-        return CasePrediction(case_id=case.case_id, status="refused", reason=str(error))
 
 
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:

@@ -29,7 +29,6 @@ class Branch(Cited, kw_only=True):
     kind: Literal["long-term support", "production", "new feature"]
     end_of_life: str
     """Year and month of the last fixes."""
-    cuda_major: int
 
 
 class Architecture(Cited, kw_only=True):

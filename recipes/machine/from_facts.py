@@ -11,7 +11,7 @@ from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
-from recipes.machine.cluster import build_cluster
+from recipes.machine.cluster import build_cluster, network_fraction, slot_bytes_per_s
 from recipes.machine.cluster_records import (
     Cluster,
     Device,
@@ -23,7 +23,6 @@ from recipes.machine.cluster_records import (
     PcieSlot,
     Transport,
 )
-from recipes.machine.links import network_fraction, slot_bytes_per_s
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 
 _BF16_CAPABILITY = (8, 0)

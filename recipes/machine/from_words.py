@@ -12,7 +12,7 @@ from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
-from recipes.machine.cluster import build_cluster
+from recipes.machine.cluster import assumed_ring, build_cluster, mesh_links, slot_bytes_per_s
 from recipes.machine.cluster_records import (
     Cluster,
     Device,
@@ -31,7 +31,6 @@ from recipes.machine.link_words import (
     pcie_generation_of,
     transport_of,
 )
-from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
 
 USUAL_NETWORK = "usual network"
 """First words of the source of an assumed network rate."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.facts.measurements import Measurement, Parameter
@@ -178,57 +178,57 @@ def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[s
     }
 
 
+def _steps(
+    measurements: tuple[Measurement, ...], benchmarks: tuple[str, ...], length: str
+) -> Iterator[tuple[Measurement, int, int, int]]:
+    """Yield the measured steps of some benchmarks with micro-batch, `length` and world size, all above 0."""
+    for measurement in _of(measurements, "step_time_s"):
+        names = ("micro_batch", length, "world_size")
+        micro_batch, size, ranks = (_number(measurement.parameters.get(name)) for name in names)
+        is_whole = min(micro_batch, size, ranks) >= 1 and measurement.median > 0
+        if measurement.bench_id in benchmarks and is_whole:
+            yield measurement, int(micro_batch), int(size), int(ranks)
+
+
 def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...]:
     """Return the training steps that were measured, each with the spread of its samples."""
-    anchors = []
-    for measurement in _of(measurements, "step_time_s"):
-        parameters = measurement.parameters
-        sizes = [_number(parameters.get(name)) for name in ("micro_batch", "sequence_length", "world_size")]
-        if measurement.bench_id not in _STEPS or min(sizes) < 1 or measurement.median <= 0:
-            continue
-        anchors.append(
-            StepAnchor(
-                model=str(parameters.get("model")),
-                strategy=str(parameters.get("strategy")),
-                micro_batch=int(sizes[0]),
-                grad_accum=max(1, int(_number(parameters.get("grad_accum", 1)))),
-                sequence_length=int(sizes[1]),
-                precision=str(parameters.get("precision")),
-                world_size=int(sizes[2]),
-                activation_checkpointing="full"
-                if parameters.get("activation_checkpointing") == "full"
-                else "none",
-                threads=threads_of(measurement),
-                step_time_s=measurement.median,
-                low_s=measurement.quantile(0.1),
-                high_s=measurement.quantile(0.9),
-                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
-            )
+    return tuple(
+        StepAnchor(
+            model=str(step.parameters.get("model")),
+            strategy=str(step.parameters.get("strategy")),
+            micro_batch=micro_batch,
+            grad_accum=max(1, int(_number(step.parameters.get("grad_accum", 1)))),
+            sequence_length=length,
+            precision=str(step.parameters.get("precision")),
+            world_size=ranks,
+            activation_checkpointing="full"
+            if step.parameters.get("activation_checkpointing") == "full"
+            else "none",
+            threads=threads_of(step),
+            step_time_s=step.median,
+            low_s=step.quantile(0.1),
+            high_s=step.quantile(0.9),
+            source=f"benchmark {step.bench_id} on {step.subject}",
         )
-    return tuple(anchors)
+        for step, micro_batch, length, ranks in _steps(measurements, _STEPS, "sequence_length")
+    )
 
 
 def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, ...]:
     """Return the training steps on images that were measured."""
-    anchors = []
-    for measurement in _of(measurements, "step_time_s"):
-        case = measurement.parameters
-        sizes = [int(_number(case.get(name))) for name in ("micro_batch", "image_size", "world_size")]
-        if measurement.bench_id != "train-cnn" or min(sizes) < 1 or measurement.median <= 0:
-            continue
-        anchors.append(
-            ImageAnchor(
-                model=str(case.get("model")),
-                micro_batch=sizes[0],
-                image_size=sizes[1],
-                precision=str(case.get("precision")),
-                world_size=sizes[2],
-                threads=threads_of(measurement),
-                step_time_s=measurement.median,
-                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
-            )
+    return tuple(
+        ImageAnchor(
+            model=str(step.parameters.get("model")),
+            micro_batch=micro_batch,
+            image_size=size,
+            precision=str(step.parameters.get("precision")),
+            world_size=ranks,
+            threads=threads_of(step),
+            step_time_s=step.median,
+            source=f"benchmark {step.bench_id} on {step.subject}",
         )
-    return tuple(anchors)
+        for step, micro_batch, size, ranks in _steps(measurements, ("train-cnn",), "image_size")
+    )
 
 
 def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:

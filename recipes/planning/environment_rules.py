@@ -97,15 +97,12 @@ def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def _memory_tight(situation: Situation) -> Words | None:
-    """Return the memory's share for a current torch; the plan requires one if the version is unknown."""
+def _memory_tight(situation: Situation, *, is_old: bool) -> Words | None:
+    """Return the memory's share for an old or a current torch; the plan requires a current one if unknown."""
     version = _torch_version(situation.facts)
-    return _memory_share(situation) if version is None or version >= _ALLOC_CONF_SINCE else None
-
-
-def _memory_tight_before_torch_2_9(situation: Situation) -> Words | None:
-    version = _torch_version(situation.facts)
-    return _memory_share(situation) if version is not None and version < _ALLOC_CONF_SINCE else None
+    return (
+        _memory_share(situation) if is_old == (version is not None and version < _ALLOC_CONF_SINCE) else None
+    )
 
 
 PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
@@ -114,8 +111,8 @@ PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
     "nccl_interface_ambiguous": lambda situation: _interface_ambiguous(situation, "cuda"),
     "gloo_interface_ambiguous": lambda situation: _interface_ambiguous(situation, "cpu"),
     "other_ports_active": _other_ports_active,
-    "memory_tight": _memory_tight,
-    "memory_tight_before_torch_2_9": _memory_tight_before_torch_2_9,
+    "memory_tight": lambda situation: _memory_tight(situation, is_old=False),
+    "memory_tight_before_torch_2_9": lambda situation: _memory_tight(situation, is_old=True),
 }
 
 

@@ -16,12 +16,11 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.batch import require_divisible, round_global_batch
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
-from recipes.planning.strategy_table import STRATEGIES
+from recipes.planning.strategy_table import STRATEGIES, require_divisible, round_global_batch
 from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import predict, predict_memory
 

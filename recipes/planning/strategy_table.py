@@ -1,14 +1,77 @@
-"""The strategies that planning tries, in this order. To add one, write a row here."""
+"""The strategies that planning tries, in this order, and the batches that they divide.
+
+For every candidate micro_batch x grad_accum x ranks is exactly the global batch. To add a strategy, write a
+row here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from recipes.job.candidate import Candidate, Degrees
+from probes.base.errors import UsageError
+from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees
 from recipes.job.workload import Pins, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.batch import divisions
+
+OFFERED_CHECKPOINTING: tuple[ActivationCheckpointing, ...] = ("none", "full")
+"""Checkpointing modes that a recipe can ask of the reference workload."""
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return all divisors in ascending order."""
+    small = [candidate for candidate in range(1, int(number**0.5) + 1) if number % candidate == 0]
+    return tuple(sorted({*small, *(number // candidate for candidate in small)}))
+
+
+def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
+    """Return the nearest valid global batches below and above, at least one of them.
+
+    They are multiples of the ranks (times a pinned micro-batch).
+    """
+    below = global_batch // multiple * multiple
+    return (below, below + multiple) if below else (multiple,)
+
+
+def round_global_batch(global_batch: int, multiple: int) -> int:
+    """Return the nearest valid global batch; of two equally near ones the larger."""
+    return min(
+        nearest_global_batches(global_batch, multiple), key=lambda valid: (abs(valid - global_batch), -valid)
+    )
+
+
+def require_divisible(workload: Workload, cluster: Cluster, pins: Pins) -> None:
+    """Raise UsageError with the two nearest valid global batches if the ranks cannot share this one."""
+    multiple = cluster.world_size * (pins.micro_batch or 1)
+    if workload.global_batch % multiple == 0:
+        return
+    pinned = f" x micro-batch {pins.micro_batch}" if pins.micro_batch else ""
+    nearest = " or ".join(str(valid) for valid in nearest_global_batches(workload.global_batch, multiple))
+    raise UsageError(
+        f"global batch {workload.global_batch} cannot be shared by {cluster.world_size} ranks{pinned}",
+        f"take a global batch of {nearest}, or another number of ranks",
+    )
+
+
+def divisions(workload: Workload, pins: Pins, *, strategy: str, degrees: Degrees) -> Iterator[Candidate]:
+    """Yield the candidates of one strategy.
+
+    Each checkpointing mode has every micro-batch that divides the ranks' share, ascending.
+    """
+    share = workload.global_batch // (degrees.dp * degrees.fsdp)
+    for mode in OFFERED_CHECKPOINTING:
+        if pins.activation_checkpointing not in (None, mode):
+            continue
+        for micro_batch in (pins.micro_batch,) if pins.micro_batch else divisors(share):
+            yield Candidate(
+                strategy=strategy,
+                degrees=degrees,
+                micro_batch=micro_batch,
+                grad_accum=share // micro_batch,
+                global_batch=workload.global_batch,
+                activation_checkpointing=mode,
+                precision=workload.precision,
+            )
 
 
 class Strategy(NamedTuple):

@@ -17,11 +17,17 @@ import msgspec
 
 from recipes.constants import constant
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
-from recipes.predict.memory.activations import kept_by, root_kept
+from recipes.predict.implementations import (
+    Compute,
+    Implementation,
+    SavedBytes,
+    kept_by,
+    load_implementations,
+    root_kept,
+)
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
-from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
+from recipes.predict.memory.states import States, autocasts_loss, compute_of, states_of
 from recipes.predict.parameters import memory_interval, parameter
 from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
@@ -308,7 +314,12 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
         each *= 2.0  # a head in fp32 gives logits in fp32
     if stack.memory.loss == "chunked":
         each = min(each, _CHUNKED_BYTES)
-    return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
+    return (
+        (model.head_outputs or model.vocab)
+        * model.head_fraction
+        * (each + model.prediction_layers * saved.input)
+        / tensor
+    )
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:

@@ -10,7 +10,6 @@ from recipes.job.workload import (
     QUANTISED,
     STATE_BYTES,
     WITHOUT_MASTERS,
-    TransformerModel,
 )
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
@@ -161,10 +160,8 @@ def _held(job: TransformerJob, stage: Stage) -> States:
     }[sharding]
     if job.adapted is not None:
         rank, targets = job.adapter_rank, job.adapted
-        trained = (
-            sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks)
-            / degrees.tp
-        )
+        adapters = sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks)
+        trained = adapters / degrees.tp
         base = frozen_bytes(job)
         rest = _FP32 if raises_tables(job) else job.wide_bytes
         frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
@@ -185,8 +182,3 @@ def _held(job: TransformerJob, stage: Stage) -> States:
         updated=stage.dense / stepped + stage.expert / stepped_expert,
         each=each,
     )
-
-
-def model_head_outputs(model: TransformerModel) -> float:
-    """Return the logits per token of the micro-batch."""
-    return (model.head_outputs or model.vocab) * model.head_fraction

@@ -12,8 +12,8 @@ from probes.catalogue.hardware import load_catalogue
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import blocks_of
 from recipes.job.workload import steps_all_at_once, traffic_share
+from recipes.machine.cluster import PCIE_LANE_BYTES_PER_S
 from recipes.machine.cluster_records import Cluster
-from recipes.machine.links import PCIE_LANE_BYTES_PER_S
 from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter

@@ -12,7 +12,7 @@ from probes.base.errors import WorkerError
 from probes.bench.bench_requests import BenchRequest
 from recipes.launch.launchers import mpi, slurm, torchrun
 from recipes.launch.recipe import program_arguments
-from recipes.launch.validation import faults
+from recipes.launch.recipe_file import faults
 
 SSH = """\
 while [ "$1" != -- ]; do shift; done
