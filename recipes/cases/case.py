@@ -75,19 +75,12 @@ class Case(Record, kw_only=True):
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
-_MEASURED = (
-    "step_time_s",
-    "tokens_per_s_per_gpu",
-    "samples_per_s",
-    "tflops_per_gpu",
-    "mfu",
-    "hfu",
-    "peak_mem_gib",
-    "oom",
-)
-_MEASURED_COLLECTIVES = ("time_us", "algbw_gbps", "busbw_gbps")
 NOT_INPUTS = frozenset(
-    (*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes")
+    (
+        *("step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "mfu", "hfu"),
+        *("peak_mem_gib", "oom", "time_us", "algbw_gbps", "busbw_gbps"),
+        *("peak_mem_unit", "nccl_version", "derived", "notes"),
+    )
 )
 """Further columns of tables of runs, which hold measurements and are not read.
 

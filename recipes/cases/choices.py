@@ -164,8 +164,7 @@ def _growing(
         yield Choice(sharding="zero3")
     if model is None or stack.spare_ranks != "tensor":
         return
-    ranks = itertools.product(_context_ranks(case, gpus), _expert_ranks(case, model, gpus))
-    for context, experts in ranks:
+    for context, experts in itertools.product(_context_ranks(case, gpus), _expert_ranks(case, model, gpus)):
         if context * experts > 1:
             yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
 

@@ -18,12 +18,7 @@ def _with(
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
     """Return an adapter with local attention in all layers but each `every`-th (0: in all)."""
-
-    def sizes_of(config: Config) -> Sizes:
-        sizes = adapter(config)
-        return sizes | windows(config, sizes["layers"], every)
-
-    return sizes_of
+    return lambda config: windows(config, adapter(config), every)
 
 
 def _qwen(config: Config) -> Sizes:
@@ -40,8 +35,7 @@ _mistral = _windowed(decoder, 0)
 
 
 def _qwen2(config: Config) -> Sizes:
-    sizes = decoder(config)
-    return sizes | {"qkv_bias": True} | later_windows(config, sizes["layers"])
+    return later_windows(config, decoder(config) | {"qkv_bias": True})
 
 
 def _qwen3(config: Config) -> Sizes:
@@ -99,9 +93,8 @@ _GEMMA3 = {
 
 def _gemma3(config: Config) -> Sizes:
     text = config.part("text_config").beside(_GEMMA3)
-    sizes = _gemma(text)
     every = text.whole("sliding_window_pattern", "_sliding_window_pattern") or 6
-    return sizes | {"layer_norms": 4, "query_key_norm": "head"} | windows(text, sizes["layers"], every)
+    return windows(text, _gemma(text) | {"layer_norms": 4, "query_key_norm": "head"}, every)
 
 
 def _latent_attention(config: Config) -> Sizes:
@@ -123,12 +116,9 @@ def _latent_attention(config: Config) -> Sizes:
 
 
 def _gpt_oss(config: Config) -> Sizes:
-    sizes = decoder(config) | experts_of(config)
-    return (
-        sizes
-        | {"qkv_bias": True, "other_biases": ["attention-output", "mlp", "router"], "attention_sinks": True}
-        | windows(config, sizes["layers"], 2)
-    )
+    places = ["attention-output", "mlp", "router"]
+    fixed = {"qkv_bias": True, "other_biases": places, "attention_sinks": True}
+    return windows(config, decoder(config) | experts_of(config) | fixed, 2)
 
 
 def _llama4(config: Config) -> Sizes:
@@ -136,17 +126,14 @@ def _llama4(config: Config) -> Sizes:
     text = config.part("text_config")
     sizes, every = decoder(text) | experts_of(text), text.whole("interleave_moe_layer_step") or 1
     width, layers = sizes["ffn_hidden"] or 0, sizes["layers"] or 0
-    return (
-        sizes
-        | {
-            "ffn_hidden": text.whole("intermediate_size_mlp") or width,
-            "expert_ffn_hidden": width,
-            "shared_ffn_hidden": width,
-            "dense_layers": layers - layers // every,
-            "other_biases": [],
-        }
-        | windows(text, layers, text.whole("no_rope_layer_interval") or 4)
-    )
+    sizes |= {
+        "ffn_hidden": text.whole("intermediate_size_mlp") or width,
+        "expert_ffn_hidden": width,
+        "shared_ffn_hidden": width,
+        "dense_layers": layers - layers // every,
+        "other_biases": [],
+    }
+    return windows(text, sizes, text.whole("no_rope_layer_interval") or 4)
 
 
 def _glm4_moe(config: Config) -> Sizes:
@@ -200,8 +187,7 @@ def _cohere(config: Config) -> Sizes:
 
 
 def _cohere2(config: Config) -> Sizes:
-    sizes = _cohere(config)
-    return sizes | windows(config, sizes["layers"], config.whole("sliding_window_pattern") or 4)
+    return windows(config, _cohere(config), config.whole("sliding_window_pattern") or 4)
 
 
 def _internlm(config: Config) -> Sizes:

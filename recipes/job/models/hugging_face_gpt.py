@@ -118,20 +118,18 @@ def phi(config: Config) -> Sizes:
 
 def phimoe(config: Config) -> Sizes:
     sizes = decoder(config) | experts_of(config) | {"norm": "layernorm", "norm_bias": True}
-    sizes |= windows(config, sizes["layers"])
     if config.flag("lm_head_bias") is True:
         sizes["other_biases"] = [*sizes["other_biases"], "head"]
-    return sizes
+    return windows(config, sizes)
 
 
 def starcoder2(config: Config) -> Sizes:
-    sizes = decoder(config)
-    return sizes | {
+    fixed = {
         **GPT,
         "bias": config.flag("use_bias", default=True),
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
-        **windows(config, sizes["layers"]),
     }
+    return windows(config, decoder(config) | fixed)
 
 
 def bert(config: Config) -> Sizes:

@@ -224,6 +224,5 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
     if candidate.schedule == "layers":
         return 0.0, candidate.grad_accum * sum(messages)
     waits = max(sum(messages[first:]) / (degrees.pp - first) for first in range(degrees.pp - 1))
-    slowest = degrees.vp * max(messages)
     exposed = parameter("time.boundary_exposed") * waits / max(messages)
-    return beside(slowest, computing_s, exposed), sum(messages)
+    return beside(degrees.vp * max(messages), computing_s, exposed), sum(messages)

@@ -48,8 +48,9 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
     if isinstance(image, Unknown):
         return image
     fully = candidate.sharding_stage == "zero3"
-    collectives = ("all_gather", "reduce_scatter") if fully else ("all_reduce",)
-    unknown = unknown_link(world_group(cluster), cluster, *collectives)
+    unknown = unknown_link(
+        world_group(cluster), cluster, *(("all_gather", "reduce_scatter") if fully else ("all_reduce",))
+    )
     if unknown is not None:
         return unknown
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)

@@ -262,9 +262,7 @@ def _at_least(work: float, floor: float) -> float:
 
     Kernels vary in length, so near the corner both limits hold for some of them.
     """
-    if work <= 0.0:
-        return floor
-    return work * math.sqrt(math.sqrt(1.0 + (floor / work) ** 4))
+    return work * math.sqrt(math.sqrt(1.0 + (floor / work) ** 4)) if work > 0.0 else floor
 
 
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:

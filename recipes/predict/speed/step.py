@@ -48,9 +48,10 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates
-    reduced = candidate.sharding_stage == "none"
-    collectives = ("all_reduce",) if reduced else ("all_gather", "reduce_scatter")
-    unknown = unknown_link(world_group(cluster), cluster, *collectives)
+    replicated = candidate.sharding_stage == "none"
+    unknown = unknown_link(
+        world_group(cluster), cluster, *(("all_reduce",) if replicated else ("all_gather", "reduce_scatter"))
+    )
     if unknown is not None:
         return unknown
     degrees = candidate.degrees
@@ -83,12 +84,11 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     boundary, filling = boundary_s(job, computing)
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
-    micro_batch_s = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
     # it (ZB-H1).
     filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (stages - 1) * waits * max(0.0, micro_batch_s - filled)
+    bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
