@@ -1,4 +1,4 @@
-"""A row of a table of training runs: the columns that describe the run, as typed values.
+"""A row of a table of training runs: the columns that describe the run and its machine, as typed values.
 
 Measured columns are never read.
 """
@@ -71,7 +71,7 @@ class Case(Record, kw_only=True):
     gpu_peak_tflops: float | None = None
     """Dense matrix rate of one GPU in the precision of the run, for a GPU outside the catalogue."""
     gpu_memory_bandwidth_gb_per_s: float | None = None
-    """Memory bandwidth of such a GPU, 1e9 bytes per second."""
+    """Memory bandwidth of a GPU outside the catalogue, 1e9 bytes per second."""
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
@@ -90,9 +90,7 @@ _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if fie
 _OFF_AT_ZERO = frozenset(
     {"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"}
 )
-"""Counts where 0 means that there is none, and -1, as some frameworks write it, that it follows from the
-rest.
-"""
+"""Counts for which 0 means "none". Some frameworks write -1 for a count that follows from the others."""
 _FLAGS = frozenset({"sequence_parallel", "compile", "flash_attention"})
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type is str)
 _LARGEST = 10**15
@@ -107,7 +105,7 @@ _MOST = {
     "seq_len": 10**9,
     "micro_batch": 10**7,
 }
-"""Beyond is a slip of the pen, and products of such numbers would be beyond any float."""
+"""Largest value of a column. Larger values are typing errors, and their products would exceed any float."""
 
 
 class CaseError(Exception):

@@ -50,7 +50,7 @@ class Layout(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """Return the GPUs of the job: stated, or the product of what is.
+    """Return the number of GPUs of the job: the stated one, or the product of the stated degrees.
 
     Experts are spread over tensor-parallel ranks too.
     """
@@ -92,8 +92,8 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a case.
 
-    `micro_batch` is assumed if none is stated, `per_node` is the machine's, `layers` the model's. Raises
-    CaseError if the degrees contradict the number of GPUs or each other.
+    `micro_batch` is for a case that states none. A node has `per_node` GPUs, the model `layers` layers.
+    Raises CaseError if the degrees contradict the number of GPUs or each other.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
@@ -218,8 +218,8 @@ def _schedule(case: Case) -> Schedule:
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
     """Return the data-parallel GPUs that share one copy of the parameters.
 
-    A node has the part `node` of all GPUs. Some frameworks count the GPUs of context parallelism among those
-    that share (torchtitan: dp_shard_cp), others do not (dp_shard).
+    A node has the part `node` of all GPUs. Some frameworks include the GPUs of context parallelism in the
+    number (torchtitan: dp_shard_cp), others do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:

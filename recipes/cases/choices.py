@@ -1,6 +1,7 @@
 """Choices that a case leaves open in its layout, in the order in which people choose.
 
-`recipes/cases/resolved.py` takes the first that fits, or the fastest of several that people try.
+`recipes/cases/resolved.py` uses the first choice that fits, or the fastest of several choices that people
+try.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ recipes: 4 to 32).
 """
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that people recompute, the least that is enough."""
+"""Parts of the layers that people recompute; they take the smallest part that is enough."""
 
 
 class Choice(Record, kw_only=True):
@@ -45,11 +46,11 @@ class Choice(Record, kw_only=True):
     ep: int | None = None
     sharding: Sharding | None = None
     is_tried: bool = False
-    """People try several like it, and keep the fastest."""
+    """Whether people try several such choices and keep the fastest."""
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
-    """Part of the layers, where `checkpointing` is full."""
+    """Part of the layers that are recomputed if `checkpointing` is full."""
 
     @property
     def words(self) -> str:

@@ -52,12 +52,12 @@ _GPU_WORDS = (
 
 
 class CollectivePrediction(Record, kw_only=True):
-    """The answer to one row. Figures are None where it is refused."""
+    """The answer to one row. Figures are None if the row is refused."""
 
     case_id: str
     status: Literal["predicted", "refused"]
     reason: str = ""
-    """Why it was refused, or what was assumed."""
+    """Reason of a refusal, or what was assumed."""
     time_us: float | None = None
     time_us_low: float | None = None
     """Eight of ten measured times lie between low and high."""
@@ -130,7 +130,7 @@ def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> 
         interconnect_intra=intra,
         interconnect_inter=inter,
     )
-    if gpu_named(gpu, None, load_catalogue()) is None:  # columns with its rates are those of runs
+    if gpu_named(gpu, None, load_catalogue()) is None:  # tables of runs have columns with rates instead
         raise CaseError(f"gpu {gpu[:60]!r} is not in the catalogue: give one of `rigtune list gpus`")
     return cluster_of_case(case, gpus, load_catalogue())
 

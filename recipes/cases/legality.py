@@ -1,4 +1,4 @@
-"""Layouts that cannot be: a model has only so many layers, heads and experts to divide."""
+"""Checks of layouts against the layers, heads and experts that a model has."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def deals_evenly(model: TransformerModel, parts: int) -> bool:
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
     """Return a note on an interleaved pipeline whose parts differ in layers.
 
-    Such a run needs a layout of its own.
+    A run like this needs a layout of its own.
     """
     degrees = candidate.degrees
     layers = model.layers + model.encoder_layers

@@ -104,7 +104,7 @@ def model_of_stated(stated: Case) -> KnownModel:
 
 
 def _sized(model: TransformerModel, stated: Case) -> KnownModel:
-    """Return `model` in the sizes of the row. Raises CaseError if those contradict the rest of it."""
+    """Return `model` in the sizes of the row. Raises CaseError if they contradict the model."""
     if (
         stated.n_kv_heads
         and not model.key_value_latent
@@ -123,7 +123,7 @@ def _sized(model: TransformerModel, stated: Case) -> KnownModel:
 
 
 def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
-    """Return a note if the row's number of parameters is neither all nor the active ones of its sizes."""
+    """Return a note if the row's sizes give another number of parameters, in total and for one token."""
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
     counts = (parameter_count(model), active_parameter_count(model))

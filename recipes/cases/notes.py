@@ -1,4 +1,4 @@
-"""Notes about cells of a row that were not understood or are replaced by something else."""
+"""Notes about cells that were not understood or were replaced, and the rates that figures rest on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """Return the notes in words, for people; none if all was understood.
+    """Return the notes for people; none if every cell was understood.
 
-    Links that the layout does not use are not looked at.
+    Links that the layout does not use need no note.
     """
     notes = []
     intra, inter, figure = (
@@ -59,9 +59,9 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:
-    """Return the precision of the computation, as `rates_of` and the rows of peaks have it.
+    """Return the precision that the GPU computes in, the same one that `rates_of` uses.
 
-    Without a unit for a type a GPU computes in its next wider one.
+    A GPU without a unit for a type computes in the next wider type.
     """
     peaks, rates = cluster.peak_flops_per_s, cluster.flops_per_s
     if cluster.device != "cuda" or not (peaks or rates):

@@ -90,9 +90,9 @@ def resolve(
 def _most_usual(open_case: _OpenCase) -> ResolvedCase:
     """Return the first option that fits, or the fastest of several that people try.
 
-    If none fits, it is the last, or the one of several that needs least. Raises CaseError if every option
-    contradicts the case. People recompute because a run failed, not because a model of memory predicts it: an
-    option that needs little more than there is by the model stays unchanged.
+    If none fits, return the last option, or the option that needs least if people try several. Raises
+    CaseError if every option contradicts the case. People recompute because a run failed, not because a model
+    of memory predicts a failure: an option stays unchanged if it needs little more memory than the GPU has.
     """
     options = open_case.options()
     laid_out: ResolvedCase | None = None
@@ -130,9 +130,9 @@ def _most_usual(open_case: _OpenCase) -> ResolvedCase:
 
 
 def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Return the option that does most per second, of `fits` and the later ones that are tried and fit.
+    """Return the fastest option that fits: `fits`, or one of the later options that people try.
 
-    Recomputing may pay by larger micro-batches.
+    Recomputing may be faster because it allows larger micro-batches.
     """
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
@@ -384,7 +384,7 @@ class _OpenCase:
 
 
 def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: the stated ones, or QLoRA's 4."""
+    """Return the bits of a frozen weight: the stated number, or 4 for QLoRA."""
     stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
     return stored if tuning == "qlora" else 16
 

@@ -1,4 +1,4 @@
-"""A case with everything that the models need: model, layout, machine and stack."""
+"""A case with everything that the models need, and the models that predict its memory and time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ResolvedCase(Record, kw_only=True):
     assumed: tuple[str, ...] = ()
     """Defaults that were assumed for what the row does not state, in words."""
     memory: MemoryBreakdown | None = None
-    """Memory of the candidate, if it was computed to choose it; `memory_of_case` returns it in any case."""
+    """Memory of the candidate if the choice needed it; `memory_of_case` always returns it."""
 
     @property
     def workload(self) -> Workload | VisionWorkload:

@@ -1,4 +1,7 @@
-"""The software of a case: by its name, and where no row knows that, by how the case shares its model."""
+"""The software of a case, and its default precision, sequence length and optimizer.
+
+The name of the software decides; if no row has this name, the way in which the case shares its model decides.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ _DIVIDED = "megatron-core"
 
 
 def software_of(case: Case) -> tuple[Stack, tuple[str, ...]]:
-    """Return the stack, and in words what was assumed of it.
+    """Return the stack, and in words what was assumed about the stack.
 
-    Raises CaseError where words of the case are not known.
+    Raises CaseError if words of the case are not known.
     """
     stack = stack_named(case.stack)
     notes: tuple[str, ...] = ()
@@ -155,7 +158,7 @@ def precision_of(
 
 
 def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bool) -> Precision:
-    """Return the precision that the stack usually uses on such a device.
+    """Return the precision that the stack usually uses on this device.
 
     If none is listed, return the best 16-bit format of the device, or fp32 on a CPU without bf16.
     """

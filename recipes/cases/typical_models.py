@@ -66,8 +66,8 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    They have Mixtral's proportions if nothing else is known, else those that give both numbers of parameters.
-    A token meets attention and tables, and as many experts as the active parameters allow.
+    The proportions are those of Mixtral if nothing else is known; otherwise they fit both numbers of
+    parameters. A token meets attention and tables, and as many experts as the active parameters allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8

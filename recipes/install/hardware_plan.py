@@ -43,7 +43,7 @@ class PowerBudget(Record, kw_only=True):
     boards_w: float | Unknown
     """Sum of the boards' limits."""
     machine_w: float | Unknown
-    """Peak draw of a machine with such boards, scaled from a published machine."""
+    """Peak draw of a machine with these boards, scaled from a published machine."""
     supplies_w: float | Unknown | None
     """Stated by the management controller or the user; None if nobody stated it."""
     verdict: str

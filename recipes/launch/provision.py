@@ -1,5 +1,6 @@
-"""Ready-made files that run `rigtune check` where machines are provisioned. A new kind is a template and a
-row here.
+"""Ready-made files that run `rigtune check` when machines are provisioned.
+
+To add a kind, write a template and a row here.
 
 What each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram (slurm.schedmd.com,
 read 2026-11), the Kubernetes reference on init containers and Jobs (kubernetes.io, read 2026-11), and the
@@ -20,7 +21,7 @@ from recipes.launch.script_parts import templates
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
-"""Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
+"""Beginning of every reason that the health check writes; it resumes only nodes with this reason."""
 MOST_DRAINED_PERCENT = 25
 """Share of a partition that the health check drains by itself. A choice, not a measurement; the script states
 it at its top.
@@ -53,7 +54,7 @@ class ProvisionFile(Record, kw_only=True):
 
 
 class ProvisionRow(Record, kw_only=True):
-    """A way to run `rigtune check` where nodes are provisioned."""
+    """A way to run `rigtune check` when nodes are provisioned."""
 
     id: str
     title: str

@@ -1,6 +1,6 @@
-"""A recipe: a fully resolved plan that is independent of the launcher.
+"""A recipe: a fully resolved plan that is independent of the launcher, and the placeholders of its arguments.
 
-People read and edit it as a TOML file.
+People read and edit a recipe as a TOML file.
 """
 
 from __future__ import annotations

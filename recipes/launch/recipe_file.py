@@ -1,4 +1,4 @@
-"""The recipe as a TOML file that people read, edit and keep under version control."""
+"""The recipe as a TOML file that people read, edit and keep under version control; checks of its fields."""
 
 from __future__ import annotations
 

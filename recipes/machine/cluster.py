@@ -39,7 +39,7 @@ from recipes.machine.measured_rates import (
 )
 
 _WIDER = (("fp16", "fp32"), ("tf32", "fp32"), ("mxfp8", "fp8"))
-"""Precisions that some GPUs have no unit for, each with the one that they compute it in."""
+"""Precisions without a unit on some GPUs, each with the precision that these GPUs use instead."""
 
 
 def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, ...] = ()) -> Cluster:
@@ -213,7 +213,7 @@ def assumed_ring(memory_bandwidth_bytes_per_s: float, fabric: Fabric) -> Figure:
 def mesh_links(row: GpuModel, used: int, others: int) -> int:
     """Return the links of a GPU to `used` of the `others` that its links lead to.
 
-    Where they do not divide evenly, some pairs have one more, and NCCL takes those first.
+    If the links cannot be divided evenly, some pairs have one more, and NCCL uses these pairs first.
     """
     count = row.nvlink_count
     return min(count, math.ceil(count * used / others) + (1 if count % others else 0))

@@ -1,4 +1,7 @@
-"""The machine as the models see it, with the measurements that predictions rest on."""
+"""The machine as the models use it, its measurements, and the description that it is built from.
+
+A description states the parts of a machine. Rates and bandwidths follow in `recipes.machine.cluster` alone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ Transport = Literal["infiniband", "roce", "efa", "tcpxo", "ethernet", "unknown"]
 
 
 class Figure(Record, kw_only=True):
-    """A number that a prediction rests on, with where it comes from."""
+    """A number that a prediction rests on, with its source."""
 
     value: float
     basis: Basis
@@ -69,7 +72,7 @@ class ImageAnchor(Record, kw_only=True):
 class AttentionRate(Record, kw_only=True):
     """Rate of fused causal attention measured on this machine.
 
-    FLOPs are those that the benchmark `attention` counts.
+    The benchmark `attention` defines which FLOPs count.
     """
 
     precision: str
@@ -89,12 +92,12 @@ class Cluster(Record, kw_only=True):
     device: Literal["cuda", "cpu"]
     device_name: str
     gpu: str = ""
-    """Id of the catalogue row, where there is one."""
+    """Id of the catalogue row; empty if there is none."""
     architecture: str = ""
     """Architecture from the catalogue row, such as `hopper`."""
     fabric: Fabric = "unknown"
     domain_ranks: int | None = None
-    """Ranks that one NVLink domain joins where it spans nodes (72); None where it ends with the node."""
+    """Ranks of an NVLink domain that spans nodes (72); None if the domain ends with the node."""
     transport: Transport = "unknown"
     nodes: int
     ranks_per_node: int
@@ -131,7 +134,7 @@ class Cluster(Record, kw_only=True):
     """
     physical_cores_per_rank: int | None = None
     has_bf16: bool = False
-    """The device multiplies bf16 natively (compute capability 8.0 or newer); False where that is unknown."""
+    """The device multiplies bf16 natively (compute capability 8.0 or newer); False if this is unknown."""
     anchors: tuple[StepAnchor, ...] = ()
     image_anchors: tuple[ImageAnchor, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -150,7 +150,7 @@ def _known_cores(facts: MachineFacts, ranks: int) -> int | None:
 
 
 def has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
-    """Return whether the GPU multiplies bf16; False if neither the driver nor the catalogue knows."""
+    """Return whether the GPU multiplies bf16; False if neither the driver nor the catalogue states it."""
     row = catalogue.gpu(gpu.name) if known(gpu.name) else None
     major, _, minor = value_or(gpu.compute_capability, "").partition(".")
     if major.isdigit() and minor.isdigit():
@@ -185,7 +185,7 @@ def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
 
 
 def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
-    """Return a switch if every pair has all of a GPU's links, and those are no bridges.
+    """Return a switch if every pair has all links of a GPU, and the links are no bridges.
 
     If a pair has no NVLink, a ring crosses PCIe.
     """

@@ -1,6 +1,6 @@
 """The description of a machine from words: a row of a table, or the parts that a command line gives.
 
-What is not stated is what a machine with such GPUs usually has.
+Properties that are not stated are those of the usual machine with these GPUs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def load_designs() -> dict[str, Design]:
 
 @functools.lru_cache(maxsize=4096)
 def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> NamedGpu | None:
-    """Return the GPU of that name with its usual machine; None if no row has such a name."""
+    """Return the GPU of that name with its usual machine; None if no row has this name."""
     row = catalogue.gpu_named(name, memory_gb)
     return None if row is None else NamedGpu(row, load_designs()[row.design])
 
@@ -182,7 +182,7 @@ def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) ->
     fabric = _fabric(words, row, design, per_node)
     links = row.nvlink_count
     if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
-        # Links lead from each GPU to each other; with some of the GPUs idle, those to them are idle too.
+        # Links lead from each GPU to each other; links to idle GPUs are idle too.
         links = mesh_links(row, per_node - 1, max(per_node, words.gpus_per_node or design.gpus_per_node) - 1)
     stated = pcie_generation_of(words.intra)
     generation = min(row.pcie_generation, stated) if stated else row.pcie_generation

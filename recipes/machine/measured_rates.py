@@ -14,7 +14,7 @@ _LARGEST_RESIDUAL = 0.2
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
-"""Benchmarks of other devices than those that train, with metrics of the same names."""
+"""Benchmarks of devices that do not train; their metrics have the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
@@ -60,7 +60,7 @@ def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
 def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
     """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for it.
 
-    On a CPU `threads` are those of one rank.
+    On a CPU `threads` is the number of threads of one rank.
     """
     best: dict[str, dict[str, float]] = {}
     for measurement in _of(measurements, "gemm_flops_per_s"):

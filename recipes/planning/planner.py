@@ -1,6 +1,6 @@
 """Choice of how a workload runs on a cluster.
 
-It enumerates candidates, drops those that do not fit, predicts, ranks and explains the rest.
+The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the rest.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Fitting(Record, kw_only=True):
 def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
-    Raises UsageError where pins contradict the machine or each other, NoFeasiblePlanError where nothing fits.
+    Raises UsageError if pins contradict the machine or each other, NoFeasiblePlanError if nothing fits.
     """
     _require_sound(workload, cluster, pins)
     limit = cluster.memory_bytes_per_rank
@@ -173,7 +173,7 @@ def _sift(
     *,
     is_pinned: bool,
 ) -> None:
-    """Sort candidates into those that fit by the upper bound and those that do not.
+    """Divide candidates into `fitting` and `rejected` by the upper bound of their memory.
 
     A micro-batch that the user fixed needs no margin. Micro-batches come in ascending order: after the first
     that does not fit, larger ones of the same kind are skipped.

@@ -34,7 +34,7 @@ def nearest_global_batches(global_batch: int, multiple: int) -> tuple[int, ...]:
 
 
 def round_global_batch(global_batch: int, multiple: int) -> int:
-    """Return the nearest valid global batch; of two equally near ones the larger."""
+    """Return the nearest valid global batch; the larger one of two equally near batches."""
     return min(
         nearest_global_batches(global_batch, multiple), key=lambda valid: (abs(valid - global_batch), -valid)
     )

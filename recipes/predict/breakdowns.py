@@ -35,9 +35,7 @@ class MemoryBreakdown(Record, kw_only=True):
     (`recipes/predict/parameters.py`).
     """
     needed: float
-    """Bytes without those that the allocator returns when memory is short; a run that needs more than exists
-    fails.
-    """
+    """Bytes that the run cannot do without: the allocator returns the rest when memory is short."""
     logged: float = 1.0
     """Part of these figures in the stack's log, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
@@ -48,7 +46,7 @@ UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader 
 
 
 class TimeBreakdown(Record, kw_only=True):
-    """One optimizer step by term, seconds. Unknown where a rate that it needs is unknown."""
+    """One optimizer step by term, seconds. A term is Unknown if a rate that it needs is unknown."""
 
     total: float | Unknown
     compute: float | Unknown

@@ -140,7 +140,7 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Return the threads of one of the cluster's ranks; those of the measurement if irrelevant or unknown."""
+    """Return the threads of a rank; if unknown or irrelevant, the threads of the measurement."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured

@@ -1,4 +1,4 @@
-"""Prediction of a training step on images on a machine that was measured.
+"""Memory and time of a training step on images; the time is scaled by measurements of this machine.
 
 As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
 network.

@@ -1,7 +1,7 @@
-"""Bytes that an implementation of the transformer keeps for the backward pass.
+"""Activations that an implementation of the transformer keeps for the backward pass, bytes per token.
 
-They belong to code, not to mathematics: the same model needs up to 1.8 times the activations in one framework
-as in another, so every coefficient names its owner.
+They depend on the code, not on the mathematics: for the same model one framework keeps up to 1.8 times
+as much as another, so every coefficient names its owner.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from recipes.predict.shares import is_adapted
 
 Compute = Literal["fp32", "autocast", "cast", "raised", "fp8"]
 """How the forward pass computes: in fp32; in 16 bits by autocast over fp32 parameters (residual stream in
-fp32); in 16 bits throughout, with 16-bit parameters or parameters cast as they are gathered; the same where
-all but quantised weights was raised to fp32, and with it the residual stream and what products give (peft,
+fp32); in 16 bits throughout, with 16-bit parameters or parameters cast as they are gathered; the same if all
+but quantised weights was raised to fp32, and with it the residual stream and the outputs of products (peft,
 prepare_model_for_kbit_training; products of bitsandbytes have the type of their input); or with products in 8
 bits and the rest in 16.
 """
@@ -30,7 +30,7 @@ class SavedBytes(StrictRecord, kw_only=True):
     """Bytes per token and element that a layer keeps for its backward pass, by what they are kept for."""
 
     rmsnorm: float
-    """Per norm and unit of `hidden`: what RMSNorm keeps of its own, without its output."""
+    """Per norm and unit of `hidden`: what RMSNorm keeps beside its output."""
     frozen_rmsnorm: float = 0.0
     """The same if its weight is not trained; 0 under autocast, which runs that train adapters do not use."""
     layernorm: float
@@ -62,23 +62,23 @@ class SavedBytes(StrictRecord, kw_only=True):
     scores: float = 5.0
     """Per query head, token and key without fused attention: scores and their softmax."""
     dropped_scores: float = 0.0
-    """The same where the model drops some of them: the dropped copy and a mask of a byte too; 0: as many."""
+    """The same if the model has dropout of scores: the dropped copy and a mask of a byte too; 0: as many."""
     mask: float = 0.0
     """Per unit of `hidden` and dropout of the residual stream."""
     head: float = 4.0
     """Per head with fused attention: the log-sum-exp in fp32."""
     expert_output: float = 2.0
-    """Per routed copy of a token and unit of `hidden`: what an expert gives before it is weighed."""
+    """Per routed copy of a token and unit of `hidden`: an expert's output before it is weighted."""
     state_space: float = 12.0
     """Per unit of a state-space mixer's inner width: projections, convolution, scan and gated norm."""
     residual: float
-    """Per unit of `hidden`: one copy of the residual stream, what full checkpointing keeps of a layer."""
+    """Per unit of `hidden`: one copy of the residual stream, which is all that full checkpointing keeps."""
     logits: float
     """Per vocabulary entry at the peak of the loss's backward pass."""
     raised_logits: float = 0.0
-    """The same in 16 bits throughout where the model's code raises logits to fp32; 0: as many."""
+    """The same in 16 bits throughout if the model's code raises logits to fp32; 0: as many."""
     split_logits: float = 0.0
-    """The same where tensor-parallel ranks share the vocabulary; 0: as many."""
+    """The same if tensor-parallel ranks share the vocabulary; 0: as many."""
 
 
 class Implementation(StrictRecord, kw_only=True):
@@ -99,7 +99,7 @@ class Implementation(StrictRecord, kw_only=True):
     date: str
 
     def kept(self, compute: Compute) -> SavedBytes:
-        """Return the coefficients of this way to compute; 16 bits throughout where it has none of its own."""
+        """Return the coefficients of this way to compute, or else those of 16 bits throughout."""
         if compute == "raised":
             # attention and the loss's logits are 16-bit under autocast all the same
             wide, narrow = self.saved["fp32"], self.kept("cast")
@@ -129,7 +129,7 @@ class Kept(NamedTuple):
     half: float
     """Bytes with every second product's output kept and the rest recomputed."""
     per_key: float
-    """Per token and key, where scores are written out."""
+    """Bytes per token and key if scores are written to memory."""
 
 
 @functools.lru_cache(maxsize=8192)

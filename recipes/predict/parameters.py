@@ -1,8 +1,9 @@
 """Parameters of the prediction models, obtained from published measurements, and intervals of predictions.
 
-Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is one value per chip, precision,
-kind of kernels, implementation, optimizer, device or fabric. The row without a key serves keys that have no
-row of their own; it is missing if every key has one. The source of a fitted value is that of its prior.
+Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is one value per chip,
+precision, kind of kernels, implementation, optimizer, device or fabric. The row without a key serves keys
+that have no row of their own; it is missing if every key has one. The source of a fitted value is that of its
+prior.
 
 The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
 `tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
@@ -51,7 +52,7 @@ def parameter(*name_and_keys: str) -> float:
 
 Kind = Literal["dense", "moe", "encoder", "cnn"]
 Rates = Literal["catalogue", "measured"]
-"""Whether the machine's rates are those of its kind or were measured on it."""
+"""Source of the machine's rates: the catalogue, or measurements of this machine."""
 
 
 def kind_of(model: TransformerModel | VisionModel) -> Kind:

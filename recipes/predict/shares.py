@@ -1,4 +1,4 @@
-"""Share of one rank in a block: its parameters by kind, and the adapters beside them."""
+"""Parameters of one rank: its share of a block and of the model, and the adapters beside them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class BlockShare(NamedTuple):
 _WHOLE_EXPERT = 2.5e8
 """Most parameters of an expert that one rank keeps whole.
 
-Larger ones are divided by tensor parallelism, which is Megatron-LM's default (--expert-tensor-parallel-size).
-The limit is between the experts of Mixtral 8x7B and 8x22B.
+Larger experts are divided by tensor parallelism, which is Megatron-LM's default
+(--expert-tensor-parallel-size). The limit is between the experts of Mixtral 8x7B and 8x22B.
 """
 
 
@@ -84,19 +84,19 @@ class Held(NamedTuple):
     """Parameters of one rank before data-parallel sharding, the mean over pipeline stages."""
 
     dense: float
-    """Reduced over all data-parallel ranks."""
+    """Parameters whose gradients are reduced over all data-parallel ranks."""
     expert: float
     """Parameters that are reduced over the ranks with the same experts."""
     expert_tensor: int
-    """Tensor-parallel ranks that one expert is cut over."""
+    """Tensor-parallel ranks that share one expert."""
     root: float
-    """Part of those outside the layers on a first or a last stage: an embedding or a head."""
+    """Parameters outside the layers on a first or a last stage: an embedding or a head."""
     trained_share: float
     """Part of all that is trained: everything, or LoRA's adapters."""
 
 
 def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
-    """Return the share of one rank in these blocks, the whole model's, and in the layers' surroundings."""
+    """Return the share of one rank in the model: in these blocks, and in embedding and head."""
     workload, degrees = job.workload, job.candidate.degrees
     dense = root = root_parameter_count(workload.model) / degrees.tp
     expert, adapters, cut = 0.0, 0.0, 1

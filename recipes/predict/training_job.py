@@ -1,6 +1,6 @@
 """One training job with all that its models need: workload, layout, cluster and software.
 
-`job_of` resolves once what follows from all four together, so that every model takes the same answers.
+`job_of` computes what follows from all four together once, so that every model uses the same values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def computed_in(precision: Precision, cluster: Cluster) -> str:
 def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
     """Return the precision of convolutions alone.
 
-    Those of fp32 tensors run on tensor cores as TF32, unless somebody forbids it.
+    Convolutions of fp32 tensors run on tensor cores as TF32, unless the stack forbids it.
     """
     computed = computed_in(precision, cluster)
     return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed
@@ -63,11 +63,11 @@ class TransformerJob(NamedTuple):
     sequence: float
     """Tokens that each sequence of a micro-batch costs."""
     tokens: float
-    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
+    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same tokens."""
     attended: float
     """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
     target_share: float
-    """Tokens of an encoder-decoder's target over those of its source; 1 for other models."""
+    """Tokens of the target over tokens of the source in an encoder-decoder; 1 for other models."""
 
     @property
     def trains_weights(self) -> bool:

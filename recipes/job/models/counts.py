@@ -59,7 +59,7 @@ def parameter_count(model: TransformerModel) -> int:
 
 
 def active_parameter_count(model: TransformerModel) -> int:
-    """Return the parameters that one token meets: all but those of the experts that do not get it."""
+    """Return the parameters that one token uses: all parameters without the other experts."""
     idle = sum(
         block.count * product.inputs * product.outputs * (product.experts - product.rows)
         for block in _counted(model)

@@ -46,7 +46,7 @@ class Config:
         return value if isinstance(value, list) else []
 
     def beside(self, usual: Mapping[str, Any]) -> Config:
-        """Return this config with the values of `usual` for those that it lacks."""
+        """Return this config with values from `usual` for names that the config lacks."""
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> Config:

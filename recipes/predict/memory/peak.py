@@ -35,7 +35,7 @@ from recipes.predict.training_job import TransformerJob
 _CHUNKED_BYTES = 2.5
 """Bytes per logit of a loss in eight parts.
 
-The logit has 16 bits, as has the gradient that takes its place, and one part is in fp32 (pytorch/torchtune
+The logit has 16 bits, the gradient that replaces it too, and one part is in fp32 (pytorch/torchtune
 modules/loss/ce_chunked_output_loss.py).
 """
 
@@ -59,7 +59,7 @@ class _Peak(NamedTuple):
     one_size: bool
     """The loss's temporaries are all of one size."""
     apart: float
-    """Gradients that take no place of what is freed before they come; 0 where they do."""
+    """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
 
     @property
     def allocated(self) -> float:
@@ -119,7 +119,7 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
 def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     """Return the memory that a program reports: `allocated`, `reserved` (framework's allocator) or `device`.
 
-    `device` is nvidia-smi's figure. Any other `figure` means the one that the stack's users print. Some
+    `device` is nvidia-smi's figure. Any other `figure` means the figure that users of the stack print. Some
     stacks log one pipeline stage that is not the fullest: a figure of the log is that stage's; nvidia-smi's,
     and an unnamed one, are the fullest GPU's.
     """
@@ -157,9 +157,9 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     """Return the bytes that the caching allocator reserves, with freed blocks that do not fit again.
 
     It keeps them until memory is short. Activations come and go; beside the optimizer's step a part of their
-    blocks is kept. The loss's temporaries are far larger than those of a layer, which the next layer reuses;
-    if all are of one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if samples
-    differ in length.
+    blocks is kept. The next layer reuses the blocks of a layer. Temporaries of the loss are far larger; if
+    all of them have one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if
+    samples differ in length.
     """
     layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
     if peak.one_size and key != "varying":
@@ -325,7 +325,7 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
 def _transposes(job: TransformerJob, row: Implementation) -> float:
     """Return bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
 
-    Sharded weights get theirs as they are gathered, frozen ones as they are used (NeMo:
+    Sharded weights are transposed when they are gathered, frozen weights when they are used (NeMo:
     disable_parameter_transpose_cache).
     """
     if job.candidate.sharding_stage == "zero3" or not job.trains_weights:

@@ -1,4 +1,4 @@
-"""How long a collective takes: the fastest of the algorithms that its ranks and links allow."""
+"""Duration of a collective with the fastest algorithm that its ranks and links allow."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Algorithm(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A group as its domains of direct links see it, and what their links do."""
+    """A group divided into its domains of direct links, with the rates and delays of its links."""
 
     ranks: int
     per_node: int
@@ -230,7 +230,7 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
         wire=max(inside, network_wire),
         passes=1 if shape.domains == 1 else 2,
     )
-    # where a small all-reduce was measured, it was the fastest algorithm's
+    # a measured small all-reduce used the fastest algorithm
     inside_s = (
         steps * shape.hop_s if links.hop_measured else parameter("collective.nvls_s", links.architecture)
     )

@@ -22,8 +22,8 @@ def block_s(job: TransformerJob, block: Block) -> tuple[float, float]:
     """Return the visible communication inside one block, seconds forward and backward.
 
     It is that of tensor, context and expert parallelism. Tensor-parallel ranks are neighbours, and
-    context-parallel ones are beside them; expert-parallel ranks are folded from data- and tensor-parallel
-    ones, neighbours first.
+    context-parallel ones are beside them; expert-parallel ranks are data- and tensor-parallel ranks,
+    neighbours first.
     """
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees, tokens = candidate.degrees, job.tokens_of(block)
@@ -178,7 +178,7 @@ def shards_s(
     dense, expert = max(0.0, held.dense - 2.0 * held.root) / layers, held.expert / layers
     if degrees.ep == 1:
         dense, expert = dense + expert, 0.0
-    # Of the ranks with the same experts, those between expert-parallel ranks share the states.
+    # Among the ranks with the same experts, one for each group of expert parallelism shares the states.
     apart = degrees.ep * held.expert_tensor
     among = group_of(max(1, degrees.fsdp * degrees.cp * degrees.tp // apart), apart, cluster)
     gather = collective_time_s("all_gather", dense * gathered, group, cluster)
@@ -199,11 +199,11 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
     Stages follow each other, each on neighbouring ranks, so a boundary uses the network only if it is between
     nodes; there all ranks of a stage, or all of the node, share it.
 
-    A stage has as many micro-batches on their way as stages are left, with its own, so it waits for the
-    messages of the boundaries behind it over those; the worst stage paces the pipeline. The part that does
-    not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While the pipeline
-    fills and drains nothing hides a message, nor ever if one GPU computes after the other (schedule
-    "layers").
+    A stage has as many micro-batches in flight as there are stages from it to the end. It waits for the
+    messages of the later boundaries, divided by this number; the slowest stage limits the pipeline. The part
+    that does not fit beside the computation of a micro-batch, `computing_s`, is visible in any case. While
+    the pipeline fills and drains nothing hides a message, nor ever if one GPU computes after the other
+    (schedule "layers").
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees

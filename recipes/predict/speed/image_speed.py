@@ -1,10 +1,9 @@
 """Time of training image models.
 
-Convolutions run at a part of the peak rate. Everything that is read or written takes its bytes over a part of
-the memory bandwidth, and a multiprocessor handles only so many elements a clock. Each kernel costs a little
-whatever its size. The terms are added, since a step alternates between what each of them limits. The host
-launches kernels ahead of the GPU, so it limits a step only where launching them all takes longer than the GPU
-works.
+Convolutions run at a part of the peak rate. Reads and writes run at a part of the memory bandwidth, and a
+multiprocessor handles a limited number of elements per clock. Each kernel costs a short time whatever its
+size. The terms are added, since a step alternates between what each of them limits. The host launches kernels
+ahead of the GPU, so it limits a step only if launching all kernels takes longer than running them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from recipes.predict.stacks import Stack, on_cpu
 from recipes.predict.training_job import HALF, ImageJob, convolved_in
 
 _HELD = 2.5
-"""Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
+"""Rate of tensor cores over the rate of shaders at which the maker limits them; 4 to 30 without a limit."""
 _NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
 """Architectures whose multiprocessors have 64 fp32 lanes where the fp16 rate over that of fp32 is larger: it
 is 2 in the P100 and 1 or less in other Pascals, 16 in the A100 and 4 in the A10.

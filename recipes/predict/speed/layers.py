@@ -37,7 +37,7 @@ class Rates(NamedTuple):
     product: ProductRates
     """Products in the workload's precision."""
     wide: ProductRates
-    """Products in 16 bits where the workload's products use less: router and head."""
+    """Products that stay in 16 bits if the workload's use fewer: router and head."""
     experts: ProductRates
     """Grouped products, whose inputs come from permutations, which cast nothing."""
     attention: AttentionRates
@@ -111,7 +111,7 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
     forward_products = backward_products = weights_products = 0.0
-    # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
+    # If gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
     gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)

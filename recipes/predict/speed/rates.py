@@ -95,7 +95,7 @@ class AttentionRates(NamedTuple):
     prologue_keys: float
     """Keys per row that the start and end of a tile cost."""
     score_bytes: float
-    """Memory traffic per score and forward pass; 0 where scores stay on the chip."""
+    """Memory traffic per score and forward pass; 0 if scores stay on the chip."""
     softmax_dims: float
     """Head dimensions whose products take as long as the exponential of a score."""
     launch_s: float
@@ -129,7 +129,7 @@ def _chip(gpu: str, architecture: str) -> str:
 def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
     """Return rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
 
-    Unknown where no peak or memory bandwidth of the machine is known.
+    The result is Unknown if the machine has no known peak or memory bandwidth.
     """
     memory = cluster.memory_bandwidth_bytes_per_s
     if memory is None:
@@ -198,7 +198,7 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
 
 
 def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
-    """Return the watts per sustained 16-bit FLOP, over those at which the chip keeps its full clock.
+    """Return the watts per sustained 16-bit FLOP over the watts that the chip needs for its full clock.
 
     `factor` times the datasheet's FLOPs are sustained. At most 1; None if the catalogue lacks watts or a
     16-bit peak.

@@ -40,7 +40,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
     `low` and `high` are the total until an interval is known.
 
-    Unknown where the cluster does not know a rate that the step needs.
+    The result is Unknown if the cluster lacks a rate that the step needs.
     """
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
@@ -160,7 +160,7 @@ def _stepped(
 def _shards(candidate: Candidate) -> int:
     """Return the ranks that share optimizer states.
 
-    They are all data-parallel ranks, but with HSDP those of one fully sharded replica.
+    These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica.
     """
     degrees = candidate.degrees
     replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
@@ -228,7 +228,7 @@ def offloaded_s(
 
     In each step the host runs the optimizer and uploads the weights that the optimizer updated.
 
-    `stored` are the parameters of one rank's shard, `trained` those that the host updates for it.
+    `stored` is the number of parameters of one rank's shard, `trained` the number that the host updates.
 
     Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first,
     is added to on the GPU and goes down again, through memory that is not pinned by default, and the host
