@@ -22,40 +22,37 @@ def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
 
     Links that the layout does not use need no note.
     """
-    notes = []
-    intra, inter, figure = (
-        case.interconnect_intra,
-        case.interconnect_inter,
-        case.memory_figure.strip().lower(),
+    intra, inter, nodes = case.interconnect_intra, case.interconnect_inter, cluster.nodes
+    ranks, network = cluster.ranks_per_node, cluster.inter_bus_bandwidth_bytes_per_s
+    figure, computed = case.memory_figure.strip().lower(), _computed_in(precision, cluster)
+    no_network = (
+        inter and nodes > 1 and inter_bandwidth_of(inter, ranks) is None and transport_of(inter) == "unknown"
     )
-    if intra and cluster.ranks_per_node > 1 and fabric_of(intra) is None:
-        notes.append(
-            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken"
-        )
-    if (
-        inter
-        and cluster.nodes > 1
-        and inter_bandwidth_of(inter, cluster.ranks_per_node) is None
-        and transport_of(inter) == "unknown"
-    ):
-        notes.append(
+    notes = (
+        (
+            intra and ranks > 1 and fabric_of(intra) is None,
+            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken",
+        ),
+        (
+            no_network,
             f"interconnect_inter {inter[:_SHOWN]!r} names no known network: "
-            "such a machine's usual one is taken"
-        )
-    network = cluster.inter_bus_bandwidth_bytes_per_s
-    if network is not None and cluster.nodes > 1 and network.source.startswith(USUAL_NETWORK):
-        notes.append(network.source)
-    if figure not in (*FIGURES, *_NO_FIGURE):
-        notes.append(
-            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken"
-        )
-    computed = _computed_in(precision, cluster)
-    if computed != precision:
-        notes.append(
+            "such a machine's usual one is taken",
+        ),
+        (
+            network is not None and nodes > 1 and network.source.startswith(USUAL_NETWORK),
+            network.source if network is not None else "",
+        ),
+        (
+            figure not in (*FIGURES, *_NO_FIGURE),
+            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken",
+        ),
+        (
+            computed != precision,
             f"{cluster.device_name} has no unit for {precision}: "
-            f"it is taken to compute at its rate of {computed}"
-        )
-    return notes
+            f"it is taken to compute at its rate of {computed}",
+        ),
+    )
+    return [words for holds, words in notes if holds]
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:

@@ -98,21 +98,20 @@ def _gpu_device(facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, catalogu
 
 
 def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalogue) -> list[str]:
-    warnings, names = [], _names(gpus)
-    if len(names) > 1:
-        warnings.append(
-            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them"
-        )
-    all_gpus = facts.gpus if known(facts.gpus) else ()
-    if len(all_gpus) > len(gpus):
-        split = len(all_gpus) - len(gpus)
-        warnings.append(f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices")
+    names, split = _names(gpus), len(items_of(facts.gpus)) - len(gpus)
     unknown = [name for name in names if catalogue.gpu(name) is None]
-    if unknown:
-        warnings.append(
-            f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time"
-        )
-    return warnings
+    warnings = (
+        (
+            len(names) > 1,
+            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them",
+        ),
+        (split > 0, f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices"),
+        (
+            unknown,
+            f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time",
+        ),
+    )
+    return [words for holds, words in warnings if holds]
 
 
 def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
