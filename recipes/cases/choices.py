@@ -91,11 +91,11 @@ def _layouts(
         return (Choice(pp=gpus, splits_layers=True),)
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
-        parts = 1 if stack.spare_ranks == "sequence" else 2
         spread = tuple(
             one
             for one in _spread(case, stack, spare)
-            if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0
+            if not one.cp
+            or (case.seq_len or 0) % ((1 if stack.spare_ranks == "sequence" else 2) * one.cp) == 0
         )
         spread = spread or (Choice(),)
         if stated or stack.shards_optimizer or stack.shards_parameters:

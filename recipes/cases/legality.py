@@ -69,8 +69,7 @@ def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twic
 
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
     """Return whether `parts` of a pipeline have equally many layers, embedding and head counted."""
-    layers = model.layers + model.encoder_layers
-    return -layers % parts <= _BESIDE + model.prediction_layers
+    return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
@@ -79,11 +78,10 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
     A run like this needs a layout of its own.
     """
     degrees = candidate.degrees
-    layers = model.layers + model.encoder_layers
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
         return ()
     return (
-        f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: "
+        f"pp {degrees.pp} x vp {degrees.vp} does not divide {model.layers + model.encoder_layers} layers: "
         "the prediction assumes parts of different sizes",
     )
 

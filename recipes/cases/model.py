@@ -299,7 +299,6 @@ def _from_sizes(stated: Case) -> KnownModel:
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
     experts = (stated.n_experts or usual.experts) if is_moe else 0
-    positions = 512 if encoder else stated.seq_len or 2048
     model = TransformerModel(
         id=stated.model[:100] or "model",
         title=stated.model[:100],
@@ -312,7 +311,7 @@ def _from_sizes(stated: Case) -> KnownModel:
         vocab=vocab,
         gated_mlp=not plain and (is_moe or ffn != 4 * hidden),
         tied_embeddings=plain,
-        learned_positions=positions if plain else 0,
+        learned_positions=(512 if encoder else stated.seq_len or 2048) if plain else 0,
         norm="layernorm" if plain else "rmsnorm",
         bias=plain,
         kind="encoder" if encoder else "decoder",

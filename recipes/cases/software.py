@@ -166,9 +166,7 @@ def usual_precision(stack: Stack, cluster: Cluster, case: Case, *, is_vision: bo
     for key in (f"{architecture}-{family}", family, architecture, ""):
         if key in stack.precision:
             return stack.precision[key]
-    if cluster.device == "cpu" and not cluster.has_bf16:
-        return "fp32"
-    return half_precision(cluster)
+    return "fp32" if cluster.device == "cpu" and not cluster.has_bf16 else half_precision(cluster)
 
 
 def half_precision(cluster: Cluster) -> Precision:

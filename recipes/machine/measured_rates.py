@@ -38,9 +38,8 @@ def _figure(value: float, source: str) -> Figure | None:
 
 def _latest(measurements: list[Measurement], source: str) -> Figure | None:
     """Return the last of the measurements as a figure; None if there is none."""
-    if not measurements:
-        return None
-    return Figure(value=measurements[-1].median, basis="measured", source=source)
+    last = measurements[-1] if measurements else None
+    return last and Figure(value=last.median, basis="measured", source=source)
 
 
 def threads_of(measurement: Measurement) -> int:

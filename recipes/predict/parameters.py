@@ -59,9 +59,8 @@ def kind_of(model: TransformerModel | VisionModel) -> Kind:
     """Return the kind under which the step-time interval of this model is listed."""
     if isinstance(model, VisionModel):
         return "cnn"
-    if model.is_moe:
-        return "moe"
-    return "encoder" if model.kind == "encoder" else "dense"
+    other: Kind = "encoder" if model.kind == "encoder" else "dense"
+    return "moe" if model.is_moe else other
 
 
 class Interval(NamedTuple):

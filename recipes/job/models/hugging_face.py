@@ -116,8 +116,11 @@ def _latent_attention(config: Config) -> Sizes:
 
 
 def _gpt_oss(config: Config) -> Sizes:
-    places = ["attention-output", "mlp", "router"]
-    fixed = {"qkv_bias": True, "other_biases": places, "attention_sinks": True}
+    fixed = {
+        "qkv_bias": True,
+        "other_biases": ["attention-output", "mlp", "router"],
+        "attention_sinks": True,
+    }
     return windows(config, decoder(config) | experts_of(config) | fixed, 2)
 
 

@@ -188,9 +188,9 @@ def shards_s(
     root_gather = collective_time_s("all_gather", held.root * gathered, group, cluster)
     root_scatter = collective_time_s("reduce_scatter", held.root * reduced, group, cluster)
     exposed = exposed_share(cluster, "time.shard_exposed")
-    forward = beside(gather, forward_s / layers, exposed)
-    backward = beside(gather + scatter, backward_s / layers, exposed)
-    return layers * (forward + backward) + root_gather + root_scatter
+    layer = beside(gather, forward_s / layers, exposed)
+    layer += beside(gather + scatter, backward_s / layers, exposed)
+    return layers * layer + root_gather + root_scatter
 
 
 def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:

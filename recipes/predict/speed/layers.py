@@ -241,10 +241,9 @@ def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
     loss = (
         tokens * share * head.outputs / degrees.tp * parameter("time.loss_bytes", job.kernels) / rates.memory
     )
-    back = inputs_s + (weights_s if job.trains_weights else 0.0)
     if job.cluster.device == "cpu":
         loss += _fresh_memory_s(4.0 * tokens * share * head.outputs)
-    return product + loss / 2, back + loss / 2
+    return product + loss / 2, inputs_s + (weights_s if job.trains_weights else 0.0) + loss / 2
 
 
 def _fresh_memory_s(logits_bytes: float) -> float:

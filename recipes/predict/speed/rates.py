@@ -360,7 +360,6 @@ def _attention_rates(
     multiprocessors = (row.multiprocessors if row else None) or parameter("gemm.multiprocessors", chip)
     wave = 0.0 if device == "cpu" else multiprocessors * TILE
     unfused = kernel == "unfused"
-    launches = 4.0 if unfused else 1.0
     keys = (f"{chip}.{kernel}", chip, kernel)
     return AttentionRates(
         forward_flops_per_s=products.flops_per_s
@@ -375,7 +374,7 @@ def _attention_rates(
         score_bytes=parameter("attention.score_bytes") * (_BYTES.get(precision, 2.0) / 2.0)
         if unfused
         else 0.0,
-        launch_s=0.0 if device == "cpu" else launches * products.launch_s,
+        launch_s=0.0 if device == "cpu" else (4.0 if unfused else 1.0) * products.launch_s,
         pads_heads=kernel == "flash2" and device != "cpu",
     )
 
