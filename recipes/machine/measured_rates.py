@@ -38,8 +38,8 @@ def _figure(value: float, source: str) -> Figure | None:
 
 def _latest(measurements: list[Measurement], source: str) -> Figure | None:
     """Return the last of the measurements as a figure; None if there is none."""
-    last = measurements[-1] if measurements else None
-    return last and Figure(value=last.median, basis="measured", source=source)
+    last = [Figure(value=each.median, basis="measured", source=source) for each in measurements[-1:]]
+    return last[0] if last else None
 
 
 def threads_of(measurement: Measurement) -> int:
