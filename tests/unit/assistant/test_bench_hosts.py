@@ -11,8 +11,8 @@ from assistant.usecases.bench.bench_spread import recipe_of, spread_argv
 from probes.base.errors import WorkerError
 from probes.bench.bench_requests import BenchRequest
 from recipes.launch.launchers import mpi, slurm, torchrun
-from recipes.launch.placeholders import program_arguments
-from recipes.launch.validation import faults
+from recipes.launch.recipe import program_arguments
+from recipes.launch.recipe_file import faults
 
 SSH = """\
 while [ "$1" != -- ]; do shift; done
