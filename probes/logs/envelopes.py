@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from probes.base.patterns import pattern
 from probes.logs import stamps
+from probes.logs.event import LogLine
 from probes.logs.file_names import writer_of
-from probes.logs.line import LogLine
 from probes.parsers.kernel.log_lines import GREP_OR_QUOTE, HUMAN_TIME, KERNEL_BEGINS
 
 _MOST_LAYERS = 8

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeGuard
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeGuard
 
 from probes.base.record import Record
-from probes.logs.events.log_record import LogRecord, Value, fields_of
-from probes.logs.line import LogLine
+from probes.logs.events.log_record import LogRecord, Value, fields_of, kind_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -20,6 +19,28 @@ Other = TypeVar("Other", bound=LogRecord)
 
 _CLOCKS_DIFFER_S = 30.0
 """A cause may be stamped so much later than its effect: hosts' clocks and buffers differ."""
+
+
+class LogLine(NamedTuple):
+    """A line and its origin; None where the line does not name it."""
+
+    source: str
+    """Name of the file, `-` for a pipe."""
+    number: int
+    """Number of the line, from 1."""
+    text: str
+    """Text without prefixes and colours, at most 8 KiB."""
+    host: str | None = None
+    rank: int | None = None
+    """Global rank, by the launcher's prefix or the line's own words."""
+    local_rank: int | None = None
+    pid: int | None = None
+    time_s: float | None = None
+    """Seconds since 1970 in UTC if the stamp has a date; without a zone only differences are meaningful."""
+    raw: str = ""
+    """The original line of the file, as shown to people."""
+    is_kernel: bool = False
+    """Whether the removed prefix is that of a kernel or of a service that keeps kernel messages."""
 
 
 class Event(Record, Generic[What_co], kw_only=True):
@@ -44,7 +65,7 @@ class Event(Record, Generic[What_co], kw_only=True):
     @property
     def kind(self) -> str:
         """Return the dotted name of the kind of the record."""
-        return self.what.KIND
+        return kind_of(self.what)
 
     @property
     def fields(self) -> dict[str, Value]:
@@ -96,6 +117,3 @@ def is_clearly_later(event: Event, than: Event) -> bool:
     if event.time_s is None or than.time_s is None:
         return False
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
-
-
-__all__ = ["Event", "Value", "carries", "event_of", "is_clearly_later", "reporting"]

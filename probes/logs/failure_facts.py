@@ -90,7 +90,7 @@ def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str
 def is_failure(event: Event) -> bool:
     """Return whether an event is evidence of a failure by itself."""
     failures, patterns = _failures()
-    kind = event.what.KIND
+    kind = event.kind
     return kind in failures or any(meets(event.what, pattern.where) for pattern in patterns.get(kind, ()))
 
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.process_events import ProcessFrame
 from probes.logs.events.torch_events import TorchException
-from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (b"Traceback (most recent call last)", b'File "')
 _FRAME = pattern(
@@ -65,7 +64,7 @@ class Frames:
             return events
         if not events and (match := _LAST.match(line.text)) is not None:
             events = (event_of(TorchException(name=match["name"], message=match["message"]), line),)
-        if not any(event.kind.startswith(("process.", TorchException.KIND)) for event in events):
+        if not any(event.kind.startswith(("process.", "torch.exception")) for event in events):
             return events
         del self._frames[process]
         placed = tuple(_placed(event, frame.place) for event in events)

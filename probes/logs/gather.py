@@ -163,7 +163,7 @@ class EventBook:
         if count is not None:
             self._counts[key] = count + event.count
             return
-        kind = event.what.KIND
+        kind = event.kind
         number = self._of_kind.get(kind, 0)
         if number >= MOST_OF_A_KIND or (len(self._events) >= MOST_EVENTS and number):
             return

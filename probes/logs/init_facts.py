@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from probes.logs.event import Event
 from probes.logs.events.nccl_init_events import (
     NcclCommShape,
@@ -41,7 +43,7 @@ class InitFacts:
         """Hosts of ranks that began and did not complete, by communicator, its size and rank."""
         self._is_folded = False
         """Whether one line stands for those of several ranks."""
-        self._lines = {NcclInitStart.KIND: 0, NcclInitComplete.KIND: 0}
+        self._lines = Counter[type[NcclRankOfCommunicator]]()
         self._nodes = 0
         self._largest = 0
         self._ranks = 0
@@ -53,7 +55,7 @@ class InitFacts:
         """Add an event; kinds that are not of the initialisation are ignored."""
         match event.what:
             case NcclInitStart() | NcclInitComplete() as record:
-                self._lines[record.KIND] += 1
+                self._lines[type(record)] += 1
                 self._is_folded |= event.count > 1
                 self._add_rank(record, event.host)
             case NcclCommShape(ranks=ranks, nodes=nodes, local_ranks=local) if ranks >= self._ranks:
@@ -95,7 +97,7 @@ class InitFacts:
             "init_completed": largest.done.bit_count(),
         }
         # Beyond MOST_ALIKE, lines are not read, so that missing ranks prove nothing.
-        everything = not self._is_folded and max(self._lines.values()) < MOST_ALIKE
+        everything = not self._is_folded and max(self._lines.values(), default=0) < MOST_ALIKE
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
         absent = ((1 << largest.ranks) - 1) & ~known

@@ -8,7 +8,7 @@ Only text with a label of data is removed: `prompt: 'Why ...'`, `| target: Kille
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"

@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from probes.base.table_rows import Row
-from probes.logs.event import Event
-from probes.logs.line import LogLine
+from probes.logs.event import Event, LogLine
 
 
 class ReaderRow(Row, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 from probes.logs.cause_rows import Condition, EventPattern
 from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord, field_of
+from probes.logs.events.log_record import LogRecord, field_of, kind_of
 
 A = TypeVar("A", bound=LogRecord)
 B = TypeVar("B", bound=LogRecord)
@@ -65,7 +65,7 @@ class Seen:
 
         Rows name kinds: `.*` at the end of a name stands for all that begin so, `|` for either.
         """
-        return self.of_kinds(*(kind if isinstance(kind, str) else kind.KIND for kind in kinds))
+        return self.of_kinds(*(kind if isinstance(kind, str) else kind_of(kind) for kind in kinds))
 
     def of_kinds(self, *kinds: str) -> list[Event]:
         """Return the events of the kinds that a row names."""

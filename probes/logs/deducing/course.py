@@ -16,6 +16,7 @@ from probes.logs.events.deduced_course_events import (
     DeducedStopsAtP2p,
 )
 from probes.logs.events.kernel_log_events import KernelOomKill, KernelXid
+from probes.logs.events.log_record import kind_of
 from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
 from probes.logs.events.nccl_topology_events import (
     NcclChannel,
@@ -40,7 +41,7 @@ from probes.logs.seen import Seen
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
-_KINDS_OF_STOPS = frozenset(record.KIND for record in _STOPS)
+_KINDS_OF_STOPS = frozenset(map(kind_of, _STOPS))
 """Kinds of ends from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)

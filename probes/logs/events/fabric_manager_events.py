@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
@@ -11,10 +9,9 @@ class FabricManagerRecord(LogRecord, kw_only=True):
     """The base of all records of the Fabric Manager."""
 
 
-class FabricSwitchError(FabricManagerRecord, kw_only=True):
+class FabricSwitchError(FabricManagerRecord, kw_only=True, tag="fabric_manager.switch-error"):
     """An error of an NVSwitch, by its SXid number."""
 
-    KIND: ClassVar[str] = "fabric_manager.switch-error"
     error: int
     fatal: int
     """1 or 0."""
@@ -22,58 +19,47 @@ class FabricSwitchError(FabricManagerRecord, kw_only=True):
     port: int | None = None
 
 
-class FabricMismatch(FabricManagerRecord, kw_only=True):
+class FabricMismatch(FabricManagerRecord, kw_only=True, tag="fabric_manager.mismatch"):
     """A version of the Fabric Manager that is not the driver's."""
 
-    KIND: ClassVar[str] = "fabric_manager.mismatch"
     reason: str
     version: str | None = None
     driver: str | None = None
 
 
-class FabricFailed(FabricManagerRecord, kw_only=True):
+class FabricFailed(FabricManagerRecord, kw_only=True, tag="fabric_manager.failed"):
     """Any other trouble; `aborted` is 1 where it gave up."""
 
-    KIND: ClassVar[str] = "fabric_manager.failed"
     reason: str
     aborted: int
 
 
-class FabricMulticast(FabricManagerRecord, kw_only=True):
+class FabricMulticast(FabricManagerRecord, kw_only=True, tag="fabric_manager.multicast"):
     """A multicast team (NVLink SHARP) that could not be set up."""
 
-    KIND: ClassVar[str] = "fabric_manager.multicast"
     reason: str
 
 
-class FabricTeam(FabricManagerRecord, kw_only=True):
+class FabricTeam(FabricManagerRecord, kw_only=True, tag="fabric_manager.team"):
     """A multicast team that was set up."""
 
-    KIND: ClassVar[str] = "fabric_manager.team"
 
-
-class FabricStarted(FabricManagerRecord, kw_only=True):
+class FabricStarted(FabricManagerRecord, kw_only=True, tag="fabric_manager.started"):
     """A start of the Fabric Manager."""
 
-    KIND: ClassVar[str] = "fabric_manager.started"
     version: str
 
 
-class FabricConfigured(FabricManagerRecord, kw_only=True):
+class FabricConfigured(FabricManagerRecord, kw_only=True, tag="fabric_manager.configured"):
     """All switches are set up."""
 
-    KIND: ClassVar[str] = "fabric_manager.configured"
 
-
-class FabricRunning(FabricManagerRecord, kw_only=True):
+class FabricRunning(FabricManagerRecord, kw_only=True, tag="fabric_manager.running"):
     """The service runs, by systemd's words."""
 
-    KIND: ClassVar[str] = "fabric_manager.running"
 
-
-class FabricDevice(FabricManagerRecord, kw_only=True):
+class FabricDevice(FabricManagerRecord, kw_only=True, tag="fabric_manager.device"):
     """A `switch` or `gpu` of the inventory."""
 
-    KIND: ClassVar[str] = "fabric_manager.device"
     kind: str
     bus: str

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class TorchFlightRecorder(LogRecord, kw_only=True):
+class TorchFlightRecorder(LogRecord, kw_only=True, tag="torch.flight-recorder"):
     """A dump was read."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder"
     entries: int
     """Number of collectives."""
     groups: int
@@ -18,10 +15,9 @@ class TorchFlightRecorder(LogRecord, kw_only=True):
     version: str | None = None
 
 
-class TorchFlightRecorderGroup(LogRecord, kw_only=True):
+class TorchFlightRecorderGroup(LogRecord, kw_only=True, tag="torch.flight-recorder-group"):
     """The progress of a process group."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-group"
     group: str
     """Name that its ranks share."""
     desc: int | str | None = None
@@ -36,10 +32,9 @@ class TorchFlightRecorderGroup(LogRecord, kw_only=True):
     """Number of the last collective that was completed."""
 
 
-class TorchFlightRecorderStuck(LogRecord, kw_only=True):
+class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-recorder-stuck"):
     """The first collective of a group that did not complete."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-stuck"
     group: str
     """Name that its ranks share."""
     op: str
@@ -58,10 +53,9 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True):
     """The innermost line of the program's own code."""
 
 
-class TorchFlightRecorderEntry(LogRecord, kw_only=True):
+class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-recorder-entry"):
     """A collective around the one that hangs, or one of the last."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-entry"
     group: str
     """Name that its ranks share."""
     op: str
@@ -76,13 +70,9 @@ class TorchFlightRecorderEntry(LogRecord, kw_only=True):
     """Type of the data."""
 
 
-class TorchFlightRecorderRefused(Complaint, kw_only=True):
+class TorchFlightRecorderRefused(Complaint, kw_only=True, tag="torch.flight-recorder-refused"):
     """A pickle holds more than plain data, which no flight recorder writes."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-refused"
 
-
-class TorchFlightRecorderUnread(Complaint, kw_only=True):
+class TorchFlightRecorderUnread(Complaint, kw_only=True, tag="torch.flight-recorder-unread"):
     """A dump is cut or damaged."""
-
-    KIND: ClassVar[str] = "torch.flight-recorder-unread"

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
@@ -14,35 +12,31 @@ class KernelRecord(LogRecord, kw_only=True):
     """The base of all records of the kernel log."""
 
 
-class KernelDriver(KernelRecord, kw_only=True):
+class KernelDriver(KernelRecord, kw_only=True, tag="kernel.driver"):
     """The GPU driver's module that was loaded."""
 
-    KIND: ClassVar[str] = "kernel.driver"
     version: str
 
 
-class KernelNicFirmware(KernelRecord, kw_only=True):
+class KernelNicFirmware(KernelRecord, kw_only=True, tag="kernel.nic-firmware"):
     """The firmware of an mlx card."""
 
-    KIND: ClassVar[str] = "kernel.nic-firmware"
     bus: str
     version: str
 
 
-class KernelPcieLink(KernelRecord, kw_only=True):
+class KernelPcieLink(KernelRecord, kw_only=True, tag="kernel.pcie-link"):
     """A card whose PCIe link is as fast as the card."""
 
-    KIND: ClassVar[str] = "kernel.pcie-link"
     bus: str
     gbit_per_s: float
     link: str
     """`32.0 GT/s PCIe x16`."""
 
 
-class KernelXid(KernelRecord, kw_only=True):
+class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     """An error of a GPU. Name, class and severity stand in `probes/data/xid.toml`."""
 
-    KIND: ClassVar[str] = "kernel.xid"
     xid: int
     bus: str | None = None
     xid_class: str = "unknown"
@@ -62,10 +56,9 @@ class KernelXid(KernelRecord, kw_only=True):
     action: str | None = None
 
 
-class KernelSxid(KernelRecord, kw_only=True):
+class KernelSxid(KernelRecord, kw_only=True, tag="kernel.sxid"):
     """An error of an NVSwitch."""
 
-    KIND: ClassVar[str] = "kernel.sxid"
     sxid: int
     bus: str | None = None
     fatal: int | None = None
@@ -74,26 +67,23 @@ class KernelSxid(KernelRecord, kw_only=True):
     link: int | None = None
 
 
-class KernelGsp(KernelRecord, kw_only=True):
+class KernelGsp(KernelRecord, kw_only=True, tag="kernel.gsp"):
     """A GPU's system processor that does not answer."""
 
-    KIND: ClassVar[str] = "kernel.gsp"
     message: str
     bus: str | None = None
 
 
-class KernelGpuLost(KernelRecord, kw_only=True):
+class KernelGpuLost(KernelRecord, kw_only=True, tag="kernel.gpu-lost"):
     """A GPU that has fallen off the bus, without an Xid."""
 
-    KIND: ClassVar[str] = "kernel.gpu-lost"
     what: str
     bus: str | None = None
 
 
-class KernelNvrm(KernelRecord, kw_only=True):
+class KernelNvrm(KernelRecord, kw_only=True, tag="kernel.nvrm"):
     """A complaint of the GPU driver without an Xid: `RmInitAdapter failed`, `API mismatch` and others."""
 
-    KIND: ClassVar[str] = "kernel.nvrm"
     what: str
     event: str
     bus: str | None = None
@@ -102,33 +92,29 @@ class KernelNvrm(KernelRecord, kw_only=True):
     module: str | None = None
 
 
-class KernelPeermem(KernelRecord, kw_only=True):
+class KernelPeermem(KernelRecord, kw_only=True, tag="kernel.peermem"):
     """A complaint of nvidia-peermem: `context`, `load` or `other`."""
 
-    KIND: ClassVar[str] = "kernel.peermem"
     what: str
 
 
-class KernelNvswitch(KernelRecord, kw_only=True):
+class KernelNvswitch(KernelRecord, kw_only=True, tag="kernel.nvswitch"):
     """A complaint of the NVSwitch driver without an SXid."""
 
-    KIND: ClassVar[str] = "kernel.nvswitch"
     device: str
     event: str
 
 
-class KernelAer(KernelRecord, kw_only=True):
+class KernelAer(KernelRecord, kw_only=True, tag="kernel.aer"):
     """An error of a PCIe link: corrected, uncorrected, fatal, contained, unplugged."""
 
-    KIND: ClassVar[str] = "kernel.aer"
     severity: str
     bus: str | None = None
 
 
-class KernelPcieLimited(KernelRecord, kw_only=True):
+class KernelPcieLimited(KernelRecord, kw_only=True, tag="kernel.pcie-limited"):
     """A card whose PCIe link is slower than the card."""
 
-    KIND: ClassVar[str] = "kernel.pcie-limited"
     bus: str | None = None
     available_gbit_per_s: float | None = None
     capable_gbit_per_s: float | None = None
@@ -137,67 +123,59 @@ class KernelPcieLimited(KernelRecord, kw_only=True):
     """Link that limits the card: `16.0 GT/s PCIe x16`."""
 
 
-class KernelSlotPower(KernelRecord, kw_only=True):
+class KernelSlotPower(KernelRecord, kw_only=True, tag="kernel.slot-power"):
     """A card that finds too little power on its slot."""
 
-    KIND: ClassVar[str] = "kernel.slot-power"
     bus: str | None = None
 
 
-class KernelIommuFault(KernelRecord, kw_only=True):
+class KernelIommuFault(KernelRecord, kw_only=True, tag="kernel.iommu-fault"):
     """A transfer that the IOMMU refused."""
 
-    KIND: ClassVar[str] = "kernel.iommu-fault"
     bus: str | None = None
 
 
-class KernelLink(KernelRecord, kw_only=True):
+class KernelLink(KernelRecord, kw_only=True, tag="kernel.link"):
     """A network link that went `up` or `down`."""
 
-    KIND: ClassVar[str] = "kernel.link"
     device: str
     state: str
 
 
-class KernelCable(KernelRecord, kw_only=True):
+class KernelCable(KernelRecord, kw_only=True, tag="kernel.cable"):
     """A cable or module that is missing, at fault or too hot."""
 
-    KIND: ClassVar[str] = "kernel.cable"
     what: str
     bus: str | None = None
 
 
-class KernelMlx(KernelRecord, kw_only=True):
+class KernelMlx(KernelRecord, kw_only=True, tag="kernel.mlx5"):
     """An mlx4 or mlx5 card that its driver gave up, or a queue or command of it that hung."""
 
-    KIND: ClassVar[str] = "kernel.mlx5"
     what: str
     event: str
     fatal: int
     bus: str | None = None
 
 
-class KernelNic(KernelRecord, kw_only=True):
+class KernelNic(KernelRecord, kw_only=True, tag="kernel.nic"):
     """The same of another network card."""
 
-    KIND: ClassVar[str] = "kernel.nic"
     what: str
     event: str
     fatal: int
     bus: str | None = None
 
 
-class KernelLimit(KernelRecord, kw_only=True):
+class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
     """A table of the kernel that is full."""
 
-    KIND: ClassVar[str] = "kernel.limit"
     what: str
 
 
-class KernelOomKill(KernelRecord, kw_only=True):
+class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
     """A process that the kernel killed for want of memory, or that called for it."""
 
-    KIND: ClassVar[str] = "kernel.oom-kill"
     process: str | None = None
     victim: int | None = None
     """Process id."""
@@ -205,56 +183,49 @@ class KernelOomKill(KernelRecord, kw_only=True):
     """`cgroup` or `host`."""
 
 
-class KernelLockup(KernelRecord, kw_only=True):
+class KernelLockup(KernelRecord, kw_only=True, tag="kernel.lockup"):
     """A processor or task that stood still."""
 
-    KIND: ClassVar[str] = "kernel.lockup"
     what: str
 
 
-class KernelMachineCheck(KernelRecord, kw_only=True):
+class KernelMachineCheck(KernelRecord, kw_only=True, tag="kernel.machine-check"):
     """An error of processor or memory."""
 
-    KIND: ClassVar[str] = "kernel.machine-check"
     event: str
     what: str | None = None
     fatal: int | None = None
 
 
-class KernelFilesystem(KernelRecord, kw_only=True):
+class KernelFilesystem(KernelRecord, kw_only=True, tag="kernel.filesystem"):
     """A file system at fault, or a server that does not answer; `fatal` is 1 where it became read-only."""
 
-    KIND: ClassVar[str] = "kernel.filesystem"
     event: str
     device: str = ""
     fatal: int | None = None
 
 
-class KernelFilesystemBack(KernelRecord, kw_only=True):
+class KernelFilesystemBack(KernelRecord, kw_only=True, tag="kernel.filesystem-back"):
     """A server that answers again."""
 
-    KIND: ClassVar[str] = "kernel.filesystem-back"
     device: str
 
 
-class KernelStorage(KernelRecord, kw_only=True):
+class KernelStorage(KernelRecord, kw_only=True, tag="kernel.storage"):
     """A disk that fails or complains."""
 
-    KIND: ClassVar[str] = "kernel.storage"
     event: str
     device: str = ""
 
 
-class KernelPanic(KernelRecord, kw_only=True):
+class KernelPanic(KernelRecord, kw_only=True, tag="kernel.panic"):
     """A crash of the kernel itself."""
 
-    KIND: ClassVar[str] = "kernel.panic"
     event: str
 
 
-class KernelSegfault(KernelRecord, kw_only=True):
+class KernelSegfault(KernelRecord, kw_only=True, tag="kernel.segfault"):
     """A crash in NCCL or a library of training, or of a training program."""
 
-    KIND: ClassVar[str] = "kernel.segfault"
     process: str
     library: str | None = None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
-class NcclVersion(LogRecord, kw_only=True):
+class NcclVersion(LogRecord, kw_only=True, tag="nccl.version"):
     """The version of NCCL or RCCL that a process loaded."""
 
-    KIND: ClassVar[str] = "nccl.version"
     version: str
     cuda: str | None = None
     """Version of CUDA that it was built for, as `12.2`."""
@@ -20,52 +17,45 @@ class NcclVersion(LogRecord, kw_only=True):
     """`RCCL` where it is not NCCL."""
 
 
-class NcclDriver(LogRecord, kw_only=True):
+class NcclDriver(LogRecord, kw_only=True, tag="nccl.driver"):
     """The driver's version of CUDA."""
 
-    KIND: ClassVar[str] = "nccl.driver"
     api: int
     """Number of the CUDA API: 12080 for 12.8."""
 
 
-class NcclEnvironment(LogRecord, kw_only=True):
+class NcclEnvironment(LogRecord, kw_only=True, tag="nccl.environment"):
     """A variable that is in force."""
 
-    KIND: ClassVar[str] = "nccl.environment"
     name: str
     value: int | str
     by: str
     """`environment`, or `plugin` where a plugin set it."""
 
 
-class NcclEnvironmentInvalid(LogRecord, kw_only=True):
+class NcclEnvironmentInvalid(LogRecord, kw_only=True, tag="nccl.environment-invalid"):
     """A variable whose value NCCL cannot read."""
 
-    KIND: ClassVar[str] = "nccl.environment-invalid"
     name: str
     value: int | str
     used: int
     """The default that NCCL takes instead."""
 
 
-class NcclMatrixForced(LogRecord, kw_only=True):
+class NcclMatrixForced(LogRecord, kw_only=True, tag="nccl.matrix-forced"):
     """NCCL_ALGO or NCCL_PROTO leave out combinations."""
 
-    KIND: ClassVar[str] = "nccl.matrix-forced"
 
-
-class NcclBootstrap(LogRecord, kw_only=True):
+class NcclBootstrap(LogRecord, kw_only=True, tag="nccl.bootstrap"):
     """The interface over which ranks meet."""
 
-    KIND: ClassVar[str] = "nccl.bootstrap"
     interface: str
     address: str
 
 
-class NcclBootstrapTimings(LogRecord, kw_only=True):
+class NcclBootstrapTimings(LogRecord, kw_only=True, tag="nccl.bootstrap-timings"):
     """The time that the ranks needed to meet."""
 
-    KIND: ClassVar[str] = "nccl.bootstrap-timings"
     total_s: float | None = None
     """Seconds in all."""
     receive_s: float | None = None
@@ -87,34 +77,25 @@ class NcclRankOfCommunicator(LogRecord, kw_only=True):
     """The communicator that it was split from."""
 
 
-class NcclInitStart(NcclRankOfCommunicator, kw_only=True):
+class NcclInitStart(NcclRankOfCommunicator, kw_only=True, tag="nccl.init-start"):
     """A rank begins to initialise a communicator."""
 
-    KIND: ClassVar[str] = "nccl.init-start"
 
-
-class NcclInitComplete(NcclRankOfCommunicator, kw_only=True):
+class NcclInitComplete(NcclRankOfCommunicator, kw_only=True, tag="nccl.init-complete"):
     """A rank is done with initialising a communicator."""
 
-    KIND: ClassVar[str] = "nccl.init-complete"
 
-
-class NcclDestroyed(NcclRankOfCommunicator, kw_only=True):
+class NcclDestroyed(NcclRankOfCommunicator, kw_only=True, tag="nccl.destroyed"):
     """A communicator was taken down in order."""
 
-    KIND: ClassVar[str] = "nccl.destroyed"
 
-
-class NcclAborted(NcclRankOfCommunicator, kw_only=True):
+class NcclAborted(NcclRankOfCommunicator, kw_only=True, tag="nccl.aborted"):
     """A communicator was aborted."""
 
-    KIND: ClassVar[str] = "nccl.aborted"
 
-
-class NcclCommShape(LogRecord, kw_only=True):
+class NcclCommShape(LogRecord, kw_only=True, tag="nccl.comm-shape"):
     """The ranks and nodes of a communicator."""
 
-    KIND: ClassVar[str] = "nccl.comm-shape"
     rank: int
     ranks: int
     """Ranks of the communicator."""
@@ -126,10 +107,9 @@ class NcclCommShape(LogRecord, kw_only=True):
     """Whether NVLink spans several nodes."""
 
 
-class NcclInitTimings(LogRecord, kw_only=True):
+class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
     """The durations of the steps of an initialisation."""
 
-    KIND: ClassVar[str] = "nccl.init-timings"
     rank: int
     ranks: int
     """Ranks of the communicator."""
@@ -153,33 +133,28 @@ class NcclInitTimings(LogRecord, kw_only=True):
     """Seconds for all else."""
 
 
-class NcclRas(LogRecord, kw_only=True):
+class NcclRas(LogRecord, kw_only=True, tag="nccl.ras"):
     """The socket on which NCCL answers questions about its health."""
 
-    KIND: ClassVar[str] = "nccl.ras"
     address: str
 
 
-class NcclSharedMemoryExceeded(LogRecord, kw_only=True):
+class NcclSharedMemoryExceeded(LogRecord, kw_only=True, tag="nccl.shared-memory-exceeded"):
     """The library does not know this GPU, so that kernels will not start."""
 
-    KIND: ClassVar[str] = "nccl.shared-memory-exceeded"
     needed: int
     """Bytes of shared memory that a kernel needs."""
     actual: int
     """Bytes that the GPU offers."""
 
 
-class NcclCumemHost(LogRecord, kw_only=True):
+class NcclCumemHost(LogRecord, kw_only=True, tag="nccl.cumem-host"):
     """Host memory cannot be allocated by cuMem, as in containers without NUMA support."""
 
-    KIND: ClassVar[str] = "nccl.cumem-host"
 
-
-class RcclVersion(LogRecord, kw_only=True):
+class RcclVersion(LogRecord, kw_only=True, tag="rccl.version"):
     """The versions of what RCCL stands on, spread over several lines."""
 
-    KIND: ClassVar[str] = "rccl.version"
     hip: str | None = None
     """Version of HIP."""
     rocm: str | None = None
@@ -188,17 +163,15 @@ class RcclVersion(LogRecord, kw_only=True):
     """Path of librccl."""
 
 
-class RcclKernelSetting(LogRecord, kw_only=True):
+class RcclKernelSetting(LogRecord, kw_only=True, tag="rccl.kernel-setting"):
     """A setting of the kernel or environment that RCCL misses."""
 
-    KIND: ClassVar[str] = "rccl.kernel-setting"
     setting: str
     """`iommu=pt`, `numa_balancing` or `HSA_NO_SCRATCH_RECLAIM`."""
     text: str
 
 
-class RcclMsccl(LogRecord, kw_only=True):
+class RcclMsccl(LogRecord, kw_only=True, tag="rccl.msccl"):
     """Whether the scheduler of MSCCL is on."""
 
-    KIND: ClassVar[str] = "rccl.msccl"
     state: str

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclNetwork(LogRecord, kw_only=True):
+class NcclNetwork(LogRecord, kw_only=True, tag="nccl.network"):
     """The network that carries data between nodes, for one process."""
 
-    KIND: ClassVar[str] = "nccl.network"
     name: str
     """`IB`, `Socket`, `AWS Libfabric`, `gIB`, `FasTrak` or `IBext_v8`."""
 
 
-class NcclHcas(LogRecord, kw_only=True):
+class NcclHcas(LogRecord, kw_only=True, tag="nccl.hcas"):
     """The list of adapters that NCCL uses."""
 
-    KIND: ClassVar[str] = "nccl.hcas"
     names: str
     """Adapters with their ports, as `mlx5_0:1,mlx5_1:1`."""
     links: str
@@ -30,10 +26,9 @@ class NcclHcas(LogRecord, kw_only=True):
     """Interface for out-of-band messages; None where the line was cut."""
 
 
-class NcclHca(LogRecord, kw_only=True):
+class NcclHca(LogRecord, kw_only=True, tag="nccl.hca"):
     """One port of an adapter."""
 
-    KIND: ClassVar[str] = "nccl.hca"
     index: int
     name: str
     port: int
@@ -45,20 +40,18 @@ class NcclHca(LogRecord, kw_only=True):
     pci: str | None = None
 
 
-class NcclHcaMerged(LogRecord, kw_only=True):
+class NcclHcaMerged(LogRecord, kw_only=True, tag="nccl.hca-merged"):
     """Ports that NCCL drives as one adapter."""
 
-    KIND: ClassVar[str] = "nccl.hca-merged"
     name: str
     ports: int
     speed_mbps: int
     """Speed in Mbit/s."""
 
 
-class NcclQueuePair(LogRecord, kw_only=True):
+class NcclQueuePair(LogRecord, kw_only=True, tag="nccl.queue-pair"):
     """A queue pair of a connection."""
 
-    KIND: ClassVar[str] = "nccl.queue-pair"
     hca: int | str
     """Number or name of the adapter."""
     port: int
@@ -68,18 +61,16 @@ class NcclQueuePair(LogRecord, kw_only=True):
     gid_index: int | None = None
 
 
-class NcclNoIb(LogRecord, kw_only=True):
+class NcclNoIb(LogRecord, kw_only=True, tag="nccl.no-ib"):
     """There is no InfiniBand or RoCE that NCCL can use."""
 
-    KIND: ClassVar[str] = "nccl.no-ib"
     reason: str
     """`no device`, `no libibverbs` or `not initialized`."""
 
 
-class NcclSocketInterfaces(LogRecord, kw_only=True):
+class NcclSocketInterfaces(LogRecord, kw_only=True, tag="nccl.socket-interfaces"):
     """The interfaces for data over sockets."""
 
-    KIND: ClassVar[str] = "nccl.socket-interfaces"
     names: str
     """Ranks, separated by commas."""
     addresses: str
@@ -87,18 +78,16 @@ class NcclSocketInterfaces(LogRecord, kw_only=True):
     count: int
 
 
-class NcclSocketThreads(LogRecord, kw_only=True):
+class NcclSocketThreads(LogRecord, kw_only=True, tag="nccl.socket-threads"):
     """The threads and sockets that serve one connection."""
 
-    KIND: ClassVar[str] = "nccl.socket-threads"
     threads: int
     sockets: int
 
 
-class NcclGdr(LogRecord, kw_only=True):
+class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
     """Whether an RDMA adapter may access the memory of a GPU."""
 
-    KIND: ClassVar[str] = "nccl.gdr"
     enabled: bool
     hca: int | str
     """Number or name of the adapter."""
@@ -113,33 +102,29 @@ class NcclGdr(LogRecord, kw_only=True):
     """`distance` or `no module`, where it is refused."""
 
 
-class NcclDmaBuf(LogRecord, kw_only=True):
+class NcclDmaBuf(LogRecord, kw_only=True, tag="nccl.dma-buf"):
     """The kernel can lend the memory of a GPU to adapters."""
 
-    KIND: ClassVar[str] = "nccl.dma-buf"
     gpu: int
 
 
-class NcclSharp(LogRecord, kw_only=True):
+class NcclSharp(LogRecord, kw_only=True, tag="nccl.sharp"):
     """SHARP, by which switches compute, is at work."""
 
-    KIND: ClassVar[str] = "nccl.sharp"
     what: str
     """Subject of the measurement."""
 
 
-class NcclNetCountMismatch(LogRecord, kw_only=True):
+class NcclNetCountMismatch(LogRecord, kw_only=True, tag="nccl.net-count-mismatch"):
     """Ranks see different numbers of adapters."""
 
-    KIND: ClassVar[str] = "nccl.net-count-mismatch"
     least: int
     most: int
 
 
-class NcclPluginLoaded(LogRecord, kw_only=True):
+class NcclPluginLoaded(LogRecord, kw_only=True, tag="nccl.plugin-loaded"):
     """A plugin was loaded."""
 
-    KIND: ClassVar[str] = "nccl.plugin-loaded"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
@@ -147,63 +132,56 @@ class NcclPluginLoaded(LogRecord, kw_only=True):
     path: str | None = None
 
 
-class NcclPluginMissing(LogRecord, kw_only=True):
+class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
     """A plugin was looked for and is not there, which is no fault by itself."""
 
-    KIND: ClassVar[str] = "nccl.plugin-missing"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
     reason: str | None = None
 
 
-class NcclPluginFailed(LogRecord, kw_only=True):
+class NcclPluginFailed(LogRecord, kw_only=True, tag="nccl.plugin-failed"):
     """A plugin is there and does not load or start."""
 
-    KIND: ClassVar[str] = "nccl.plugin-failed"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
     reason: str | None = None
 
 
-class NcclPluginError(LogRecord, kw_only=True):
+class NcclPluginError(LogRecord, kw_only=True, tag="nccl.plugin-error"):
     """A warning of a plugin that reports no failure."""
 
-    KIND: ClassVar[str] = "nccl.plugin-error"
     kind: str
     """Kind."""
     name: str
     message: str
 
 
-class NcclNetworkPlugin(LogRecord, kw_only=True):
+class NcclNetworkPlugin(LogRecord, kw_only=True, tag="nccl.network-plugin"):
     """A plugin for a network introduces itself."""
 
-    KIND: ClassVar[str] = "nccl.network-plugin"
     name: str
     """`FasTrak`, `GPUDirectTCPX` or `gIB`."""
     version: str | None = None
 
 
-class OfiVersion(LogRecord, kw_only=True):
+class OfiVersion(LogRecord, kw_only=True, tag="ofi.version"):
     """The version of aws-ofi-nccl, the plugin for libfabric."""
 
-    KIND: ClassVar[str] = "ofi.version"
     version: str
 
 
-class OfiLibfabric(LogRecord, kw_only=True):
+class OfiLibfabric(LogRecord, kw_only=True, tag="ofi.libfabric"):
     """The version of libfabric."""
 
-    KIND: ClassVar[str] = "ofi.libfabric"
     version: str
 
 
-class OfiProvider(LogRecord, kw_only=True):
+class OfiProvider(LogRecord, kw_only=True, tag="ofi.provider"):
     """The provider of libfabric that was selected."""
 
-    KIND: ClassVar[str] = "ofi.provider"
     name: str
     fabric: str | None = None
     """Name of the fabric."""
@@ -211,41 +189,35 @@ class OfiProvider(LogRecord, kw_only=True):
     """Number of adapters."""
 
 
-class OfiProtocol(LogRecord, kw_only=True):
+class OfiProtocol(LogRecord, kw_only=True, tag="ofi.protocol"):
     """The transport protocol of the plugin."""
 
-    KIND: ClassVar[str] = "ofi.protocol"
     name: str
 
 
-class OfiPlatform(LogRecord, kw_only=True):
+class OfiPlatform(LogRecord, kw_only=True, tag="ofi.platform"):
     """The platform that the plugin recognised."""
 
-    KIND: ClassVar[str] = "ofi.platform"
     name: str
     topology: str | None = None
     """Path of the topology file that it set."""
 
 
-class OfiNoProvider(LogRecord, kw_only=True):
+class OfiNoProvider(LogRecord, kw_only=True, tag="ofi.no-provider"):
     """libfabric offers nothing that the plugin can use."""
 
-    KIND: ClassVar[str] = "ofi.no-provider"
 
-
-class OfiFailure(LogRecord, kw_only=True):
+class OfiFailure(LogRecord, kw_only=True, tag="ofi.failure"):
     """The plugin does not start."""
 
-    KIND: ClassVar[str] = "ofi.failure"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
 
 
-class OfiCompletionError(LogRecord, kw_only=True):
+class OfiCompletionError(LogRecord, kw_only=True, tag="ofi.completion-error"):
     """A request over libfabric failed."""
 
-    KIND: ClassVar[str] = "ofi.completion-error"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
@@ -255,50 +227,43 @@ class OfiCompletionError(LogRecord, kw_only=True):
     provider: str | None = None
 
 
-class OfiRegistration(LogRecord, kw_only=True):
+class OfiRegistration(LogRecord, kw_only=True, tag="ofi.registration"):
     """Memory could not be registered with libfabric."""
 
-    KIND: ClassVar[str] = "ofi.registration"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
 
 
-class OfiNoGdr(Complaint, kw_only=True):
+class OfiNoGdr(Complaint, kw_only=True, tag="ofi.no-gdr"):
     """The plugin goes without GPUDirect RDMA."""
 
-    KIND: ClassVar[str] = "ofi.no-gdr"
 
-
-class OfiWarning(LogRecord, kw_only=True):
+class OfiWarning(LogRecord, kw_only=True, tag="ofi.warning"):
     """A warning of the plugin that no other record covers."""
 
-    KIND: ClassVar[str] = "ofi.warning"
     message: str
 
 
-class VerbsDriverMissing(LogRecord, kw_only=True):
+class VerbsDriverMissing(LogRecord, kw_only=True, tag="verbs.driver-missing"):
     """A device without a driver in libibverbs, or without one for this kernel.
 
     This is usual in images with providers of other cards.
     """
 
-    KIND: ClassVar[str] = "verbs.driver-missing"
     driver: str | None = None
     """Version or name of the driver."""
 
 
-class VerbsMemlock(LogRecord, kw_only=True):
+class VerbsMemlock(LogRecord, kw_only=True, tag="verbs.memlock"):
     """libibverbs warns that the limit of locked memory is small."""
 
-    KIND: ClassVar[str] = "verbs.memlock"
     bytes: int
 
 
-class UcxCompletionError(LogRecord, kw_only=True):
+class UcxCompletionError(LogRecord, kw_only=True, tag="ucx.completion-error"):
     """A work completion of UCX failed."""
 
-    KIND: ClassVar[str] = "ucx.completion-error"
     status: int
     """Number of `ibv_wc_status`."""
     vendor: int
@@ -306,8 +271,7 @@ class UcxCompletionError(LogRecord, kw_only=True):
     hca: str
 
 
-class UcxError(LogRecord, kw_only=True):
+class UcxError(LogRecord, kw_only=True, tag="ucx.error"):
     """An error of UCX, or of UCC above it."""
 
-    KIND: ClassVar[str] = "ucx.error"
     message: str

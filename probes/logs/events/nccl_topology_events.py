@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
-class NcclChannel(LogRecord, kw_only=True):
+class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
     """One way on which ranks reach each other; by far the most lines of a log."""
 
-    KIND: ClassVar[str] = "nccl.channel"
     transport: str
     """`P2P`, `SHM`, `NET` or `COLLNET`."""
     how: str
@@ -31,10 +28,9 @@ class NcclChannel(LogRecord, kw_only=True):
     """The first pairs of ranks that go this way, as `0>1,1>2`; on the last event of a way."""
 
 
-class NcclChannels(LogRecord, kw_only=True):
+class NcclChannels(LogRecord, kw_only=True, tag="nccl.channels"):
     """The channels of a rank."""
 
-    KIND: ClassVar[str] = "nccl.channels"
     coll: int
     """Channels for collectives."""
     collnet: int | None = None
@@ -47,24 +43,21 @@ class NcclChannels(LogRecord, kw_only=True):
     """Channels for sends and receives with each peer."""
 
 
-class NcclRings(LogRecord, kw_only=True):
+class NcclRings(LogRecord, kw_only=True, tag="nccl.rings"):
     """The rings of a host's ranks."""
 
-    KIND: ClassVar[str] = "nccl.rings"
     channels: int
 
 
-class NcclTrees(LogRecord, kw_only=True):
+class NcclTrees(LogRecord, kw_only=True, tag="nccl.trees"):
     """The trees of a rank."""
 
-    KIND: ClassVar[str] = "nccl.trees"
     channels: int
 
 
-class NcclConnected(LogRecord, kw_only=True):
+class NcclConnected(LogRecord, kw_only=True, tag="nccl.connected"):
     """A rank is connected to its peers."""
 
-    KIND: ClassVar[str] = "nccl.connected"
     what: str
     """`rings`, `trees`, `binomial trees` or `NVLS`."""
     pxn: bool | None = None
@@ -73,26 +66,23 @@ class NcclConnected(LogRecord, kw_only=True):
     """Whether GPUDirect RDMA is used."""
 
 
-class NcclNvls(LogRecord, kw_only=True):
+class NcclNvls(LogRecord, kw_only=True, tag="nccl.nvls"):
     """Whether NVLink SHARP is available."""
 
-    KIND: ClassVar[str] = "nccl.nvls"
     available: bool
     gpu: int
 
 
-class NcclNvlsBuffers(LogRecord, kw_only=True):
+class NcclNvlsBuffers(LogRecord, kw_only=True, tag="nccl.nvls-buffers"):
     """Buffers for NVLink SHARP were set up."""
 
-    KIND: ClassVar[str] = "nccl.nvls-buffers"
     heads: int
     """Number of heads."""
 
 
-class NcclMnnvl(LogRecord, kw_only=True):
+class NcclMnnvl(LogRecord, kw_only=True, tag="nccl.mnnvl"):
     """NVLink between the GPUs of several nodes."""
 
-    KIND: ClassVar[str] = "nccl.mnnvl"
     enabled: bool | None = None
     clique: str | None = None
     """Number of the clique in hexadecimal."""
@@ -106,20 +96,18 @@ class NcclMnnvl(LogRecord, kw_only=True):
     """NVML's mask of the fabric's health, in hexadecimal."""
 
 
-class NcclSystem(LogRecord, kw_only=True):
+class NcclSystem(LogRecord, kw_only=True, tag="nccl.system"):
     """The bandwidths of the whole machine, in NCCL's model."""
 
-    KIND: ClassVar[str] = "nccl.system"
     max_gbps: float | None = None
     """Gigabytes per second."""
     total_gbps: float | None = None
     """Gigabytes per second."""
 
 
-class NcclTopology(LogRecord, kw_only=True):
+class NcclTopology(LogRecord, kw_only=True, tag="nccl.topology"):
     """One link of the topology, in NCCL's model."""
 
-    KIND: ClassVar[str] = "nccl.topology"
     link: str
     """`NVL`, `NET`, `PCI` or `C2C`."""
     gbps: float | None = None
@@ -128,10 +116,9 @@ class NcclTopology(LogRecord, kw_only=True):
     """`GPU`, `NVS` or `NET`."""
 
 
-class NcclGraph(LogRecord, kw_only=True):
+class NcclGraph(LogRecord, kw_only=True, tag="nccl.graph"):
     """A pattern of channels that NCCL computed."""
 
-    KIND: ClassVar[str] = "nccl.graph"
     pattern: int
     """Number of the pattern."""
     channels: int
@@ -143,10 +130,9 @@ class NcclGraph(LogRecord, kw_only=True):
     """The farthest way to an adapter."""
 
 
-class NcclPath(LogRecord, kw_only=True):
+class NcclPath(LogRecord, kw_only=True, tag="nccl.path"):
     """The distances of a GPU from adapters and from other GPUs."""
 
-    KIND: ClassVar[str] = "nccl.path"
     gpu: str
     to_nic: str | None = None
     """The kind of way to the nearest adapter: `PIX`, `PXB`, `PHB` or `SYS`."""
@@ -154,40 +140,35 @@ class NcclPath(LogRecord, kw_only=True):
     """The kind of way to the farthest GPU."""
 
 
-class NcclTopologyLoaded(LogRecord, kw_only=True):
+class NcclTopologyLoaded(LogRecord, kw_only=True, tag="nccl.topology-loaded"):
     """NCCL reads its topology from a file."""
 
-    KIND: ClassVar[str] = "nccl.topology-loaded"
     path: str
 
 
-class NcclLinkSpeedUnknown(LogRecord, kw_only=True):
+class NcclLinkSpeedUnknown(LogRecord, kw_only=True, tag="nccl.link-speed-unknown"):
     """The speed of a link could not be read."""
 
-    KIND: ClassVar[str] = "nccl.link-speed-unknown"
     path: str
 
 
-class NcclVirtualNic(LogRecord, kw_only=True):
+class NcclVirtualNic(LogRecord, kw_only=True, tag="nccl.virtual-nic"):
     """A network interface is no PCI device."""
 
-    KIND: ClassVar[str] = "nccl.virtual-nic"
     path: str
 
 
-class NcclTuned(LogRecord, kw_only=True):
+class NcclTuned(LogRecord, kw_only=True, tag="nccl.tuned"):
     """The algorithm and protocol that the tuner chose."""
 
-    KIND: ClassVar[str] = "nccl.tuned"
     coll: str
     algorithm: str
     protocol: str
 
 
-class NcclP2pUnavailable(LogRecord, kw_only=True):
+class NcclP2pUnavailable(LogRecord, kw_only=True, tag="nccl.p2p-unavailable"):
     """Two GPUs do not reach each other directly."""
 
-    KIND: ClassVar[str] = "nccl.p2p-unavailable"
     a: int
     """Number of the first GPU."""
     b: int
@@ -198,10 +179,9 @@ class NcclP2pUnavailable(LogRecord, kw_only=True):
     """Bus id of the second GPU."""
 
 
-class NcclP2pDisabled(LogRecord, kw_only=True):
+class NcclP2pDisabled(LogRecord, kw_only=True, tag="nccl.p2p-disabled"):
     """Peer-to-peer between two GPUs is switched off."""
 
-    KIND: ClassVar[str] = "nccl.p2p-disabled"
     a: int
     """Number of the first GPU."""
     b: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
@@ -14,151 +12,127 @@ class ProcessRecord(LogRecord, kw_only=True):
     """The innermost line of the program's own code: `train.py:98 in step`."""
 
 
-class ProcessFrame(LogRecord, kw_only=True):
+class ProcessFrame(LogRecord, kw_only=True, tag="process.frame"):
     """The innermost line of the program's own code in a traceback."""
 
-    KIND: ClassVar[str] = "process.frame"
     place: str
     """`train.py:98 in step`."""
     ends: int
     """Number of the traceback's last line."""
 
 
-class ProcessTerminated(ProcessRecord, kw_only=True):
+class ProcessTerminated(ProcessRecord, kw_only=True, tag="process.terminated"):
     """C++ ended the process."""
 
-    KIND: ClassVar[str] = "process.terminated"
     name: str | None = None
     """Class of the exception."""
     text: str | None = None
 
 
-class ProcessWhat(ProcessRecord, kw_only=True):
+class ProcessWhat(ProcessRecord, kw_only=True, tag="process.what"):
     """The message of a C++ exception."""
 
-    KIND: ClassVar[str] = "process.what"
     text: str
 
 
-class ProcessSignal(ProcessRecord, kw_only=True):
+class ProcessSignal(ProcessRecord, kw_only=True, tag="process.signal"):
     """A process ended by a signal."""
 
-    KIND: ClassVar[str] = "process.signal"
     signal: int | None = None
     """Number or name of the signal."""
     name: str | None = None
     process: int | None = None
 
 
-class ProcessOutOfMemory(ProcessRecord, kw_only=True):
+class ProcessOutOfMemory(ProcessRecord, kw_only=True, tag="process.out-of-memory"):
     """The memory of the host or of a container is used up."""
 
-    KIND: ClassVar[str] = "process.out-of-memory"
     scope: str | None = None
     """`container`, where its limit was met."""
 
 
-class ProcessNoSpace(ProcessRecord, kw_only=True):
+class ProcessNoSpace(ProcessRecord, kw_only=True, tag="process.no-space"):
     """No space is left on a disk."""
 
-    KIND: ClassVar[str] = "process.no-space"
     path: str | None = None
 
 
-class ProcessTooManyFiles(ProcessRecord, kw_only=True):
+class ProcessTooManyFiles(ProcessRecord, kw_only=True, tag="process.too-many-files"):
     """The limit of open files is reached."""
 
-    KIND: ClassVar[str] = "process.too-many-files"
 
-
-class ProcessAddressInUse(ProcessRecord, kw_only=True):
+class ProcessAddressInUse(ProcessRecord, kw_only=True, tag="process.address-in-use"):
     """A port is taken."""
 
-    KIND: ClassVar[str] = "process.address-in-use"
 
-
-class ProcessLoaderError(ProcessRecord, kw_only=True):
+class ProcessLoaderError(ProcessRecord, kw_only=True, tag="process.loader-error"):
     """A shared library, a symbol or a version of glibc is missing."""
 
-    KIND: ClassVar[str] = "process.loader-error"
     library: str | None = None
     """Path or version of the library."""
     symbol: str | None = None
     version: str | None = None
 
 
-class ProcessInterrupted(ProcessRecord, kw_only=True):
+class ProcessInterrupted(ProcessRecord, kw_only=True, tag="process.interrupted"):
     """A person ended the program with Ctrl-C."""
 
-    KIND: ClassVar[str] = "process.interrupted"
 
-
-class ProcessDiverged(ProcessRecord, kw_only=True):
+class ProcessDiverged(ProcessRecord, kw_only=True, tag="process.diverged"):
     """A program ends because its loss is no number."""
 
-    KIND: ClassVar[str] = "process.diverged"
 
-
-class ProcessUsage(ProcessRecord, kw_only=True):
+class ProcessUsage(ProcessRecord, kw_only=True, tag="process.usage"):
     """A program does not know its own arguments."""
 
-    KIND: ClassVar[str] = "process.usage"
     reason: str
 
 
-class TorchBusError(LogRecord, kw_only=True):
+class TorchBusError(LogRecord, kw_only=True, tag="torch.bus-error"):
     """A data loader of torch ran out of /dev/shm."""
 
-    KIND: ClassVar[str] = "torch.bus-error"
     shm: bool
     """Whether shared memory was too small."""
 
 
-class TorchWorkerKilled(LogRecord, kw_only=True):
+class TorchWorkerKilled(LogRecord, kw_only=True, tag="torch.worker-killed"):
     """A worker of a data loader was killed."""
 
-    KIND: ClassVar[str] = "torch.worker-killed"
     child: int | None = None
     signal: str | None = None
     """Number or name of the signal."""
 
 
-class MpiAbort(LogRecord, kw_only=True):
+class MpiAbort(LogRecord, kw_only=True, tag="mpi.abort"):
     """A rank called MPI_Abort."""
 
-    KIND: ClassVar[str] = "mpi.abort"
     rank: int | None = None
     code: int | None = None
     """Number of the error."""
 
 
-class MpiProcessExit(LogRecord, kw_only=True):
+class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
     """A process that MPI started ended with an error."""
 
-    KIND: ClassVar[str] = "mpi.process-exit"
     rank: int | None = None
     node: str | None = None
     signal: int | None = None
     """Number or name of the signal."""
 
 
-class MpiLaunchFailed(LogRecord, kw_only=True):
+class MpiLaunchFailed(LogRecord, kw_only=True, tag="mpi.launch-failed"):
     """MPI cannot start its processes."""
 
-    KIND: ClassVar[str] = "mpi.launch-failed"
     reason: str | None = None
 
 
-class MpiNoTransport(LogRecord, kw_only=True):
+class MpiNoTransport(LogRecord, kw_only=True, tag="mpi.no-transport"):
     """MPI finds no way to send between its processes."""
 
-    KIND: ClassVar[str] = "mpi.no-transport"
 
-
-class ProgramProgress(LogRecord, kw_only=True):
+class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
     """Lines that count steps follow a failure, so that its program goes on."""
 
-    KIND: ClassVar[str] = "program.progress"
     after: int
     """Line of the failure."""
     who: str
@@ -167,16 +141,14 @@ class ProgramProgress(LogRecord, kw_only=True):
     """
 
 
-class ProgramFinished(LogRecord, kw_only=True):
+class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
     """A program says that it ended well."""
 
-    KIND: ClassVar[str] = "program.finished"
     after: int
     """Line of the last failure before it, or 0."""
 
 
-class TrainingNoNumber(LogRecord, kw_only=True):
+class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
     """The loss is no number."""
 
-    KIND: ClassVar[str] = "training.no-number"
     value: str

@@ -27,7 +27,7 @@ from probes.logs.events import (
     slurm_events,
     torch_events,
 )
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import LogRecord, kind_of
 
 _FAMILIES: tuple[ModuleType, ...] = (
     nccl_init_events,
@@ -55,7 +55,7 @@ def _records(family: ModuleType) -> dict[str, type[LogRecord]]:
     classes = (
         value for value in vars(family).values() if isinstance(value, type) and issubclass(value, LogRecord)
     )
-    return {each.KIND: each for each in classes if each.KIND}
+    return {kind: each for each in classes if (kind := kind_of(each))}
 
 
 RECORDS: Mapping[str, type[LogRecord]] = {

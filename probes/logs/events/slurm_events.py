@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class SlurmKilled(LogRecord, kw_only=True):
+class SlurmKilled(LogRecord, kw_only=True, tag="slurm.killed"):
     """The scheduler ended a job or a step."""
 
-    KIND: ClassVar[str] = "slurm.killed"
     reason: str
     """`time limit`, `preemption`, `node failure`, `task failure`, `signal`, `memory`, `requeue` or other
     words.
@@ -22,10 +19,9 @@ class SlurmKilled(LogRecord, kw_only=True):
     at: str | None = None
 
 
-class SlurmOom(LogRecord, kw_only=True):
+class SlurmOom(LogRecord, kw_only=True, tag="slurm.oom"):
     """The limit of memory of a step was met."""
 
-    KIND: ClassVar[str] = "slurm.oom"
     count: int | None = None
     step: str | None = None
     node: str | None = None
@@ -33,33 +29,28 @@ class SlurmOom(LogRecord, kw_only=True):
     """Numbers of the tasks."""
 
 
-class SlurmNodeFailure(LogRecord, kw_only=True):
+class SlurmNodeFailure(LogRecord, kw_only=True, tag="slurm.node-failure"):
     """A node failed."""
 
-    KIND: ClassVar[str] = "slurm.node-failure"
     node: str
 
 
-class SlurmUnreachable(Complaint, kw_only=True):
+class SlurmUnreachable(Complaint, kw_only=True, tag="slurm.unreachable"):
     """The controller of Slurm does not answer."""
 
-    KIND: ClassVar[str] = "slurm.unreachable"
 
-
-class SlurmTaskExit(LogRecord, kw_only=True):
+class SlurmTaskExit(LogRecord, kw_only=True, tag="slurm.task-exit"):
     """A task ended with an exit code."""
 
-    KIND: ClassVar[str] = "slurm.task-exit"
     node: str
     tasks: str
     """Numbers of the tasks."""
     exit_code: int
 
 
-class SlurmTaskKilled(LogRecord, kw_only=True):
+class SlurmTaskKilled(LogRecord, kw_only=True, tag="slurm.task-killed"):
     """A task ended by a signal."""
 
-    KIND: ClassVar[str] = "slurm.task-killed"
     node: str
     tasks: str
     """Numbers of the tasks."""
@@ -69,53 +60,40 @@ class SlurmTaskKilled(LogRecord, kw_only=True):
     """Number or name of the signal."""
 
 
-class SlurmStepAborted(LogRecord, kw_only=True):
+class SlurmStepAborted(LogRecord, kw_only=True, tag="slurm.step-aborted"):
     """A step was aborted, as an effect of something else."""
 
-    KIND: ClassVar[str] = "slurm.step-aborted"
 
-
-class SlurmStepTerminating(LogRecord, kw_only=True):
+class SlurmStepTerminating(LogRecord, kw_only=True, tag="slurm.step-terminating"):
     """A step is being ended, as an effect of something else."""
 
-    KIND: ClassVar[str] = "slurm.step-terminating"
     step: str
 
 
-class SlurmLaunchFailed(Complaint, kw_only=True):
+class SlurmLaunchFailed(Complaint, kw_only=True, tag="slurm.launch-failed"):
     """A task could not be started."""
 
-    KIND: ClassVar[str] = "slurm.launch-failed"
     step: str | None = None
     node: str | None = None
 
 
-class SlurmSubmitRefused(Complaint, kw_only=True):
+class SlurmSubmitRefused(Complaint, kw_only=True, tag="slurm.submit-refused"):
     """A job was not accepted."""
 
-    KIND: ClassVar[str] = "slurm.submit-refused"
 
-
-class SlurmStepRefused(Complaint, kw_only=True):
+class SlurmStepRefused(Complaint, kw_only=True, tag="slurm.step-refused"):
     """No step of the job could be made."""
 
-    KIND: ClassVar[str] = "slurm.step-refused"
 
-
-class SlurmMpiFailed(Complaint, kw_only=True):
+class SlurmMpiFailed(Complaint, kw_only=True, tag="slurm.mpi-failed"):
     """PMI or PMIx did not start."""
 
-    KIND: ClassVar[str] = "slurm.mpi-failed"
 
-
-class SlurmBindFailed(Complaint, kw_only=True):
+class SlurmBindFailed(Complaint, kw_only=True, tag="slurm.bind-failed"):
     """Masks of CPUs or GPUs do not fit."""
 
-    KIND: ClassVar[str] = "slurm.bind-failed"
 
-
-class SlurmTmpdirReplaced(LogRecord, kw_only=True):
+class SlurmTmpdirReplaced(LogRecord, kw_only=True, tag="slurm.tmpdir-replaced"):
     """The folder for temporary files could not be made, and a task starts with another."""
 
-    KIND: ClassVar[str] = "slurm.tmpdir-replaced"
     folder: str

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from probes.base.units import GB
 from probes.facts import ToolResult
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.measurement_events import BenchFailure, BenchLatency, BenchResult
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
 from probes.parsers.tools import cuda_bandwidth, fabtests, gpcnet

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.cuda_events import (
     CudaAssert,
     CudaDriverOld,
@@ -27,7 +27,6 @@ from probes.logs.events.cuda_events import (
     NvmlMismatch,
     TorchOom,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.row_readers import read_rows, row, signs
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.fabric_manager_events import (
     FabricConfigured,
     FabricDevice,
@@ -23,7 +23,6 @@ from probes.logs.events.fabric_manager_events import (
     FabricSwitchError,
     FabricTeam,
 )
-from probes.logs.line import LogLine
 from probes.parsers.fabric.fabric_manager_log import device_of, sighting_of, version_of
 from probes.parsers.kernel.log_tally import Sighting
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorder,
     TorchFlightRecorderEntry,
@@ -23,7 +23,6 @@ from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorderStuck,
     TorchFlightRecorderUnread,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.safe_pickle import NotPlainError, RefusedError, loads
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (

@@ -8,7 +8,7 @@ NVIDIA/nvidia-container-toolkit and libnvidia-container; NVIDIA/pyxis (read 2026
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.framework_events import (
     ContainerFailed,
     ContainerNoGpu,
@@ -24,7 +24,6 @@ from probes.logs.events.framework_events import (
     RayNodeLost,
     RayWorkerDied,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _EXIT = (

@@ -5,7 +5,7 @@ Source: facebookincubator/gloo, gloo/transport/tcp (pair.cc, device.cc, unbound_
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.framework_events import (
     GlooConnectFailed,
     GlooError,
@@ -16,7 +16,6 @@ from probes.logs.events.framework_events import (
     GlooSizeMismatch,
     GlooTimeout,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _PEER = r"\[?(?P<host>[0-9a-fA-F.:]{2,60}?)\]?:(?P<port>\d{1,5})\b"

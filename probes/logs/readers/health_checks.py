@@ -6,9 +6,8 @@ Source: mej/nhc, nhc; Azure/azurehpc-health-checks, README; wilicc/gpu-burn, gpu
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.host_events import GpuBurnFaulty, GpuBurnTested, HealthCheckFailed, HealthCheckPassed
-from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (
     b"Health check failed:",

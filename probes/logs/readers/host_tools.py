@@ -6,9 +6,8 @@ Source: pciutils, ls-caps.c; bash `ulimit`; coreutils `df` (read 2026-11).
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.host_events import HostMemlock, HostOomKill, HostShm, PciAcs
-from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (
     b"ACSCtl:",

@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 from probes.base.patterns import pattern
 from probes.catalogue.xids import load_xids
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events import kernel_log_events as events
 from probes.logs.events.log_record import LogRecord
-from probes.logs.line import LogLine
 from probes.parsers.kernel import kernel_events as parsed
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_message
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier

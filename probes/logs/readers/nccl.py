@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.events.nccl_init_events import (
     NcclBootstrap,
@@ -31,7 +31,6 @@ from probes.logs.events.nccl_topology_events import (
     NcclNvls,
     NcclTrees,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located, read_located
 from probes.logs.readers.nccl_rows import ROWS
 from probes.logs.readers.row_readers import signs

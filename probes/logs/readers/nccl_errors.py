@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.nccl_failure_events import (
     NcclCudaError,
     NcclDriverOld,
@@ -18,7 +18,6 @@ from probes.logs.events.nccl_failure_events import (
     NcclNvlsBind,
     NcclWarning,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
 from probes.logs.readers.nccl_prefix import is_informative, located, place, read_located, warning

@@ -8,9 +8,8 @@ printNodePaths, and topo.h, PATH_*, of tags 2.6 to 2.30.
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.nccl_topology_events import NcclPath
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located
 
 SIGNS: tuple[bytes, ...] = (b" :GPU/",)

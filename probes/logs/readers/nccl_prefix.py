@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event
-from probes.logs.line import LogLine
+from probes.logs.event import Event, LogLine
 from probes.logs.readers.row_readers import Row, read_rows
 
 _PLACE = pattern(

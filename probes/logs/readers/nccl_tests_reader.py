@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.measurement_events import (
     NcclTestsBelowMinimum,
     NcclTestsFailure,
@@ -23,7 +23,6 @@ from probes.logs.events.measurement_events import (
     NcclTestsSummary,
     NcclTestsWrong,
 )
-from probes.logs.line import LogLine
 from probes.parsers.tools.nccl_tests import (
     average_of,
     bounds_of,

@@ -19,9 +19,8 @@ from collections.abc import Iterable
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.nccl_topology_events import NcclChannel, NcclRings
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import located
 from probes.logs.readers.whole_text import Once
 

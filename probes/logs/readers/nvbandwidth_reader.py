@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from probes.base.units import GB
 from probes.facts import ToolResult
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.measurement_events import (
     NvbandwidthFailure,
     NvbandwidthResult,
@@ -19,7 +19,6 @@ from probes.logs.events.measurement_events import (
     NvbandwidthVersion,
     NvbandwidthWarning,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
 from probes.parsers.tools.nvbandwidth import parse_results, recognise

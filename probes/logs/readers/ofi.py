@@ -9,7 +9,7 @@ Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.nccl_network_events import (
     OfiCompletionError,
     OfiFailure,
@@ -23,7 +23,6 @@ from probes.logs.events.nccl_network_events import (
     OfiVersion,
     OfiWarning,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import row, signs
 from probes.logs.readers.whole_text import Once
@@ -122,7 +121,7 @@ _LIBFABRIC = (
     ),
 )
 
-_ALIKE = frozenset(each.kind for each in _FACTS)
+_ALIKE = (OfiVersion, OfiLibfabric, OfiProvider, OfiProtocol, OfiPlatform)
 SIGNS = (*signs((*_FAILURES, *_LIBFABRIC)), b"NET/OFI")
 
 
@@ -134,13 +133,15 @@ class Reader:
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """Return the new events of a line of the plugin or of libfabric."""
-        return tuple(event for event in read(line) if event.kind not in _ALIKE or self._is_new(event))
+        return tuple(
+            event for event in read(line) if not isinstance(event.what, _ALIKE) or self._is_new(event)
+        )
 
     def end(self) -> tuple[Event, ...]:
         return ()
 
     def _is_new(self, event: Event) -> bool:
-        return self._once.is_new((event.host, event.what))
+        return not isinstance(event.what, _ALIKE) or self._once.is_new((event.host, event.what))
 
 
 def read(line: LogLine) -> tuple[Event, ...]:

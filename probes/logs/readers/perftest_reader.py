@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.facts import ToolResult
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.measurement_events import (
     PerftestCompletionError,
     PerftestConnectFailed,
@@ -20,7 +20,6 @@ from probes.logs.events.measurement_events import (
     PerftestRegistration,
     PerftestResult,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 from probes.logs.readers.whole_files import Document
 from probes.parsers.tools.perftest import parse_results, recognise

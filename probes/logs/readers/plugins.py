@@ -7,10 +7,10 @@ google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.events.nccl_network_events import (
     NcclNetworkPlugin,
@@ -19,15 +19,12 @@ from probes.logs.events.nccl_network_events import (
     NcclPluginLoaded,
     NcclPluginMissing,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import Finish, row, signs
 
 
-class _PluginLoad(NcclPluginFailed, kw_only=True):
+class _PluginLoad(NcclPluginFailed, kw_only=True, tag="nccl.plugin-load"):
     """The loader's answer for a plugin, which may not be there or not work."""
-
-    KIND: ClassVar[str] = "nccl.plugin-load"
 
 
 def _plugin(record: type[LogRecord]) -> Finish:

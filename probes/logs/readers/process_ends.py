@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, carries, reporting
+from probes.logs.event import Event, LogLine, carries, reporting
 from probes.logs.events.process_events import (
     MpiAbort,
     MpiLaunchFailed,
@@ -32,7 +32,6 @@ from probes.logs.events.process_events import (
 from probes.logs.events.torch_events import TorchException
 from probes.logs.frames import SIGNS as FRAME_SIGNS
 from probes.logs.frames import Frames
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOGGED = (

@@ -9,9 +9,8 @@ import re
 from collections import OrderedDict
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.process_events import ProgramFinished, ProgramProgress
-from probes.logs.line import LogLine
 
 _COUNTED = (
     r"(?:global[ _]?step|steps?|iter(?:ation)?s?|epochs?|updates?|batch(?:es)?|it|(?:train|val|eval|"

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.log_record import LogRecord, Value, field_of
-from probes.logs.line import LogLine
 
 _RANK = pattern(r"\[(?:PG [^\]\n]{0,80}? )?[Rr]ank ?(\d{1,7})\]")
 _INTEGER = pattern(r"-?\d{1,18}")
@@ -28,7 +27,6 @@ Finish = Callable[[dict[str, Any]], LogRecord]
 class Row(NamedTuple):
     """A message of a log."""
 
-    kind: str
     word: str
     """Word in every such message; the signs of a reader are these words."""
     shape: re.Pattern[str]
@@ -60,7 +58,7 @@ def row(
     conversions = ((name, _conversion(types.get(name, str))) for name in _GROUP_NAME.findall(shape))
     groups = tuple((name, words_of if finish and each is flag_of else each) for name, each in conversions)
     pattern_of_row = pattern(shape or re.escape(word))
-    return Row(record.KIND, word, pattern_of_row, fields, groups, finish or _record_of(record))
+    return Row(word, pattern_of_row, fields, groups, finish or _record_of(record))
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:

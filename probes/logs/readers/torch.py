@@ -7,7 +7,7 @@ NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.torch_events import (
     TorchAddressInUse,
     TorchCollectiveMismatch,
@@ -48,7 +48,6 @@ from probes.logs.events.torch_events import (
     TorchWatchdogTimeout,
     TorchWorkStatus,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORK = (

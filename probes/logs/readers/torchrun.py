@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.torch_events import (
     TorchAgentRestart,
     TorchAgentSignal,
@@ -24,7 +24,6 @@ from probes.logs.events.torch_events import (
     TorchWorkerFailed,
     TorchWorkerFinished,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs, value_of, words_of
 
 

@@ -6,9 +6,8 @@ Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; k
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.process_events import TrainingNoNumber
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOSS = (

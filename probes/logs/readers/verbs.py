@@ -7,14 +7,13 @@ src/utils/ucc_log.h (read 2026-11).
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.nccl_network_events import (
     UcxCompletionError,
     UcxError,
     VerbsDriverMissing,
     VerbsMemlock,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _STATUS = {

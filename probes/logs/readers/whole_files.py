@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.log_record import LogRecord
-from probes.logs.line import LogLine
 
 _LONGEST = 1000
 _LINE = pattern(r"\bline (\d{1,12})\b")

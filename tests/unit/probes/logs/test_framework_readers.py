@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers import cuda, gloo, slurm, torch
 from probes.logs.readers import process_ends as process
 

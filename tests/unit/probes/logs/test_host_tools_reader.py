@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers.host_tools import SIGNS, read
 
 

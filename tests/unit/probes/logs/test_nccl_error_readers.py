@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers import nccl_errors, ofi, plugins, rccl
 
 _INFO = "gpu-7:4001:4008 [3] NCCL INFO "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers import nccl, nccl_errors, ofi, plugins, rccl
 from probes.logs.readers import nccl_transport_lines as nccl_transports
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs import readers
+from probes.logs.event import LogLine
 from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsFailure
 from probes.logs.events.record_kinds import RECORDS
-from probes.logs.line import LogLine
 from probes.logs.reader_table import READERS, document_readers, line_readers
 from probes.logs.readers.row_readers import Row
 from probes.logs.readers.row_readers import row as make_row

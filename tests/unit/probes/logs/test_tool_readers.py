@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers import bench_tools, dcgm, nvlink
 from probes.logs.readers import fabric_manager_lines as fabric_manager
 from probes.logs.readers import nccl_tests_reader as nccl_tests

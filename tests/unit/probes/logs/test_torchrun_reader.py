@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers.torchrun import SIGNS, Reader
 
 _REPORT = """\
