@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from probes.base.record import Record
-from probes.logs.event import Event, Value
 
 SCHEMA_VERSION = 1
 
@@ -65,5 +64,3 @@ class Explanation(Record, kw_only=True):
     lines_read: int = 0
     sources: tuple[str, ...] = ()
 
-
-__all__ = ["Diagnosis", "Event", "EvidenceLine", "Explanation", "Value"]

@@ -38,8 +38,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from probes.logs.bench_facts import BenchFacts
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord
+from probes.logs.event import Event
+from probes.logs.events.log_record import LogRecord, Value
 from probes.logs.events.measurement_events import NcclTestsResult
 from probes.logs.events.nccl_failure_events import NcclError
 from probes.logs.events.nccl_init_events import (

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from probes.base.table_rows import Row
 from probes.logs.echoes import is_echo
 from probes.logs.envelopes import Unwrapper
 from probes.logs.event import Event
 from probes.logs.logged_data import without_data
-from probes.logs.reader_table import READERS, ReaderRow, document_readers, line_readers
+from probes.logs.reader_table import READERS, document_readers, line_readers
 from probes.logs.stream import LONGEST_LINE, LogStream, RawLine
 
 MOST_OF_A_KIND = 20_000
@@ -41,7 +42,7 @@ class SourceReader:
     """Runs all readers on one source and gives each event to `sink`, in the order of the lines."""
 
     def __init__(
-        self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
+        self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[Row] = READERS
     ) -> None:
         """Start a source; `year` is that of time stamps without a year."""
         self.name = name

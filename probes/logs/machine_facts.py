@@ -25,7 +25,7 @@ A fact that no line reports is absent. Names and values:
 
 from __future__ import annotations
 
-from probes.logs.event import Event, Value
+from probes.logs.event import Event
 from probes.logs.events.fabric_manager_events import (
     FabricDevice,
     FabricManagerRecord,
@@ -65,7 +65,7 @@ from probes.logs.events.kernel_log_events import (
     KernelSxid,
     KernelXid,
 )
-from probes.logs.events.log_record import fields_of
+from probes.logs.events.log_record import Value, fields_of
 from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256

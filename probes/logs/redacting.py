@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import with_fields
+from probes.logs.event import Event
+from probes.logs.events.log_record import Value, with_fields
 from probes.logs.file_names import writer_of
 from probes.logs.gather import LONGEST_TEXT
 from probes.redaction.text import TextRedactor

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from probes.logs.cause_rows import Condition, EventPattern
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord, field_of, kind_of
+from probes.logs.event import Event
+from probes.logs.events.log_record import LogRecord, Value, field_of, kind_of
 
 A = TypeVar("A", bound=LogRecord)
 B = TypeVar("B", bound=LogRecord)

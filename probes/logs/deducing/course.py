@@ -41,7 +41,7 @@ from probes.logs.seen import Seen
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
-_KINDS_OF_STOPS = frozenset(map(kind_of, _STOPS))
+_KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
 """Kinds of ends from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)

@@ -121,7 +121,3 @@ class Reader:
         return (
             FabricRunning() if active[1] == "active" else FabricFailed(reason="its service failed", aborted=1)
         )
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()

@@ -48,10 +48,6 @@ class Reader:
             event = self._named.complete(read_message(message), message, line.number)
         return () if event is None else (event_of(record_of(event, message or event.message), line),)
 
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()
-
 
 def _carrier(line: LogLine) -> parsed.KernelEvent | None:
     """Return the link that the network daemon reports."""

@@ -31,10 +31,9 @@ from probes.logs.events.nccl_topology_events import (
     NcclNvls,
     NcclTrees,
 )
-from probes.logs.readers.nccl_prefix import located, read_located
+from probes.logs.readers.nccl_prefix import Once, located, read_located
 from probes.logs.readers.nccl_rows import ROWS
 from probes.logs.readers.row_readers import signs
-from probes.logs.readers.whole_text import Once
 
 _ADAPTERS = pattern(
     r"NET/(?!Socket|FastSocket)\w[\w -]{0,24}? ?: Using (?P<list>\[\d{1,4}\][^;]{1,6000})(?P<rest>;.{0,200})?"
@@ -90,9 +89,6 @@ class Reader:
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """Return what the line reports that is new."""
         return tuple(event for event in map(self._attributed, read(line)) if self._is_new(event))
-
-    def end(self) -> tuple[Event, ...]:
-        return ()
 
     def _attributed(self, event: Event) -> Event:
         variable = event.what

@@ -20,9 +20,8 @@ from probes.logs.events.nccl_failure_events import (
 )
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
-from probes.logs.readers.nccl_prefix import is_informative, located, place, read_located, warning
+from probes.logs.readers.nccl_prefix import Once, is_informative, located, place, read_located, warning
 from probes.logs.readers.row_readers import signs
-from probes.logs.readers.whole_text import Once
 from probes.parsers.tools.nccl_words import read_nccl_line
 
 _NEGLIGIBLE = pattern(
@@ -98,9 +97,6 @@ class Reader:
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """Return the failure that a line reports, each result of a process once."""
         return tuple(event for event in read(line) if self._is_new(event))
-
-    def end(self) -> tuple[Event, ...]:
-        return ()
 
     def _is_new(self, event: Event) -> bool:
         match event.what:

@@ -1,9 +1,12 @@
-"""The prefix of NCCL's lines.
+"""The parts that readers of NCCL's lines share: the prefix of a line, and the omission of repetitions.
 
-`[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3 without the word `NCCL`.
+A prefix is `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3, the word `NCCL` is
+missing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine
@@ -19,6 +22,26 @@ _WARNING = pattern(
     r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN "
     r"(?P<message>\S.{0,2000})"
 )
+_MOST_KNOWN = 16_384
+
+
+class Once:
+    """A bounded set of reported items: 10,000 ranks report the same facts of a host.
+
+    The set is cleared if it is full, so that an item may be reported twice, but none is lost.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[Hashable] = set()
+
+    def is_new(self, item: Hashable) -> bool:
+        """Return whether the item was not reported before."""
+        if item in self._known:
+            return False
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known.add(item)
+        return True
 
 
 def located(line: LogLine) -> LogLine:

@@ -282,7 +282,3 @@ class Reader:
         ):
             return ()
         return events
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()

@@ -121,10 +121,6 @@ class Reader:
             return ()
         return tuple(self._goes_on(place, line))
 
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()
-
     def _advances(self, place: Place, text: str) -> bool:
         counters = _COUNTERS.findall(text)
         if not counters:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from probes.base.table_rows import Row
 from probes.logs import gather
 from probes.logs.event import Event, event_of, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.gather import EventBook, SourceReader
 from probes.logs.merge import merged
-from probes.logs.reader_table import READERS, ReaderRow
+from probes.logs.reader_table import READERS
 
 
 class Note(LogRecord, kw_only=True, tag="own.note"):
@@ -47,7 +48,7 @@ class _Row:
         return self.module
 
 
-def rows(**module: object) -> tuple[ReaderRow, ...]:
+def rows(**module: object) -> tuple[Row, ...]:
     return (_Row(**module),)  # type: ignore[return-value]
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.event import LogLine
-from probes.logs.readers import nccl, nccl_errors, ofi, plugins, rccl
+from probes.logs.readers import nccl, nccl_errors, network_libraries, plugins, rccl
 from probes.logs.readers import nccl_transport_lines as nccl_transports
 
-_ALL = (nccl, nccl_errors, nccl_transports, plugins, ofi, rccl)
+_ALL = (nccl, nccl_errors, nccl_transports, plugins, network_libraries, rccl)
 _INFO = "gpu-7:4001:4008 [3] NCCL INFO "
 _WARN = "gpu-7:4001:4008 [3] file.cc:12 NCCL WARN "
 _WARN_226 = "[2026-03-13 22:26:02] gpu-7:4001:4008 [3] transport/net_ib/p2p.cc:648 (ncclIbTest) NCCL WARN "
