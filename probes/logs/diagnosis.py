@@ -63,4 +63,3 @@ class Explanation(Record, kw_only=True):
     """Data to collect if the cause is unknown."""
     lines_read: int = 0
     sources: tuple[str, ...] = ()
-

@@ -41,17 +41,31 @@ from probes.logs.bench_facts import BenchFacts
 from probes.logs.event import Event
 from probes.logs.events.log_record import LogRecord, Value
 from probes.logs.events.measurement_events import NcclTestsResult
-from probes.logs.events.nccl_failure_events import NcclError
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
+    NcclChannel,
+    NcclChannels,
+    NcclConnected,
     NcclDriver,
     NcclEnvironment,
     NcclMatrixForced,
+    NcclMnnvl,
+    NcclNvls,
+    NcclNvlsBuffers,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
+    NcclPath,
     NcclRankOfCommunicator,
     NcclRas,
+    NcclRings,
+    NcclTopology,
+    NcclTopologyLoaded,
+    NcclTrees,
+    NcclTuned,
     NcclVersion,
     RcclVersion,
 )
+from probes.logs.events.nccl_failure_events import NcclError
 from probes.logs.events.nccl_network_events import (
     NcclDmaBuf,
     NcclGdr,
@@ -69,22 +83,6 @@ from probes.logs.events.nccl_network_events import (
     OfiProtocol,
     OfiProvider,
     OfiVersion,
-)
-from probes.logs.events.nccl_topology_events import (
-    NcclChannel,
-    NcclChannels,
-    NcclConnected,
-    NcclMnnvl,
-    NcclNvls,
-    NcclNvlsBuffers,
-    NcclP2pDisabled,
-    NcclP2pUnavailable,
-    NcclPath,
-    NcclRings,
-    NcclTopology,
-    NcclTopologyLoaded,
-    NcclTrees,
-    NcclTuned,
 )
 from probes.logs.events.torch_events import TorchStoreRanksMissing
 from probes.logs.failure_facts import FailureFacts

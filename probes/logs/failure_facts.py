@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from probes.logs.cause_rows import EventPattern, load_causes
 from probes.logs.event import Event
-from probes.logs.ranks import RankBook
+from probes.logs.ordering import RankBook
 from probes.logs.seen import meets
 
 _ALSO = ("kernel.xid",)

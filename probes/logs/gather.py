@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from probes.base.table_rows import Row
-from probes.logs.echoes import is_echo
 from probes.logs.envelopes import Unwrapper
 from probes.logs.event import Event
-from probes.logs.logged_data import without_data
+from probes.logs.no_events import is_echo, without_data
 from probes.logs.reader_table import READERS, document_readers, line_readers
 from probes.logs.stream import LONGEST_LINE, LogStream, RawLine
 

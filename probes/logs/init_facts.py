@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from probes.logs.event import Event
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclCommShape,
     NcclInitComplete,
     NcclInitStart,
     NcclInitTimings,
     NcclRankOfCommunicator,
 )
-from probes.logs.sieve import MOST_ALIKE
+from probes.logs.stream import MOST_ALIKE
 
 _MOST_COMMUNICATORS = 4096
 _MOST_RANKS = 1 << 20

@@ -26,13 +26,6 @@ A fact that no line reports is absent. Names and values:
 from __future__ import annotations
 
 from probes.logs.event import Event
-from probes.logs.events.fabric_manager_events import (
-    FabricDevice,
-    FabricManagerRecord,
-    FabricStarted,
-    FabricSwitchError,
-    FabricTeam,
-)
 from probes.logs.events.host_events import (
     DcgmFailure,
     DcgmMachine,
@@ -52,6 +45,11 @@ from probes.logs.events.host_events import (
     NvlinkRecord,
 )
 from probes.logs.events.kernel_log_events import (
+    FabricDevice,
+    FabricManagerRecord,
+    FabricStarted,
+    FabricSwitchError,
+    FabricTeam,
     KernelAer,
     KernelCable,
     KernelDriver,

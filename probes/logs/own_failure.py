@@ -1,17 +1,24 @@
-"""A program's own failure: the first exception that ended a rank, before the reports of its peers."""
+"""A program's own failure: the first exception that ended a rank, before the reports of its peers.
+
+Rows of `probes/data/exceptions.toml` say what to do about an exception, by the last line of its traceback.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
+from probes.base.record import StrictRecord
+from probes.base.rows import read_rows
 from probes.logs.cause_rows import load_causes
 from probes.logs.diagnosis import Diagnosis, EvidenceLine
 from probes.logs.event import Event, is_clearly_later
 from probes.logs.events.process_events import ProcessFrame, ProcessNoSpace, ProcessTooManyFiles
 from probes.logs.events.torch_events import TorchException
-from probes.logs.exceptions import row_of
 from probes.logs.seen import Seen
 
 _NEAR_LINES = 60
@@ -32,6 +39,55 @@ _FOLLOWING = re.compile(
 )
 """Exceptions that follow a failure at its peers and launcher, or by which a library reports it."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
+
+
+class ExceptionRow(StrictRecord, kw_only=True):
+    """A sort of exception: recognised by its number, else by its kind, else by its name or message."""
+
+    errno: tuple[int, ...] = ()
+    """Error number of Linux."""
+    name: str = ""
+    """Expression for the class, with its module where the line names it."""
+    message: str = ""
+    """Expression for the message behind the class."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events other than `torch.exception`."""
+    system: bool = False
+    """Whether the operating system refused something, from which other exceptions follow."""
+    what: str
+    remedy: str
+    command: str | None = None
+
+    def fits(self, event: Event) -> bool:
+        """Return whether an event fits the row."""
+        exception = event.what
+        if not isinstance(exception, TorchException):
+            return event.kind in self.kinds
+        if exception.errno is not None:
+            return exception.errno in self.errno or (not self.errno and self._is_named(exception))
+        return self._is_named(exception)
+
+    def _is_named(self, exception: TorchException) -> bool:
+        return bool(
+            (self.name and re.search(self.name, exception.name, re.IGNORECASE))
+            or (self.message and re.search(self.message, exception.message or "", re.IGNORECASE))
+        )
+
+
+class _Rows(StrictRecord, kw_only=True):
+    date: str
+    exception: tuple[ExceptionRow, ...]
+
+
+def row_of(event: Event) -> ExceptionRow | None:
+    """Return the first row that fits an exception."""
+    return next((row for row in load_exceptions() if row.fits(event)), None)
+
+
+@functools.lru_cache(maxsize=1)
+def load_exceptions() -> tuple[ExceptionRow, ...]:
+    """Return the rows shipped with rigtune."""
+    return msgspec.convert(read_rows("exceptions"), _Rows).exception
 
 
 class OwnFailure(NamedTuple):

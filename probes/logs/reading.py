@@ -11,8 +11,7 @@ from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.facts import Facts, facts_of
 from probes.logs.gather import EventBook, SourceReader
-from probes.logs.merge import merged
-from probes.logs.ranks import with_ranks
+from probes.logs.ordering import merged, with_ranks
 from probes.logs.redacting import LogRedactor
 from probes.logs.stream import LONGEST_LINE
 from probes.parsers.kernel.log_lines import is_log_line

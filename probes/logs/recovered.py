@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping
 from probes.logs.cause_rows import load_causes
 from probes.logs.event import Event, carries
 from probes.logs.events.framework_events import K8sNotRunning
+from probes.logs.events.nccl_events import NcclConnected, NcclInitComplete
 from probes.logs.events.nccl_failure_events import NcclError
-from probes.logs.events.nccl_init_events import NcclInitComplete
-from probes.logs.events.nccl_topology_events import NcclConnected
-from probes.logs.events.process_events import ProgramProgress
-from probes.logs.events.slurm_events import SlurmKilled
+from probes.logs.events.process_events import ProgramProgress, SlurmKilled
 from probes.logs.readers.nccl_errors import is_network_layer
 
 _SURVIVED = (

@@ -31,6 +31,14 @@ from probes.logs.events.framework_events import (
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
 from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
 from probes.logs.events.measurement_events import NcclTestsFailure
+from probes.logs.events.nccl_events import (
+    NcclChannel,
+    NcclCommShape,
+    NcclConnected,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclMnnvl,
+)
 from probes.logs.events.nccl_failure_events import (
     NcclAddressInUse,
     NcclConnectFailed,
@@ -41,11 +49,8 @@ from probes.logs.events.nccl_failure_events import (
     NcclSocketWrongType,
     NcclWarning,
 )
-from probes.logs.events.nccl_init_events import NcclCommShape, NcclEnvironment, NcclInitComplete
 from probes.logs.events.nccl_network_events import NcclNetwork, NcclNoIb
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclConnected, NcclMnnvl
-from probes.logs.events.process_events import MpiAbort, ProcessTerminated
-from probes.logs.events.slurm_events import SlurmKilled, SlurmNodeFailure
+from probes.logs.events.process_events import MpiAbort, ProcessTerminated, SlurmKilled, SlurmNodeFailure
 from probes.logs.events.torch_events import (
     TorchAgentSignal,
     TorchConnectFailed,

@@ -18,12 +18,10 @@ from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
 from probes.logs.events.log_record import field_of
 from probes.logs.events.measurement_events import NcclTestsSummary
-from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete
-from probes.logs.events.nccl_topology_events import NcclConnected
+from probes.logs.events.nccl_events import NcclCommShape, NcclConnected, NcclInitComplete
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
-from probes.logs.next_steps import to_collect
 from probes.logs.own_failure import OwnFailure, own_failure
 from probes.logs.recovered import without_recovered
 from probes.logs.seen import Seen
@@ -42,6 +40,7 @@ _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-sign
 _UNKNOWN = "unknown"
 _CLEARER = ("cuda.error", "nccl.cuda-error", "cuda.assert")
 """Kinds that describe a program's own failure better than its last exception."""
+_MOST_REQUESTS = 6
 
 
 class _Candidate(Record, kw_only=True):
@@ -357,3 +356,14 @@ def _healthy(summary: str, seen: Seen) -> Diagnosis:
 
 
 __all__ = ["evidence_line", "explain"]
+
+
+def to_collect(seen: Seen) -> tuple[str, ...]:
+    """Return the data to collect, the most useful first, in the order of the table."""
+    texts: list[str] = []
+    for row in load_causes().collect:
+        events = seen.in_order(seen.of(*row.when))
+        if (row.when and not events) or (row.unless and seen.has(*row.unless)):
+            continue
+        texts.append(filled(row.text, events))
+    return tuple(texts[:_MOST_REQUESTS])

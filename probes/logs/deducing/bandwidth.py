@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from probes.base.units import GB
 from probes.compare.bench_references import load_bench_references
-from probes.logs.deducing.common import deduced, nodes_of
-from probes.logs.deducing.run_hardware import gpu_id, nic_rate
+from probes.logs.deducing.common import deduced, gpu_id, nic_rate, nodes_of
 from probes.logs.event import Event
 from probes.logs.events.deduced_hardware_events import (
     DeducedBandwidthCliff,
@@ -26,7 +25,7 @@ from probes.logs.events.measurement_events import (
     NvbandwidthResult,
     PerftestResult,
 )
-from probes.logs.events.nccl_init_events import NcclVersion
+from probes.logs.events.nccl_events import NcclVersion
 from probes.logs.seen import Seen
 
 _Result = Event[NcclTestsResult]

@@ -1,4 +1,4 @@
-"""Deductions about how far a run came, from the last lines that it wrote."""
+"""Deductions about how far a run came: its last lines, and ranks that no log covers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,49 @@ import itertools
 from collections.abc import Iterator
 
 from probes.logs.cause_rows import load_causes
-from probes.logs.deducing.common import completed, deduced
+from probes.logs.deducing.common import begins_before_meeting, completed, deduced
 from probes.logs.event import Event, carries
 from probes.logs.events.cuda_events import TorchOom
 from probes.logs.events.deduced_course_events import (
     DeducedEndsAfterInit,
     DeducedKilledFirst,
+    DeducedRanksNotTold,
     DeducedSilenceAfterInit,
     DeducedStopsAtP2p,
+    DeducedWaitsAtStart,
+    DeducedWaitsForRanks,
 )
 from probes.logs.events.kernel_log_events import KernelOomKill, KernelXid
 from probes.logs.events.log_record import kind_of
-from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
-from probes.logs.events.nccl_topology_events import (
+from probes.logs.events.nccl_events import (
+    NcclBootstrap,
     NcclChannel,
     NcclChannels,
+    NcclCommShape,
     NcclConnected,
+    NcclDriver,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclInitStart,
     NcclNvls,
+    NcclRas,
     NcclTopology,
     NcclTrees,
+    NcclVersion,
 )
-from probes.logs.events.process_events import ProcessInterrupted, ProgramFinished
-from probes.logs.events.slurm_events import (
+from probes.logs.events.nccl_network_events import (
+    NcclDmaBuf,
+    NcclHca,
+    NcclHcas,
+    NcclNetwork,
+    NcclNoIb,
+    NcclPluginLoaded,
+    NcclPluginMissing,
+    NcclSocketInterfaces,
+)
+from probes.logs.events.process_events import (
+    ProcessInterrupted,
+    ProgramFinished,
     SlurmKilled,
     SlurmOom,
     SlurmStepAborted,
@@ -38,6 +59,27 @@ from probes.logs.events.slurm_events import (
 from probes.logs.events.torch_events import TorchAgentSignal, TorchException
 from probes.logs.seen import Seen
 
+_MOST_RANKS = 4096
+_MOST_NAMED = 8
+_FEW_UNREAD_LINES = 8
+"""Most lines that may follow the last line that is read."""
+_BEFORE = (
+    NcclInitStart,
+    NcclBootstrap,
+    NcclVersion,
+    NcclDriver,
+    NcclEnvironment,
+    NcclPluginMissing,
+    NcclPluginLoaded,
+    NcclNetwork,
+    NcclHcas,
+    NcclHca,
+    NcclSocketInterfaces,
+    NcclNoIb,
+    NcclDmaBuf,
+    NcclRas,
+)
+"""Records that NCCL writes until ranks wait for each other."""
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
@@ -47,6 +89,65 @@ _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
 """Most lines after the end of an initialisation, such as remarks and the head of a table."""
+
+
+def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
+    """Yield ranks of the largest communicator that no line names.
+
+    Their logs are missing here, or they never began.
+    """
+    starts = seen.of(NcclInitStart, NcclInitComplete, NcclCommShape)
+    if not starts:
+        return
+    first = max(starts, key=lambda event: event.what.ranks)
+    ranks = first.what.ranks
+    if ranks > _MOST_RANKS or any(event.count > 1 for event in starts):
+        return
+    known = {event.what.rank for event in starts if event.what.ranks == ranks}
+    known |= {event.rank for event in seen.events if event.rank is not None}
+    absent = [rank for rank in range(ranks) if rank not in known]
+    if absent:
+        yield deduced(
+            first, DeducedRanksNotTold(have=ranks - len(absent), ranks=ranks, names=_ranges(absent))
+        )
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return sorted numbers as ranges: `0-7, 12 and 40 more`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    words = [f"{low}-{high}" if high > low else str(low) for low, high in runs[:_MOST_NAMED]]
+    more = sum(high - low + 1 for low, high in runs[_MOST_NAMED:])
+    return ", ".join(words) + (f" and {more} more" if more else "")
+
+
+def waits_at_start(seen: Seen) -> Iterator[Event]:
+    """Yield ranks that begin to initialise without any line after that.
+
+    The others never came, or no rank reaches another.
+    """
+    starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
+    ranks = max((event.what.ranks for event in starts), default=0)
+    nccl_events = [event for event in seen.events if event.kind.startswith("nccl.")]
+    if (
+        ranks < 2
+        or not all(carries(event, *_BEFORE) for event in nccl_events)
+        or seen.has(*load_causes().failures)
+    ):
+        return
+    for source in {event.source for event in starts}:
+        last = max(event.number for event in seen.events if event.source == source)
+        if seen.last_lines.get(source, last) - last > _FEW_UNREAD_LINES:
+            return
+    absent = next(ranks_not_told(seen), None)
+    if absent is None:
+        yield deduced(starts[0], DeducedWaitsAtStart(ranks=ranks))
+    elif begins_before_meeting(seen) and 2 * absent.what.have > ranks:  # else logs of others are missing
+        yield deduced(starts[0], DeducedWaitsForRanks(names=absent.what.names, ranks=ranks))
 
 
 def ends_after_init(seen: Seen) -> Iterator[Event]:
@@ -157,4 +258,4 @@ def killed_first(seen: Seen) -> Iterator[Event]:
             return
 
 
-DEDUCTIONS = (ends_after_init, stops_at_p2p, killed_first)
+DEDUCTIONS = (ranks_not_told, waits_at_start, ends_after_init, stops_at_p2p, killed_first)

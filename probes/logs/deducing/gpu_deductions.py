@@ -21,14 +21,16 @@ from probes.logs.events.deduced_hardware_events import (
     DeducedVersionsDiffer,
     DeducedXid,
 )
-from probes.logs.events.fabric_manager_events import FabricSwitchError
-from probes.logs.events.kernel_log_events import KernelSxid, KernelXid
-from probes.logs.events.nccl_init_events import NcclDriver, NcclInitComplete, NcclInitStart, NcclVersion
-from probes.logs.events.nccl_topology_events import (
+from probes.logs.events.kernel_log_events import FabricSwitchError, KernelSxid, KernelXid
+from probes.logs.events.nccl_events import (
     NcclChannel,
+    NcclDriver,
+    NcclInitComplete,
+    NcclInitStart,
     NcclMnnvl,
     NcclP2pDisabled,
     NcclP2pUnavailable,
+    NcclVersion,
 )
 from probes.logs.events.process_events import ProcessSignal
 from probes.logs.seen import Seen

@@ -20,16 +20,16 @@ from probes.logs.events.deduced_network_events import (
     DeducedRanksMissingAtStart,
 )
 from probes.logs.events.framework_events import GlooConnectFailed
-from probes.logs.events.nccl_failure_events import NcclConnectFailed
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
+    NcclConnected,
     NcclEnvironment,
     NcclInitComplete,
     NcclInitStart,
 )
+from probes.logs.events.nccl_failure_events import NcclConnectFailed
 from probes.logs.events.nccl_network_events import NcclSocketInterfaces
-from probes.logs.events.nccl_topology_events import NcclConnected
-from probes.logs.events.slurm_events import SlurmKilled
+from probes.logs.events.process_events import SlurmKilled
 from probes.logs.events.torch_events import TorchConnectFailed, TorchStoreTimeout, TorchWatchdogTimeout
 from probes.logs.seen import Seen
 

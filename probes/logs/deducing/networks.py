@@ -29,8 +29,15 @@ from probes.logs.events.deduced_network_events import (
 )
 from probes.logs.events.kernel_log_events import KernelAer, KernelLink
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult
+from probes.logs.events.nccl_events import (
+    NcclBootstrap,
+    NcclChannel,
+    NcclCommShape,
+    NcclConnected,
+    NcclDriver,
+    NcclVersion,
+)
 from probes.logs.events.nccl_failure_events import NcclIbCompletionError, NcclSocketWrongType
-from probes.logs.events.nccl_init_events import NcclBootstrap, NcclCommShape, NcclDriver, NcclVersion
 from probes.logs.events.nccl_network_events import (
     NcclGdr,
     NcclHcas,
@@ -44,7 +51,6 @@ from probes.logs.events.nccl_network_events import (
     OfiProvider,
     OfiVersion,
 )
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclConnected
 from probes.logs.seen import Seen
 
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")

@@ -1,4 +1,4 @@
-"""Deductions about the rank that parted from the others, from the reports of watchdogs."""
+"""Deductions about the rank that parted from the others, from watchdogs and dumps of flight recorders."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event, carries
 from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
+from probes.logs.events.flight_recorder_events import (
+    TorchFlightRecorderEntry,
+    TorchFlightRecorderGroup,
+    TorchFlightRecorderStuck,
+)
 from probes.logs.events.torch_events import (
     TorchDesyncCall,
     TorchDesyncPlace,
@@ -20,35 +25,51 @@ from probes.logs.events.torch_events import (
 from probes.logs.seen import Seen
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
-_UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
-"""Collectives whose sizes may differ from rank to rank."""
 _LINES_OF_PLACE = 16
 """Most kinds of calls that are listed for one number of the sequence."""
+_UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
+"""Collectives whose sizes may differ from rank to rank."""
+
+_Calls = dict[int, tuple[Event, str, object]]
+"""Event, operation and size by rank, at one number of the sequence."""
 
 
 def collectives_differ(seen: Seen) -> Iterator[Event]:
     """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
-    at: dict[tuple[str, int], dict[int, Event[TorchWatchdogTimeout]]] = defaultdict(dict)
-    groups = {
-        (event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))
-    }  # fmt: skip
+    at: dict[tuple[str, int], _Calls] = defaultdict(dict)
+    groups = {(event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))}
     for event in seen.of(TorchWatchdogTimeout):
-        rank, seq = event.rank, event.what.seq
+        rank, seq, work = event.rank, event.what.seq, event.what
         if rank is not None and seq is not None:
-            at[_group(event) or groups.get((rank, seq), ""), seq].setdefault(rank, event)
-    for (_, seq), events in sorted(at.items(), key=lambda item: item[0]):
-        calls = {rank: event.what.op or "" for rank, event in events.items()}
-        sizes = {rank: event.what.numel_in for rank, event in events.items()}
-        first = next(iter(events.values()))
-        if len(set(calls.values())) > 1:
-            yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=f"at number {seq} {who_calls(calls)}"))
-            return
-        if len(set(sizes.values()) - {None}) > 1 and not any(
-            word in next(iter(calls.values())) for word in _UNEVEN
-        ):
-            words = who_calls({rank: f"{calls[rank]} of {size} elements" for rank, size in sizes.items()})
-            yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=f"at number {seq} {words}"))
-            return
+            group = _group(event) or groups.get((rank, seq), "")
+            at[group, seq].setdefault(rank, (event, work.op or "", work.numel_in))
+    yield from _first_difference([(seq, calls) for (_, seq), calls in sorted(at.items())], " elements")
+
+
+def dumps_differ(seen: Seen) -> Iterator[Event]:
+    """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
+    at: dict[tuple[int, str], _Calls] = defaultdict(dict)
+    for event in seen.of(TorchFlightRecorderEntry):
+        entry = event.what
+        if event.rank is not None and entry.seq is not None:
+            at[entry.seq, entry.group].setdefault(event.rank, (event, entry.op, entry.sizes))
+    by_number = sorted(at.items(), key=lambda item: item[0][0])
+    yield from _first_difference([(seq, calls) for (seq, _), calls in by_number], "")
+
+
+def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[Event]:
+    """Yield the first number of the sequence at which operations, or sizes of one operation, differ."""
+    for seq, calls in numbers:
+        operations = {rank: operation for rank, (_, operation, _) in calls.items()}
+        sizes = {rank: size for rank, (_, _, size) in calls.items()}
+        first, operation, _ = next(iter(calls.values()))
+        if len(set(operations.values())) == 1:
+            if len(set(sizes.values()) - {None}) < 2 or any(word in operation.lower() for word in _UNEVEN):
+                continue
+            operations = {rank: f"{operation} of {size}{unit}" for rank, size in sizes.items()}
+        why = f"at number {seq} {who_calls(operations)}"
+        yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=why))
+        return
 
 
 def stragglers(seen: Seen) -> Iterator[Event]:
@@ -120,4 +141,29 @@ def _group(event: Event) -> str:
     return (match[2] or match[1]) if match else ""
 
 
-DEDUCTIONS = (collectives_differ, desync, stragglers)
+def behind(seen: Seen) -> Iterator[Event]:
+    """Yield ranks whose dumps end before the collective in which others of their group hang."""
+    stuck = {(event.rank, event.what.group): event for event in seen.of(TorchFlightRecorderStuck)}
+    awaited: dict[str, int] = {}
+    for (_, group), event in stuck.items():
+        if (seq := event.what.seq) is not None:
+            awaited[group] = max(seq, awaited.get(group, seq))
+    enqueued: dict[str, dict[int, int]] = defaultdict(dict)
+    for state in seen.of(TorchFlightRecorderGroup):
+        last = state.what.enqueued
+        if state.rank is not None and last is not None:
+            enqueued[state.what.group][state.rank] = last
+    for group, ranks in enqueued.items():
+        late = [
+            rank for rank, last in sorted(ranks.items()) if last < awaited.get(group, max(ranks.values()))
+        ]
+        waiting = [
+            stuck[rank, group] for rank in sorted(ranks) if rank not in late and (rank, group) in stuck
+        ]
+        if late and waiting:
+            first = waiting[0]
+            yield deduced(first, DeducedStragglers(names=named(late), op=first.what.op, seq=first.what.seq))
+            return
+
+
+DEDUCTIONS = (collectives_differ, desync, stragglers, dumps_differ, behind)

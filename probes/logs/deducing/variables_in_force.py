@@ -8,7 +8,7 @@ from probes.catalogue.nccl_variables import is_default, load_variables, misread
 from probes.logs.deducing.common import deduced, environment
 from probes.logs.event import Event
 from probes.logs.events.deduced_course_events import DeducedIneffectiveVariable, DeducedLeftoverVariable
-from probes.logs.events.nccl_init_events import NcclEnvironment, NcclEnvironmentInvalid
+from probes.logs.events.nccl_events import NcclEnvironment, NcclEnvironmentInvalid
 from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclPluginLoaded
 from probes.logs.seen import Seen
 

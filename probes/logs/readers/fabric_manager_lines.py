@@ -1,7 +1,5 @@
 """The log of NVIDIA's Fabric Manager, and its lines in the journal.
 
-Its records stand in `probes/logs/events/fabric_manager_events.py`.
-
 Source: `probes/parsers/fabric/fabric_manager_log.py`; NVIDIA Fabric Manager user guide (read 2026-11).
 """
 
@@ -11,7 +9,7 @@ import re
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
-from probes.logs.events.fabric_manager_events import (
+from probes.logs.events.kernel_log_events import (
     FabricConfigured,
     FabricDevice,
     FabricFailed,

@@ -13,23 +13,21 @@ import msgspec
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.log_record import LogRecord
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
     NcclCommShape,
+    NcclConnected,
     NcclEnvironment,
     NcclInitTimings,
+    NcclNvls,
     NcclRankOfCommunicator,
+    NcclTrees,
 )
 from probes.logs.events.nccl_network_events import (
     NcclDmaBuf,
     NcclHcas,
     NcclSharp,
     NcclSocketInterfaces,
-)
-from probes.logs.events.nccl_topology_events import (
-    NcclConnected,
-    NcclNvls,
-    NcclTrees,
 )
 from probes.logs.readers.nccl_prefix import Once, located, read_located
 from probes.logs.readers.nccl_rows import ROWS

@@ -25,7 +25,7 @@ import msgspec
 
 from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, event_of
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclPath, NcclRings
+from probes.logs.events.nccl_events import NcclChannel, NcclPath, NcclRings
 from probes.logs.readers.nccl_prefix import Once, located
 
 _VIA = pattern(

@@ -6,8 +6,8 @@ Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 from __future__ import annotations
 
 from probes.logs.event import Event, LogLine, carries, reporting
+from probes.logs.events.nccl_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
 from probes.logs.events.nccl_failure_events import NcclCudaError, RcclHipError
-from probes.logs.events.nccl_init_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
 from probes.logs.readers.nccl_prefix import read_located
 from probes.logs.readers.row_readers import row, signs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from probes.logs.event import Event, LogLine
-from probes.logs.events.slurm_events import (
+from probes.logs.events.process_events import (
     SlurmBindFailed,
     SlurmKilled,
     SlurmLaunchFailed,

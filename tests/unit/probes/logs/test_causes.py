@@ -17,9 +17,8 @@ from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
 from probes.logs.causes import explain
 from probes.logs.causes.conditions import CONDITIONS
 from probes.logs.event import Event
-from probes.logs.events.record_kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
-from tests.support.log_events import event
+from tests.support.log_events import RECORDS, event, unknown_names
 
 CASES = cases()
 LOGS = Path(probes.__file__).parent / "logs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from probes.logs.deducing.recorder_deductions import behind, dumps_differ
+from probes.logs.deducing.parted_collectives import behind, dumps_differ
 from probes.logs.readers.flight_recorder_dumps import read_document
 from probes.logs.seen import Seen
 

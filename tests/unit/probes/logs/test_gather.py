@@ -12,7 +12,7 @@ from probes.logs import gather
 from probes.logs.event import Event, event_of, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.gather import EventBook, SourceReader
-from probes.logs.merge import merged
+from probes.logs.ordering import merged
 from probes.logs.reader_table import READERS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.logs.exceptions import load_exceptions
+from probes.logs.own_failure import load_exceptions
 from tests.support.log_cases.reading import cases, explained
 
 _LAUNCHER = (

@@ -1,13 +1,15 @@
-"""Ranks of processes. NCCL names the rank at the initialisation only; later lines have host and process."""
+"""Events of several sources in one order, with the ranks of their processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from probes.logs.event import Event
-from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete, NcclInitStart
+from probes.logs.events.nccl_events import NcclCommShape, NcclInitComplete, NcclInitStart
+from probes.logs.stamps import has_date
 
 _MOST_PROCESSES = 1 << 17
 
@@ -55,3 +57,37 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
         else msgspec.structs.replace(event, rank=rank)
         for event in known
     ]
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    """Return the events of several sources by time, each source in the order of its lines.
+
+    Events of a whole file come after its lines. An event without a time follows the event before it in its
+    source. Sources without any date come last, in the order in which they were read.
+    """
+    sources: dict[str, list[Event]] = {}
+    for event in events:
+        sources.setdefault(event.source, []).append(event)
+    for of_source in sources.values():
+        of_source.sort(key=lambda event: event.number)
+    if len(sources) < 2:
+        return [event for of_source in sources.values() for event in of_source]
+    dated = {
+        name: of_source
+        for name, of_source in sources.items()
+        if any(has_date(event.time_s) for event in of_source)
+    }
+    rows = list(dated.values())
+    ordered = heapq.merge(*(_stamped(place, of_source) for place, of_source in enumerate(rows)))
+    undated = [event for name, of_source in sources.items() if name not in dated for event in of_source]
+    return [rows[place][number] for _, place, number in ordered] + undated
+
+
+def _stamped(place: int, events: list[Event]) -> Iterator[tuple[float, int, int]]:
+    """Return time, source and number of each event; time never runs back within a source."""
+    first = next((event.time_s for event in events if has_date(event.time_s)), None)
+    now = first or 0.0
+    for number, event in enumerate(events):
+        if has_date(event.time_s):
+            now = max(now, event.time_s or 0.0)
+        yield now, place, number
