@@ -28,12 +28,9 @@ class EventPattern(StrictRecord, kw_only=True):
     """Smallest number of such events, counted over all their lines."""
 
 
-class Pattern(StrictRecord, kw_only=True):
+class Pattern(EventPattern, kw_only=True):
     """A pattern of events by which a cause shows."""
 
-    event: str
-    where: dict[str, Condition] = {}
-    at_least: int = 1
     confidence: float
     """Confidence from 0 to 1 if only this pattern fits."""
     machine: tuple[str, ...] = ()
@@ -52,10 +49,6 @@ class Pattern(StrictRecord, kw_only=True):
     """Replaces the cause's own value where it is set."""
     command: str = ""
     """Replaces the cause's own value where it is set."""
-
-    @property
-    def main(self) -> EventPattern:
-        return EventPattern(event=self.event, where=self.where, at_least=self.at_least)
 
     @property
     def is_alone(self) -> bool:
@@ -110,11 +103,7 @@ class CauseRows(StrictRecord, kw_only=True):
 
     def find(self, cause_id: str) -> Cause:
         """Return the row of an id. Raises KeyError for an unknown id."""
-        return self.by_id[cause_id]
-
-    @property
-    def by_id(self) -> dict[str, Cause]:
-        return _by_id()
+        return {row.id: row for row in self.cause}[cause_id]
 
 
 @functools.lru_cache(maxsize=1)
@@ -139,8 +128,3 @@ def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
         )
     others = msgspec.convert({**table, "cause": []}, CauseRows)
     return msgspec.structs.replace(others, cause=tuple(causes)), broken
-
-
-@functools.lru_cache(maxsize=1)
-def _by_id() -> dict[str, Cause]:
-    return {row.id: row for row in load_causes().cause}

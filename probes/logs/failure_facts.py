@@ -104,7 +104,7 @@ def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
             is_fault = row.fault if pattern.fault is None else pattern.fault
             if is_fault and pattern.is_alone and pattern.confidence >= _FAILS_ALONE:
                 for kind in pattern.event.split("|"):
-                    patterns.setdefault(kind, []).append(pattern.main)
+                    patterns.setdefault(kind, []).append(pattern)
     return frozenset((*table.failures, *_ALSO)), patterns
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.logs.causes import explain
+from probes.logs.causes.explaining import explain
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.facts import Facts, facts_of

@@ -127,6 +127,3 @@ def _title(name: str, fields: Mapping[str, Value]) -> str:
         return _HOST_TITLE
     variable = fields.get("name") if name == "value" else None
     return variable if isinstance(variable, str) else ""
-
-
-__all__ = ["LogRedactor"]

@@ -30,6 +30,7 @@ from probes.logs.events.framework_events import (
 )
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
 from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
+from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsFailure
 from probes.logs.events.nccl_events import (
     NcclChannel,
@@ -74,24 +75,8 @@ _NEARLY_FULL_PERCENT = 95
 _FILE_ERRORS = re.compile(r"Errno (5|110|112|116)\b|Stale file handle|Input/output error", re.IGNORECASE)
 
 
-def pod_never_started(seen: Seen) -> Support:
-    return _none(seen, K8sStarted)
-
-
-def connections_failed(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(NcclConnectFailed))
-
-
-def interface_named(seen: Seen) -> Support:
-    return _first_of_each(seen, _set(seen, "NCCL_SOCKET_IFNAME"))
-
-
 def no_interface_named(seen: Seen) -> Support:
     return None if _set(seen, "NCCL_SOCKET_IFNAME") else ()
-
-
-def only_calls_failed(seen: Seen) -> Support:
-    return _none(seen, NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse)
 
 
 def socket_calls_failed(seen: Seen) -> Support:
@@ -104,10 +89,6 @@ def socket_calls_failed(seen: Seen) -> Support:
     return _first_of_each(seen, errors)
 
 
-def ranks_differ_from_recipe(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedRanks))
-
-
 def gloo_failed_or_run_stalled(seen: Seen) -> Support:
     return _first_of_any(
         seen,
@@ -118,20 +99,12 @@ def gloo_failed_or_run_stalled(seen: Seen) -> Support:
     )
 
 
-def rdma_ports_idle(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets))
-
-
 def rdma_ports_idle_by_environment(seen: Seen) -> Support:
     return _first_of_each(seen, seen.of(ComparedSockets), _set(seen, "NCCL_IB_DISABLE", "1"))
 
 
 def rdma_ports_idle_by_recipe(seen: Seen) -> Support:
     return _first_of_each(seen, seen.of(ComparedSockets), _recipe_disables_rdma(seen))
-
-
-def recipe_disables_rdma(seen: Seen) -> Support:
-    return _first_of_each(seen, _recipe_disables_rdma(seen))
 
 
 def rdma_wanted(seen: Seen) -> Support:
@@ -144,7 +117,9 @@ def rdma_wanted_and_run_failed(seen: Seen) -> Support:
 
 def rdma_ports_idle_unasked(seen: Seen) -> Support:
     return (
-        rdma_ports_idle(seen) if rdma_wanted(seen) is not None and not _recipe_disables_rdma(seen) else None
+        None
+        if rdma_wanted(seen) is None or _recipe_disables_rdma(seen)
+        else _first_of_each(seen, seen.of(ComparedSockets))
     )
 
 
@@ -159,14 +134,6 @@ def most_ports_unused(seen: Seen) -> Support:
     )
 
 
-def ports_unused(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNicsUnused))
-
-
-def ports_unknown(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNicsStrange))
-
-
 def nccl_failed(seen: Seen) -> Support:
     return _first_of_any(seen, seen.of(NcclError), seen.of(NcclTestsFailure), seen.of(TorchNcclError))
 
@@ -175,10 +142,6 @@ def named_plugin_not_replaced(seen: Seen) -> Support:
     if any(event.what.name == "IB" for event in seen.of(NcclNetwork)):
         return None
     return _first_of_each(seen, _set(seen, "NCCL_NET_PLUGIN"))
-
-
-def gpus_peer_to_peer(seen: Seen) -> Support:
-    return _first_of_each(seen, _peer_to_peer(seen))
 
 
 def peer_to_peer_redirected(seen: Seen) -> Support:
@@ -207,25 +170,13 @@ def no_nvlink_between_nodes(seen: Seen) -> Support:
     return None if seen.has(NcclMnnvl) or _spanning_communicators(seen) else ()
 
 
-def more_ranks_than_gpus(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedGpus))
-
-
-def another_nccl_loaded(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNccl))
-
-
 def gpu_needs_action(seen: Seen) -> Support:
     needs_none = any("none" in (event.what.action or "").lower() for event in seen.of(KernelXid))
     return None if needs_none else ()
 
 
-def file_server_not_back(seen: Seen) -> Support:
-    return _none(seen, KernelFilesystemBack)
-
-
 def program_stalled_on_files(seen: Seen) -> Support:
-    if file_server_not_back(seen) is None:
+    if seen.has(KernelFilesystemBack):
         return None
     return _first_of_any(
         seen,
@@ -235,44 +186,14 @@ def program_stalled_on_files(seen: Seen) -> Support:
     )
 
 
-def not_ended_from_outside(seen: Seen) -> Support:
-    return _none(seen, SlurmKilled, SlurmNodeFailure, TorchAgentSignal)
+def _with(record: type[LogRecord]) -> Condition:
+    """Return the condition that a kind of event was seen."""
+    return lambda seen: _first_of_each(seen, seen.of(record))
 
 
-def nothing_else_failed(seen: Seen) -> Support:
-    return _none(
-        seen,
-        *(
-            ProcessTerminated,
-            TorchWatchdogTimeout,
-            TorchWatchdogException,
-            TorchWatchdogStuck,
-            TorchProcessDown,
-        ),
-        *(TorchHeartbeatTimeout, CudaError, CudaAssert, MpiAbort),
-        *(NcclRemoteClosed, NcclConnectFailed, NcclIbCompletionError),
-    )
-
-
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition
-    for condition in (
-        *(pod_never_started, connections_failed, interface_named, no_interface_named, only_calls_failed),
-        *(socket_calls_failed, ranks_differ_from_recipe, gloo_failed_or_run_stalled, rdma_ports_idle),
-        *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, recipe_disables_rdma, rdma_wanted),
-        *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network, most_ports_unused),
-        *(ports_unused, ports_unknown, nccl_failed, named_plugin_not_replaced, gpus_peer_to_peer),
-        *(peer_to_peer_redirected, ports_redirect_peer_to_peer, locked_memory_limited, shared_memory_full),
-        *(nvlink_between_nodes, no_nvlink_between_nodes, more_ranks_than_gpus, another_nccl_loaded),
-        *(gpu_needs_action, file_server_not_back, program_stalled_on_files, not_ended_from_outside),
-        nothing_else_failed,
-    )
-}
-"""Conditions by the names that rows use."""
-
-
-def _none(seen: Seen, *records: str | type) -> Support:
-    return None if seen.has(*records) else ()
+def _without(*records: type[LogRecord]) -> Condition:
+    """Return the condition that no event of some kinds was seen."""
+    return lambda seen: None if seen.has(*records) else ()
 
 
 def _first_of_each(seen: Seen, *groups: Sequence[Event]) -> Support:
@@ -321,3 +242,40 @@ def _redirecting_ports(seen: Seen) -> list[Event]:
 
 def _spanning_communicators(seen: Seen) -> list[Event]:
     return [event for event in seen.of(NcclCommShape) if event.what.mnnvl]
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "connections_failed": _with(NcclConnectFailed),
+    "interface_named": lambda seen: _first_of_each(seen, _set(seen, "NCCL_SOCKET_IFNAME")),
+    "ranks_differ_from_recipe": _with(ComparedRanks),
+    "rdma_ports_idle": _with(ComparedSockets),
+    "recipe_disables_rdma": lambda seen: _first_of_each(seen, _recipe_disables_rdma(seen)),
+    "ports_unused": _with(ComparedNicsUnused),
+    "ports_unknown": _with(ComparedNicsStrange),
+    "gpus_peer_to_peer": lambda seen: _first_of_each(seen, _peer_to_peer(seen)),
+    "more_ranks_than_gpus": _with(ComparedGpus),
+    "another_nccl_loaded": _with(ComparedNccl),
+    "pod_never_started": _without(K8sStarted),
+    "only_calls_failed": _without(
+        NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse
+    ),
+    "file_server_not_back": _without(KernelFilesystemBack),
+    "not_ended_from_outside": _without(SlurmKilled, SlurmNodeFailure, TorchAgentSignal),
+    "nothing_else_failed": _without(
+        *(ProcessTerminated, TorchWatchdogTimeout, TorchWatchdogException, TorchWatchdogStuck),
+        *(TorchProcessDown, TorchHeartbeatTimeout, CudaError, CudaAssert, MpiAbort),
+        *(NcclRemoteClosed, NcclConnectFailed, NcclIbCompletionError),
+    ),
+    **{
+        condition.__name__: condition
+        for condition in (
+            *(no_interface_named, socket_calls_failed, gloo_failed_or_run_stalled),
+            *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, rdma_wanted),
+            *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network),
+            *(most_ports_unused, nccl_failed, named_plugin_not_replaced, peer_to_peer_redirected),
+            *(ports_redirect_peer_to_peer, locked_memory_limited, shared_memory_full),
+            *(nvlink_between_nodes, no_nvlink_between_nodes, gpu_needs_action, program_stalled_on_files),
+        )
+    },
+}
+"""Conditions by the names that rows use."""

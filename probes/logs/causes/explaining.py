@@ -193,14 +193,14 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
                 confidence=pattern.confidence,
                 is_fault=row.fault if pattern.fault is None else pattern.fault,
                 events=tuple(events),
-                own=len(seen.matching(pattern.main)),
+                own=len(seen.matching(pattern)),
             )
     return best
 
 
 def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
     """Return the events on which a pattern rests, its own first; none where it does not hold."""
-    main = seen.matching(pattern.main)
+    main = seen.matching(pattern)
     if not main:
         return []
     support: list[Event] = []
@@ -353,9 +353,6 @@ def _healthy(summary: str, seen: Seen) -> Diagnosis:
         evidence=tuple(evidence_line(event) for event in signs),
         source=row.source,
     )
-
-
-__all__ = ["evidence_line", "explain"]
 
 
 def to_collect(seen: Seen) -> tuple[str, ...]:

@@ -119,10 +119,6 @@ def _within_a_node(seen: Seen) -> bool:
     return bool(node_counts) and all(nodes == 1 for nodes in node_counts)
 
 
-def _across(seen: Seen) -> bool:
-    return nodes_of(seen) > 1
-
-
 def no_rdma_despite(seen: Seen) -> Iterator[Event]:
     """Yield a missing verbs device if other lines show that one should be there."""
     missing = seen.of(NcclNoIb)
@@ -159,7 +155,7 @@ def _only_image_suggests(seen: Seen, why: str) -> bool:
 
 
 def _between_nodes(seen: Seen) -> bool:
-    return _across(seen) or any(event.what.network == _SOCKET for event in seen.of(NcclChannel))
+    return nodes_of(seen) > 1 or any(event.what.network == _SOCKET for event in seen.of(NcclChannel))
 
 
 def _plugin_of(seen: Seen, names: re.Pattern[str]) -> str:

@@ -14,8 +14,8 @@ from assistant.usecases import explain_compared
 from probes.base.rows import read_rows
 from probes.logs import frames
 from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
-from probes.logs.causes import explain
 from probes.logs.causes.conditions import CONDITIONS
+from probes.logs.causes.explaining import explain
 from probes.logs.event import Event
 from tests.support.log_cases.reading import cases, explained, ids
 from tests.support.log_events import RECORDS, event, unknown_names
@@ -25,9 +25,8 @@ LOGS = Path(probes.__file__).parent / "logs"
 
 
 def all_patterns() -> list[EventPattern]:
-    """Every pattern of events in the table."""
-    patterns = [pattern for row in load_causes().cause for pattern in row.pattern]
-    return [pattern.main for pattern in patterns]
+    """Return every pattern of events in the table."""
+    return [pattern for row in load_causes().cause for pattern in row.pattern]
 
 
 @pytest.mark.parametrize(("cause", "log"), CASES, ids=[cause for cause, _ in CASES])
