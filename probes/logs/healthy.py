@@ -226,7 +226,7 @@ def _nvlinks(facts: Mapping[str, Any]) -> list[str]:
             )
         )
     parts += [
-        f"{_gpus(count, name)} without NVLinks that can be told"
+        f"{_gpus(count, name)} with unknown NVLinks"
         for name, count in facts.get("nvlinks_missing", {}).items()
     ]
     if facts.get("nvlink_errors") == 0:

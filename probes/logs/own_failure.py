@@ -132,7 +132,7 @@ class OwnFailure(NamedTuple):
             summary = f"{row.what[:1].upper()}{row.what[1:]}, and the program ended: {words}."
         else:
             summary = f"The program itself failed first: {words}: {row.what}."
-        others = " The other ranks only tell of its end." if secondary or len(self.others) > 1 else ""
+        others = " The other ranks only report its end." if secondary or len(self.others) > 1 else ""
         remedy = row.remedy if row is not None else _REMEDY
         evidence = [*([self.frame] if self.frame is not None else []), event, *self.others]
         return Diagnosis(
