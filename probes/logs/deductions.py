@@ -23,7 +23,7 @@ DEDUCTIONS: tuple[Deduction, ...] = (
     *bandwidth.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""All deductions; those about the course of the run come last, since they ask whether anything failed."""
+"""All deductions; those about the course of the run come last, since they ask for failures."""
 
 
 def deduce(seen: Seen) -> list[Event]:

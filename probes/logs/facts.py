@@ -1,13 +1,13 @@
-"""Facts of a run from its logs: a dict of plain values, in memory that ranks and lines do not increase.
+"""Facts of a run from its logs: a dict of plain values, in memory that does not grow with ranks and lines.
 
 A fact that no line reports is absent. Names and values:
 
-- nccl: versions, with the CUDA they were built for; library: `RCCL` where it is not NCCL; hip, rocm;
+- nccl: versions, with the CUDA that they were built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
 - hosts: number of hosts that wrote lines; ranks, nodes, ranks_per_node: of the largest communicator;
   communicators.
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
-  where hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
+  if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
   plugins_missing: kinds.
 - within_node, between_nodes: ways with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), a
@@ -19,7 +19,7 @@ A fact that no line reports is absent. Names and values:
   used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
   `RING/SIMPLE`; algorithms_forced; topology_file.
-- environment: variables in force, a list of values where processes differ; environment_by_plugin.
+- environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
   began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began by
   these logs (which may be those of some hosts only); store_joined: processes at the rendezvous (`6 of
@@ -91,7 +91,7 @@ from probes.logs.machine_facts import MachineFacts
 from probes.logs.spread import Spread
 
 _SPREAD = ("bootstrap_interfaces", "networks", "socket_interfaces", "hcas")
-"""Facts on which hosts may disagree."""
+"""Facts that may differ between hosts."""
 _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
@@ -125,7 +125,7 @@ _LARGEST: dict[type[LogRecord], dict[str, str]] = {
 
 
 class Facts:
-    """Facts as events come in."""
+    """Facts, collected event by event."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, None] = {}
@@ -139,7 +139,7 @@ class Facts:
         self._between: Counter[int] = Counter()
         self._decided: Counter[int] = Counter()
         self._by_channel: dict[str, None] = {}
-        """Networks in lines of channels, for versions that do not report the network that they use."""
+        """Networks in lines of channels, since some versions do not report their network otherwise."""
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
         self._missing: dict[str, None] = {}
@@ -153,7 +153,7 @@ class Facts:
         self._failures = FailureFacts()
 
     def add(self, event: Event) -> None:
-        """Add an event of any kind; those that report nothing of the run are passed over."""
+        """Add an event of any kind; events that report nothing about the run have no effect."""
         host = event.host
         if (
             host is not None
@@ -174,7 +174,7 @@ class Facts:
             self._add_field(event.what)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts in the order of interest, without those that no line reports."""
+        """Return the reported facts, the most interesting first."""
         bench = self._bench.as_dict()
         if (nvls := self._most.get("nvls_channels")) is not None:
             self._plain["nvls"] = nvls > 0 and self._plain.get("nvls") is not False
@@ -363,7 +363,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Return whether the network writes into GPU memory, by received channels or NCCL's decision."""
+        """Return whether the network writes into GPU memory, from channels or else NCCL's decision."""
         counts = self._between or self._decided
         if not counts:
             return None

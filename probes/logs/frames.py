@@ -22,7 +22,7 @@ _OF_LIBRARIES = pattern(r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python
 _LAST = pattern(r"^(?P<name>[A-Za-z_][\w.]{2,120}): (?P<message>\S.{0,300})$")
 _MOST_PROCESSES = 4096
 _MOST_LINES = 200
-"""Most lines between a frame and its exception; outputs of several ranks may be mixed."""
+"""Most lines between a frame and its exception, since outputs of several ranks may be mixed."""
 
 Process = tuple[str | None, int | None]
 
@@ -72,7 +72,7 @@ class Frames:
 
 
 def _placed(event: Event, place: str) -> Event:
-    """Return the event with the line of the program's own code, where its record holds one."""
+    """Return the event with the line of the program's own code, if its record has a field for the line."""
     if "place" not in event.what.__struct_fields__:
         return event
     return reporting(event, msgspec.structs.replace(event.what, place=place))

@@ -30,10 +30,10 @@ from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
 _PAIR = 2
-"""Machines between which a tree sends each byte once and a ring twice, which bus bandwidth ignores."""
+"""Number of machines for which a tree sends each byte once and a ring twice, which bus bandwidth ignores."""
 _MOST_TESTS = 4
 _UNITS = {"gigabytes_per_s": "GB/s", "gigabits_per_s": "Gbit/s", "us": "us"}
-"""Names of facts, and how they are written."""
+"""Units of facts, by the name of the fact."""
 
 
 class Expectation(NamedTuple):
@@ -47,8 +47,8 @@ class Expectation(NamedTuple):
 def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
     """Return a summary of a healthy run: transport, GPUDirect, NVLS and channels, and the expectation.
 
-    Without lines of NCCL, the summary is that of diagnostics and other measurements; empty where there is
-    neither.
+    Without lines of NCCL, the summary describes diagnostics and other measurements; it is empty if the logs
+    contain neither.
     """
     words = "; ".join(
         part
@@ -71,7 +71,7 @@ def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
 def expectation(seen: Seen) -> Expectation | None:
     """Return the expected bandwidth of large messages for the measured collective, else for all-reduce.
 
-    Empty where the hardware or the number of ranks is unknown, or no reference applies.
+    None if the hardware or the number of ranks is unknown, or if no reference applies.
     """
     measured = {event.what.collective for event in seen.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
@@ -125,7 +125,7 @@ def _network(seen: Seen) -> list[str]:
 
 
 def _within(seen: Seen) -> list[str]:
-    """Return the way between GPUs within a node."""
+    """Return how the GPUs of a node reach each other, in words."""
     ways = {event.what.transport for event in seen.of(NcclChannel)}
     words = []
     if seen.has(NcclNvls):
@@ -192,7 +192,7 @@ def _rounded(rate: float) -> str:
 
 
 def machine_words(events: list[Event]) -> str:
-    """Return a sentence on the machine, its state before its speed; empty where no line reports on it."""
+    """Return a sentence about the machine's state, then its speed; empty if no line reports either."""
     machine, measured = MachineFacts(), BenchFacts()
     for event in events:
         machine.add(event)

@@ -21,14 +21,14 @@ _OPTION = pattern(
     r"(?:(?:[ =](?:[A-Z][A-Z_\d]{0,40}|\{[^}]{1,200}\}|<[^>]{1,80}>|\[[^\]]{1,80}\])){1,3}\s{1,40}|"
     r"\s{2,40})[A-Za-z(]"
 )
-"""A row of a program's help text: an option, its values, what it does."""
+"""A row of a program's help text: an option, its values and its purpose."""
 _COUNT_OF_NONE = pattern(
     r"^(?:[A-Za-z][\w -]{0,40}[ _-])?(?i:out[ -]of[ -]memory|ooms?|nccl|cuda|xids?|segmentation faults?|"
     r"illegal memory access)"
     r"(?:[ _-](?i:errors?|events?|kills?|failures?|timeouts?|exceptions?|retries|count)){0,2}"
     r"\s?[:=]\s?(?i:0|none|no)\s{0,8}(?:[,;|].{0,400})?$"
 )
-"""A row of a summary that says that a kind of failure occurred 0 times."""
+"""A row of a summary that counts 0 failures of a kind."""
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"
 _KEYS = (
@@ -90,7 +90,7 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Signs of which every line with data has one. Most lines have none, and this test is ten times faster."""
+"""Words of which every line with data contains one. This test is ten times faster than the patterns."""
 
 
 def is_echo(text: str) -> bool:

@@ -15,14 +15,14 @@ _MOST_PROCESSES = 1 << 17
 
 
 class RankBook:
-    """Ranks by host and process, of the largest communicator that a process is in."""
+    """Ranks by host and process, in the largest communicator of each process."""
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[str, int], tuple[int, int | None]] = {}
-        """Size of the communicator and the rank; None where one process has several."""
+        """Size of the communicator and the rank; None if a process has several ranks."""
 
     def add(self, event: Event) -> None:
-        """Add an event; kinds that are not of the initialisation are ignored."""
+        """Add an event; only events of the initialisation have an effect."""
         record = event.what
         if (
             not isinstance(record, (NcclInitStart, NcclInitComplete, NcclCommShape))
@@ -40,14 +40,14 @@ class RankBook:
             self._ranks[process] = (size, None)
 
     def rank_of(self, event: Event) -> int | None:
-        """Return the rank that the event names, else that of its process; None where both are unknown."""
+        """Return the event's own rank, else the rank of its process; None if both are unknown."""
         if event.rank is not None or event.host is None or event.pid is None:
             return event.rank
         return self._ranks.get((event.host, event.pid), (0, None))[1]
 
 
 def with_ranks(events: Iterable[Event]) -> list[Event]:
-    """Return the events, each with the rank of its process if any event of the process names it."""
+    """Return the events, each with the rank of its process if any event reveals the rank."""
     known, book = [*events], RankBook()
     for event in known:
         book.add(event)
@@ -62,8 +62,8 @@ def with_ranks(events: Iterable[Event]) -> list[Event]:
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return the events of several sources by time, each source in the order of its lines.
 
-    Events of a whole file come after its lines. An event without a time follows the event before it in its
-    source. Sources without any date come last, in the order in which they were read.
+    Events of a document come after the events of its lines. An event without a time follows the event
+    before it in its source. Sources without any date come last, in the order in which they were read.
     """
     sources: dict[str, list[Event]] = {}
     for event in events:
@@ -84,7 +84,7 @@ def merged(events: Iterable[Event]) -> list[Event]:
 
 
 def _stamped(place: int, events: list[Event]) -> Iterator[tuple[float, int, int]]:
-    """Return time, source and number of each event; time never runs back within a source."""
+    """Yield time, source and number of each event; the time never decreases within a source."""
     first = next((event.time_s for event in events if has_date(event.time_s)), None)
     now = first or 0.0
     for number, event in enumerate(events):

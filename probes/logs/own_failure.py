@@ -22,7 +22,7 @@ from probes.logs.events.torch_events import TorchException
 from probes.logs.seen import Seen
 
 _NEAR_LINES = 60
-"""Most lines between two exceptions of one process of which one follows from the other."""
+"""Most lines between two related exceptions of one process."""
 _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
@@ -37,23 +37,23 @@ _FOLLOWING = re.compile(
     r"NCCL|Gloo|Connection(?!Pool)|Socket|Broken pipe|timed? ?out",
     re.I,
 )
-"""Exceptions that follow a failure at its peers and launcher, or by which a library reports it."""
+"""Exceptions of peers, launchers and libraries after a failure elsewhere."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
 
 
 class ExceptionRow(StrictRecord, kw_only=True):
-    """A sort of exception: recognised by its number, else by its kind, else by its name or message."""
+    """Exceptions with one remedy, recognised by number, by kind, or by name or message."""
 
     errno: tuple[int, ...] = ()
     """Error number of Linux."""
     name: str = ""
-    """Expression for the class, with its module where the line names it."""
+    """Expression for the class, with its module if the line names the module."""
     message: str = ""
-    """Expression for the message behind the class."""
+    """Expression for the message after the class."""
     kinds: tuple[str, ...] = ()
     """Kinds of events other than `torch.exception`."""
     system: bool = False
-    """Whether the operating system refused something, from which other exceptions follow."""
+    """Whether the operating system refused something, which causes other exceptions."""
     what: str
     remedy: str
     command: str | None = None
@@ -91,7 +91,7 @@ def load_exceptions() -> tuple[ExceptionRow, ...]:
 
 
 class OwnFailure(NamedTuple):
-    """An exception, and the line of the program's own code at which it was raised."""
+    """An exception, and the line of the program's own code that raised it."""
 
     event: Event
     frame: Event[ProcessFrame] | None
@@ -100,17 +100,11 @@ class OwnFailure(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the exception surely ended a rank.
-
-        It has a traceback, or the launcher names the rank.
-        """
+        """Return whether the exception ended a rank: it has a traceback, or the launcher names the rank."""
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Return whether another rank's report may follow from this failure.
-
-        Decided by time, or by place in one log; never for the same rank.
-        """
+        """Return whether another rank's report may follow from this failure, by time or by place."""
         own = self.event
         if own.rank is not None and own.rank == event.rank:
             return False
@@ -180,7 +174,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
 
 
 def _words(event: Event) -> tuple[str, str]:
-    """Return the class and the message of an exception, empty where the event is none."""
+    """Return the class and message of an exception; empty for other events."""
     match event.what:
         case TorchException(name=name, message=message):
             return name, message or ""

@@ -1,14 +1,14 @@
 """The table of all readers of logs. A new reader is a module in `probes/logs/readers` and a row here.
 
-The module has `SIGNS: tuple[bytes, ...]`: every line that it wants contains one of these substrings. It also
+The module has `SIGNS: tuple[bytes, ...]`: every line for the reader contains one of these substrings. It also
 has either `read(line: LogLine) -> tuple[Event, ...]` or, if lines belong together, a class `Reader` with
 `read` and perhaps `end() -> tuple[Event, ...]`, created once for each source. Neither ever raises.
 
-With `LINES_AFTER: int`, the reader is also given that many lines after a line with a sign, and the last lines
-of the log, whatever they contain.
+With `LINES_AFTER: int`, the reader also gets that many lines after a line with a sign, and the last lines of
+the log, whatever their content.
 
-A module may also read whole files that are no logs of lines (a dump, a JSON report). It then has
-`DOCUMENT_SIGNS: tuple[bytes, ...]`, one of which the first 64 KiB of such a file contain, and
+A module may also read whole files that are not logs of lines (a dump, a JSON report). It then has
+`DOCUMENT_SIGNS: tuple[bytes, ...]` (the first 64 KiB of such a file contain at least one of them) and
 `read_document(name: str, data: bytes) -> tuple[Event, ...]`, which returns nothing for other files.
 """
 
@@ -83,7 +83,7 @@ READERS: tuple[Row, ...] = (
         module="probes.logs.readers.host_tools",
     ),
 )
-"""Readers, in the order in which their events of one line follow each other."""
+"""Readers; the events of one line have the order of this table."""
 
 
 class LineReader(NamedTuple):

@@ -1,4 +1,4 @@
-"""Events of logs by kind and fields, for tests of what is deduced from them."""
+"""Events of logs by kind and fields, for tests of deductions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _EMPTY: dict[type, Value] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def record(kind: str, fields: dict[str, Value]) -> LogRecord:
-    """Return the record of a kind with those of the fields that fit its types, and empty values for all other
-    fields that the kind requires.
+    """Return the record of a kind with the fields that fit its types, and empty values for other required fields.
 
     Raises KeyError for a kind without a record.
     """
@@ -57,7 +56,7 @@ def kinds_named(name: str) -> tuple[str, ...]:
 
 
 def unknown_names(name: str, fields: Mapping[str, object]) -> tuple[str, ...]:
-    """Return what a row names that does not exist: kinds, and fields that none of its kinds has."""
+    """Return the kinds and fields of a row that do not exist."""
     kinds = kinds_named(name)
     unknown = [kind for kind in kinds if kind not in RECORDS]
     known = {

@@ -1,7 +1,6 @@
 """Conditions of rows of causes that need more than the fields of one event.
 
-A condition returns the events that support the row, in the order in which they are shown, or None where it
-does not hold.
+A condition returns the events that support the row, in the order of their display, or None if it is not met.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def no_interface_named(seen: Seen) -> Support:
 
 
 def socket_calls_failed(seen: Seen) -> Support:
-    """Return calls of NCCL's sockets that failed without a warning that says why."""
+    """Return calls of NCCL's sockets that failed, if no warning gives the reason."""
     if seen.has(NcclWarning, NcclConnectFailed):
         return None
     errors = [
@@ -197,17 +196,17 @@ def _without(*records: type[LogRecord]) -> Condition:
 
 
 def _first_of_each(seen: Seen, *groups: Sequence[Event]) -> Support:
-    """Return the first event of each group; None where a group is empty."""
+    """Return the first event of each group; None if a group is empty."""
     return tuple(seen.in_order(events)[0] for events in groups) if all(groups) else None
 
 
 def _first_of_any(seen: Seen, *groups: Sequence[Event]) -> Support:
-    """Return the first event of the first group that has some; None where all are empty."""
+    """Return the first event of the first group that is not empty; None if all are empty."""
     return next(((seen.in_order(events)[0],) for events in groups if events), None)
 
 
 def _set(seen: Seen, name: str, value: str | None = None) -> list[Event]:
-    """Return where a variable is set, to a value where one is named."""
+    """Return the events that set a variable, perhaps to a given value."""
     return [
         event
         for event in seen.of(NcclEnvironment)
@@ -224,7 +223,7 @@ def _recipe_disables_rdma(seen: Seen) -> list[Event]:
 
 
 def _other_networks(seen: Seen) -> list[Event]:
-    """Return where a network other than sockets is chosen."""
+    """Return the events that choose a network other than sockets."""
     return [event for event in seen.of(NcclNetwork) if event.what.name.lower() != "socket"]
 
 

@@ -1,7 +1,7 @@
 """Explain why a run failed: causes from its events, root before effect and first failure first.
 
-Rows of `probes/data/causes.toml` name the events that a cause needs; `probes/logs/deductions.py` adds the
-events that only several lines together reveal. A cause without its events is never reported.
+Rows of `probes/data/causes.toml` name the events of a cause; `probes/logs/deductions.py` adds events that
+only several lines together reveal. A cause without its events is never reported.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from probes.logs.wording import begun, command_for, filled
 MOST_DIAGNOSES = 5
 MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
-"""Share of its confidence that an effect keeps beside its cause."""
+"""Factor for the confidence of an effect whose cause is known."""
 _EXPLAINS = 0.5
-"""Least confidence from which a cause that is no fault explains an event of failure."""
+"""Least confidence at which a cause that is no fault explains an event of failure."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes that a log which ends early suggests, without an event of failure."""
+"""Causes that an early end of the log suggests, without an event of failure."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
@@ -44,7 +44,7 @@ _MOST_REQUESTS = 6
 
 
 class _Candidate(Record, kw_only=True):
-    """A cause that was seen."""
+    """A cause whose events are in the logs."""
 
     row: Cause
     pattern: Pattern
@@ -60,12 +60,12 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Return source and number of each line on which the cause rests."""
+        """Return source and number of each line that supports the cause."""
         return ((event.source, event.number) for event in self.events)
 
     @property
     def evidence(self) -> tuple[Event, ...]:
-        """Return the first event of the pattern's kind, and all events that the pattern needs beside it."""
+        """Return the first events of the pattern's own kind, and the other events that the pattern needs."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -79,10 +79,10 @@ def explain(
 ) -> Explanation:
     """Return the causes that the events reveal, the best first.
 
-    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source, which separates
-    a log that ends after the initialisation from a log that goes on with lines that no reader knows.
-    `beside` holds facts of the machine and the recipe, which make causes surer and are no causes by
-    themselves. The caller adds how many lines of which logs were read.
+    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source: a log that ends
+    after the initialisation differs from a log that goes on with unknown lines. `beside` are facts of the
+    machine and the recipe, which support causes and are no causes by themselves. The caller adds the names
+    of the logs and their number of lines.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
@@ -137,7 +137,7 @@ def explain(
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates without vague ones about the end of a run, if another cause explains it."""
+    """Return the candidates; without those of unknown cause if another cause explains the end of the run."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
@@ -150,8 +150,8 @@ def _failures(seen: Seen) -> list[Event]:
 def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
     """Return evidence of failure that no cause explains.
 
-    Any sure cause explains complaints. An event that proves a failure by itself is explained only by a
-    cause that rests on its line.
+    Any sure cause explains complaints. Other events of failure are explained only by a cause that their own
+    line supports.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     lines = {line for candidate in sure for line in candidate.lines}
@@ -164,7 +164,7 @@ def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
 
 
 def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
-    """Return whether peers and launchers report such a fault after a program's own failure."""
+    """Return whether the fault is a report of peers or launchers after a program's own failure."""
     if candidate.row.symptom:
         return candidate.first.kind not in _CLEARER
     own_events = candidate.events[: candidate.own]
@@ -173,14 +173,14 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 
 def _is_an_end(event: Event) -> bool:
-    """Return whether launchers and schedulers only report that a process ended."""
+    """Return whether the event is only a report of a launcher or scheduler that a process ended."""
     if carries(event, TorchException):
         return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
 def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
-    """Return the cause with its strongest pattern."""
+    """Return the cause with its strongest pattern; None without events."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
@@ -199,7 +199,7 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
 
 
 def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
-    """Return the events on which a pattern rests, its own first; none where it does not hold."""
+    """Return the events that support a pattern, those of its own kind first; none if it is not met."""
     main = seen.matching(pattern)
     if not main:
         return []
@@ -245,7 +245,7 @@ def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) 
 
 
 def _causes_of(candidate: _Candidate, candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the other candidates that brought this candidate about."""
+    """Return the other candidates that caused this candidate."""
     return [
         other
         for other in candidates
@@ -301,7 +301,7 @@ def evidence_line(event: Event) -> EvidenceLine:
 
 
 def _where(first: Event, events: tuple[Event, ...]) -> str:
-    """Return words for the place: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
+    """Return the place in words: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
     ranks = {event.rank for event in events if event.rank is not None}
     hosts = {event.host for event in events if event.host is not None}
     place = ", ".join(
@@ -317,7 +317,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """Return the diagnosis of a program's own exception, from which all other events follow."""
+    """Return the diagnosis of a program's own exception, which caused all other events."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known
@@ -356,7 +356,7 @@ def _healthy(summary: str, seen: Seen) -> Diagnosis:
 
 
 def to_collect(seen: Seen) -> tuple[str, ...]:
-    """Return the data to collect, the most useful first, in the order of the table."""
+    """Return the data to collect, the most useful first."""
     texts: list[str] = []
     for row in load_causes().collect:
         events = seen.in_order(seen.of(*row.when))

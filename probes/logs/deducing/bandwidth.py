@@ -1,4 +1,4 @@
-"""Deductions about bandwidth: measured against what the hardware can reach."""
+"""Deductions about bandwidth: measured values against those that the hardware can reach."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _Result = Event[NcclTestsResult]
 _LARGE = 64 << 20
 """Bytes from which the bandwidth of a healthy network no longer falls."""
 _CLIFF = 0.4
-"""Share of the best of smaller messages below which all larger ones lie behind a cliff."""
+"""Share of the best rate of smaller messages; below it, all larger messages are behind a cliff."""
 _FULL_RATE = 64 << 10
 """Bytes from which one queue pair fills a port."""
 _FEW_GBPS = 1.0
 _ENOUGH_PEERS = 4
 _BEHIND = 0.6
-"""Share of the median of its peers below which one is named."""
+"""Share of the peers' median below which a GPU or pair is reported."""
 _ENOUGH = 0.8
-"""Share of a reference that still counts as reached."""
+"""Share of a reference that is enough."""
 
 
 def failed_tests(seen: Seen) -> Iterator[Event]:
@@ -63,7 +63,7 @@ def failed_tests(seen: Seen) -> Iterator[Event]:
 
 
 def cliff(seen: Seen) -> Iterator[Event]:
-    """Yield bandwidth that collapses above a size, out of place and for all larger messages."""
+    """Yield an out-of-place bandwidth that collapses for all messages above a size."""
     tables: dict[tuple[object, ...], list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         if not event.what.in_place:
@@ -91,14 +91,14 @@ def cliff(seen: Seen) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether sizes grow from the smallest on: no other table is mixed into the table."""
+    """Return whether the sizes only grow: no other table is mixed into this one."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
 def low(seen: Seen) -> Iterator[Event]:
-    """Yield collectives whose bandwidth of large messages is below the references of this hardware."""
+    """Yield collectives whose bandwidth for large messages is below the references for this hardware."""
     collectives: dict[str, list[_Result]] = {}
     for event in seen.of(NcclTestsResult):
         collectives.setdefault(event.what.collective, []).append(event)
@@ -138,7 +138,7 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
 
 
 def line_rate(seen: Seen) -> Iterator[Event]:
-    """Yield a test of RDMA far below the rate of its port, if the same log reports the rate."""
+    """Yield an RDMA test far below the rate of its port, if the same log reports that rate."""
     rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
     for event in seen.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
@@ -159,7 +159,7 @@ def line_rate(seen: Seen) -> Iterator[Event]:
 
 
 def reference(seen: Seen, collective: str, size: int) -> float | None:
-    """Return the bus bandwidth in bytes per second that this hardware reached elsewhere; None if unknown."""
+    """Return the reference bus bandwidth of this hardware in bytes per second; None if unknown."""
     references = load_bench_references()
     nodes = nodes_of(seen)
     if nodes > 1:

@@ -33,12 +33,12 @@ _BITS = 8
 
 
 def deduced(first: Event, record: R) -> Event[R]:
-    """Return what several events report together, at the line of the first that it rests on."""
+    """Return a deduced event at the line of the first event that supports it."""
     return msgspec.structs.replace(reporting(first, record), count=1)
 
 
 def named(values: Iterable[object], most: int = 8) -> str:
-    """Return the first values as words, with the number of the others."""
+    """Return the first values as a list in words, with the number of the others."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
@@ -55,7 +55,7 @@ def who_calls(calls: Mapping[int, str]) -> str:
 
 
 def nodes_of(seen: Seen) -> int:
-    """Return the number of hosts of the run; 0 where the logs do not report any."""
+    """Return the number of hosts of the run; 0 if the logs report none."""
     shapes = seen.of(NcclCommShape, NcclTestsSummary)
     node_counts = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
@@ -84,7 +84,7 @@ def value_of(seen: Seen, name: str) -> str | None:
 def begins_before_meeting(seen: Seen) -> bool:
     """Return whether ranks write `Init START` before they meet the others, as NCCL does since 2.23.
 
-    True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
+    True if the version is unknown. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
     2.30.
     """
     versions = [event.what.version for event in seen.of(NcclVersion)]
@@ -92,14 +92,14 @@ def begins_before_meeting(seen: Seen) -> bool:
 
 
 def completed(seen: Seen) -> bool:
-    """Return whether a collective ran: there are results, or communicators that were destroyed in order."""
+    """Return whether a collective ran: there are results, or communicators destroyed as intended."""
     return seen.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)
 
 
 def nic_rate(seen: Seen) -> float | None:
-    """Return the bytes per second of all HCAs of the host that names most of them.
+    """Return the total bytes per second of the HCAs of the host that names most HCAs.
 
-    None where neither the logs nor the machine's facts report a speed.
+    None if neither the logs nor the machine's facts report a speed.
     """
     by_host: dict[str, dict[str, int]] = {}
     for event in seen.of(NcclHca):
@@ -122,7 +122,7 @@ def nic_rate(seen: Seen) -> float | None:
 
 
 def _rate_beside(seen: Seen, used: set[str]) -> float | None:
-    """Return the rate of the ports in use by the machine's facts, else by NCCL's topology with one speed."""
+    """Return the rate of the ports in use, from the machine's facts, else from NCCL's topology."""
     ports = {f"{event.what.name}:{event.what.port}": event.what.gbps for event in seen.of(MachinePort)}
     speeds = [ports[name] for name in used if name in ports]
     if len(speeds) == len(used):
@@ -133,7 +133,7 @@ def _rate_beside(seen: Seen, used: set[str]) -> float | None:
 
 
 def machine(seen: Seen) -> MachineModel | None:
-    """Return the kind of machine that a plugin names and all of whose adapters it uses."""
+    """Return the kind of machine that a plugin names, if the run uses all its adapters."""
     for event in seen.of(OfiPlatform):
         for model in load_catalogue().machines_sold_as(event.what.name):
             nics = [provider.what.nics for provider in seen.of(OfiProvider)]
@@ -143,7 +143,7 @@ def machine(seen: Seen) -> MachineModel | None:
 
 
 def gpu_id(seen: Seen) -> str | None:
-    """Return the only GPU model that the logs name, else that of the machine's facts."""
+    """Return the only GPU model that the logs name, else the model of the machine's facts."""
     names = {event.what.name for event in seen.of(NcclTestsRank) if event.what.name}
     names = names or {event.what.name for event in seen.of(MachineGpu)}
     if len(names) != 1:
@@ -154,7 +154,7 @@ def gpu_id(seen: Seen) -> str | None:
 
 
 def used_hcas(seen: Seen) -> set[str]:
-    """Return the HCAs that NCCL lists in the process with most of them."""
+    """Return the HCAs of the process with the longest list."""
     most: list[str] = []
     for event in seen.of(NcclHcas):
         names = event.what.names.split(",")

@@ -12,7 +12,7 @@ from probes.logs.events.cuda_events import TorchOom
 from probes.logs.events.deduced_course_events import (
     DeducedEndsAfterInit,
     DeducedKilledFirst,
-    DeducedRanksNotTold,
+    DeducedRanksUnnamed,
     DeducedSilenceAfterInit,
     DeducedStopsAtP2p,
     DeducedWaitsAtStart,
@@ -62,7 +62,7 @@ from probes.logs.seen import Seen
 _MOST_RANKS = 4096
 _MOST_NAMED = 8
 _FEW_UNREAD_LINES = 8
-"""Most lines that may follow the last line that is read."""
+"""Most unknown lines after the last line that a reader knows."""
 _BEFORE = (
     NcclInitStart,
     NcclBootstrap,
@@ -79,23 +79,20 @@ _BEFORE = (
     NcclDmaBuf,
     NcclRas,
 )
-"""Records that NCCL writes until ranks wait for each other."""
+"""Records of lines that NCCL writes before ranks wait for each other."""
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
 _KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
-"""Kinds of ends from outside the program."""
+"""Kinds of ends that come from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
-"""Most lines after the end of an initialisation, such as remarks and the head of a table."""
+"""Most lines after the end of an initialisation, such as comments and the head of a table."""
 
 
-def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
-    """Yield ranks of the largest communicator that no line names.
-
-    Their logs are missing here, or they never began.
-    """
+def unnamed_ranks(seen: Seen) -> Iterator[Event[DeducedRanksUnnamed]]:
+    """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
     starts = seen.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
@@ -108,7 +105,7 @@ def ranks_not_told(seen: Seen) -> Iterator[Event[DeducedRanksNotTold]]:
     absent = [rank for rank in range(ranks) if rank not in known]
     if absent:
         yield deduced(
-            first, DeducedRanksNotTold(have=ranks - len(absent), ranks=ranks, names=_ranges(absent))
+            first, DeducedRanksUnnamed(have=ranks - len(absent), ranks=ranks, names=_ranges(absent))
         )
 
 
@@ -126,10 +123,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def waits_at_start(seen: Seen) -> Iterator[Event]:
-    """Yield ranks that begin to initialise without any line after that.
-
-    The others never came, or no rank reaches another.
-    """
+    """Yield ranks whose last lines begin an initialisation: they wait for others, or do not reach them."""
     starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
     nccl_events = [event for event in seen.events if event.kind.startswith("nccl.")]
@@ -143,7 +137,7 @@ def waits_at_start(seen: Seen) -> Iterator[Event]:
         last = max(event.number for event in seen.events if event.source == source)
         if seen.last_lines.get(source, last) - last > _FEW_UNREAD_LINES:
             return
-    absent = next(ranks_not_told(seen), None)
+    absent = next(unnamed_ranks(seen), None)
     if absent is None:
         yield deduced(starts[0], DeducedWaitsAtStart(ranks=ranks))
     elif begins_before_meeting(seen) and 2 * absent.what.have > ranks:  # else logs of others are missing
@@ -153,8 +147,7 @@ def waits_at_start(seen: Seen) -> Iterator[Event]:
 def ends_after_init(seen: Seen) -> Iterator[Event]:
     """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
 
-    The initialisation is complete, or its rings are connected and no line reports completion (`stage` is
-    `during`); nothing failed.
+    Nothing failed. The initialisation is complete, or only its rings are connected (`stage` is `during`).
     """
     ends = _ends(seen)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
@@ -176,13 +169,13 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
     for stop in stops:
         late = stop.time_s is not None and last.time_s is not None and stop.time_s - last.time_s >= _SILENCE_S
         if late or (carries(stop, SlurmKilled) and stop.what.reason == "time limit"):
-            why = "the job was ended from outside with nothing said in between"
+            why = "the job was ended from outside without a line in between"
             yield deduced(
                 last, DeducedSilenceAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage)
             )
             return
     if not stops:
-        why = "nothing is said after the initialisation"
+        why = "no line follows the initialisation"
         yield deduced(last, DeducedEndsAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage))
 
 
@@ -198,7 +191,7 @@ def _ends(seen: Seen) -> list[Event]:
 
 
 def stops_at_p2p(seen: Seen) -> Iterator[Event]:
-    """Yield a log whose last line is a peer-to-peer channel, before anything is connected."""
+    """Yield a log that ends with a peer-to-peer channel, before anything is connected."""
     channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
     if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
         return
@@ -221,7 +214,7 @@ def stops_at_p2p(seen: Seen) -> Iterator[Event]:
 
 
 def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
-    """Return whether a channel uses NVLink: only there NCCL reads directly (`P2P/CUMEM/read`)."""
+    """Return whether a channel uses NVLink: NCCL reads directly only over NVLink (`P2P/CUMEM/read`)."""
     match event.what:
         case NcclTopology(link="NVL"):
             return True
@@ -231,7 +224,7 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
 
 
 def _goes_on(seen: Seen, last: Event) -> bool:
-    """Return whether more follows than a few unknown lines: a training run writes its own lines."""
+    """Return whether more than a few unknown lines follow, such as those of a training run."""
     numbers = sorted(
         {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
     )
@@ -258,4 +251,4 @@ def killed_first(seen: Seen) -> Iterator[Event]:
             return
 
 
-DEDUCTIONS = (ranks_not_told, waits_at_start, ends_after_init, stops_at_p2p, killed_first)
+DEDUCTIONS = (unnamed_ranks, waits_at_start, ends_after_init, stops_at_p2p, killed_first)

@@ -1,4 +1,4 @@
-"""Deductions about GPUs, their links and the way between them."""
+"""Deductions about GPUs, their drivers, and the links between them."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def shared_gpu(seen: Seen) -> Iterator[Event]:
         if bus and comm:
             ranks[host, comm, bus].setdefault(rank, event)
     for (_, comm, bus), events in ranks.items():
-        # A rank with two hosts comes from a line into which another process wrote.
+        # A rank with two hosts is from a damaged line, into which another process wrote.
         if len(events) > 1 and all(len(hosts[comm, rank]) == 1 for rank in events):
             yield deduced(next(iter(events.values())), DeducedGpuShared(names=named(sorted(events)), bus=bus))
 
 
 def shm_within_node(seen: Seen) -> Iterator[Event]:
-    """Yield shared memory between the GPUs of a node where no pair uses peer-to-peer."""
+    """Yield shared memory between the GPUs of a node, if no pair uses peer-to-peer."""
     channels = seen.of(NcclChannel)
     shared = [event for event in channels if event.what.transport == "SHM"]
     if not shared or any(event.what.transport == "P2P" for event in channels):
@@ -72,7 +72,7 @@ def shm_within_node(seen: Seen) -> Iterator[Event]:
 
 
 def flat_topology(seen: Seen) -> Iterator[Event]:
-    """Yield a machine whose GPUs are each in a PCI domain of their own and do not reach each other."""
+    """Yield a machine whose GPUs do not reach each other and are each in a separate PCI domain."""
     refused = seen.of(NcclP2pUnavailable)
     if not refused or seen.has(NcclP2pDisabled):
         return
@@ -119,7 +119,7 @@ def _mask(text: str | None) -> int | None:
 
 
 def xids(seen: Seen) -> Iterator[Event]:
-    """Yield each error that the driver reports with what to do about it, in the order of time."""
+    """Yield each error that the driver reports, with the recommended action, in the order of time."""
     table, xids_elsewhere = load_xids(), _xids_of_other_causes()
     for event in seen.in_order(seen.of(KernelXid)):
         error = event.what
@@ -132,7 +132,7 @@ def xids(seen: Seen) -> Iterator[Event]:
                 severity=error.severity or "none",
                 action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
                 xid=error.xid,
-                name=error.name or "of no name that rigtune knows",
+                name=error.name or "of no known name",
                 bus=error.bus,
                 process=error.process,
             ),
@@ -152,7 +152,7 @@ def _xids_of_other_causes() -> frozenset[int]:
 
 
 def switch_errors(seen: Seen) -> Iterator[Event]:
-    """Yield the first error of an NVSwitch by the kernel or the Fabric Manager, a fatal one first."""
+    """Yield the first NVSwitch error of the kernel or the Fabric Manager, a fatal error first."""
     events = seen.in_order(seen.of(KernelSxid, FabricSwitchError))
     fatal = [event for event in events if event.what.fatal == 1]
     counted = fatal or events
@@ -172,7 +172,7 @@ def switch_errors(seen: Seen) -> Iterator[Event]:
 
 
 def driver_older(seen: Seen) -> Iterator[Event]:
-    """Yield a driver of an older major version of CUDA than NCCL was built for."""
+    """Yield a driver whose major version of CUDA is older than the version that NCCL was built for."""
     for driver in seen.of(NcclDriver)[:1]:
         api = driver.what.api
         for version in seen.of(NcclVersion):

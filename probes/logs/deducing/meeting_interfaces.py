@@ -41,9 +41,9 @@ _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
 def bad_interface(seen: Seen) -> Iterator[Event]:
-    """Yield an interface that leads nowhere: loopback, a bridge of containers, a tunnel or link-local.
+    """Yield an interface that reaches no other host: loopback, a bridge, a tunnel or link-local.
 
-    The bootstrap uses it, else NCCL's sockets for data.
+    This is the interface of the bootstrap, else of NCCL's sockets for data.
     """
     nodes = nodes_of(seen)
     failed = seen.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
@@ -69,7 +69,7 @@ def bad_interface(seen: Seen) -> Iterator[Event]:
 
 
 def interface_of(event: Event) -> tuple[str, str]:
-    """Return the interface over which ranks meet or send, and its address where the line has one."""
+    """Return the interface over which ranks meet or send, and its address if the line contains one."""
     match event.what:
         case NcclBootstrap(interface=interface, address=address):
             return interface, address
@@ -79,7 +79,7 @@ def interface_of(event: Event) -> tuple[str, str]:
 
 
 def connect_to_local(seen: Seen) -> Iterator[Event]:
-    """Yield a connection to an address that no other host can have, or over such an interface."""
+    """Yield a connection to an address, or over an interface, that reaches no other host."""
     for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
@@ -117,7 +117,7 @@ def host_id_shared(seen: Seen) -> Iterator[Event]:
 
 
 def interfaces_differ(seen: Seen) -> Iterator[Event]:
-    """Yield hosts that announce addresses of networks with nothing in common."""
+    """Yield hosts that announce addresses of unrelated networks."""
     networks: dict[str, Event] = {}
     for event in seen.of(NcclBootstrap):
         address = _address(event.what.address)
@@ -128,10 +128,7 @@ def interfaces_differ(seen: Seen) -> Iterator[Event]:
 
 
 def host_shared(seen: Seen) -> Iterator[Event]:
-    """Yield a host name with two addresses on the interface of the same name.
-
-    These are two machines, which NCCL distinguishes by more than the name.
-    """
+    """Yield a host name with two addresses on one interface: two machines, which NCCL does not confuse."""
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
     for event in seen.of(NcclBootstrap):
         if event.host is not None:
@@ -146,7 +143,7 @@ def host_shared(seen: Seen) -> Iterator[Event]:
 
 
 def ranks_missing(seen: Seen) -> Iterator[Event]:
-    """Yield a communicator of which most ranks begin, some never do, and none completes."""
+    """Yield a communicator that most ranks begin, some ranks never begin, and no rank completes."""
     starts = seen.of(NcclInitStart)
     if seen.has(NcclInitComplete) or not starts or not begins_before_meeting(seen):
         return

@@ -1,4 +1,4 @@
-"""Deductions about the network between nodes: which one carries data, and whether it is the right one."""
+"""Deductions about the network between nodes: which network carries data, and whether it is the right one."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ from probes.logs.seen import Seen
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _IMAGE_PLUGINS = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""Plugins of HPC-X, which images contain whether or not the machine has RDMA."""
+"""Plugins of HPC-X, which images contain even for machines without RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
-"""Rest of another line behind the name of a network: names have no digits but those of a version."""
+"""Rest of another line after the name of a network: names have no digits except in a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
@@ -71,7 +71,7 @@ _SOCKET_RECORDS = (
     NcclDriver,
     NcclPluginMissing,
 )
-"""Records in an excerpt that holds nothing but the choice of sockets."""
+"""Records of an excerpt that contains nothing but the choice of sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
@@ -102,7 +102,7 @@ def sockets(seen: Seen) -> Iterator[Event]:
 def _uses_rdma(seen: Seen) -> bool:
     """Return whether HCAs are in use.
 
-    Up to 2.4 sockets are listed for the bootstrap, and no line names the network that carries data.
+    NCCL up to 2.4 lists sockets for the bootstrap and does not name the network that carries data.
     """
     return seen.has(NcclHcas, NcclQueuePair) or any(
         event.what.network not in (None, _SOCKET) for event in seen.of(NcclChannel)
@@ -120,7 +120,7 @@ def _within_a_node(seen: Seen) -> bool:
 
 
 def no_rdma_despite(seen: Seen) -> Iterator[Event]:
-    """Yield a missing verbs device if other lines show that one should be there."""
+    """Yield a missing verbs device if other lines suggest that one should exist."""
     missing = seen.of(NcclNoIb)
     names = {event.what.name for event in seen.of(NcclNetwork)}
     if not missing or names - {_SOCKET} or _wants_sockets(seen) or _within_a_node(seen) or seen.has(NcclHcas):
@@ -132,7 +132,7 @@ def no_rdma_despite(seen: Seen) -> Iterator[Event]:
 
 
 def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
-    """Return the reason to expect RDMA, in words; empty where there is none."""
+    """Return the reason to expect RDMA, in words; empty without a reason."""
     if value_of(seen, "NCCL_IB_HCA"):
         return "NCCL_IB_HCA names HCAs"
     for event in seen.of(NcclBootstrap, NcclSocketInterfaces):
@@ -208,7 +208,7 @@ def hca_prefix(seen: Seen) -> Iterator[Event]:
             yield deduced(
                 event,
                 DeducedHcaPrefix(
-                    names=named(names), why=f"NCCL_IB_HCA={wanted} takes {named(extra)} too, as a prefix"
+                    names=named(names), why=f"NCCL_IB_HCA={wanted} also selects {named(extra)}, as a prefix"
                 ),
             )
             return
@@ -238,7 +238,7 @@ def mixed_network(seen: Seen) -> Iterator[Event]:
     for chosen in by_process.values():
         names[_ANOTHER_LINE.sub("", chosen.what.name)].append(chosen)
     for name in [name for name in names if any(other != name and other.startswith(name) for other in names)]:
-        del names[name]  # The beginning of another one is a line that was cut.
+        del names[name]  # The line with the shorter name was cut.
     hosts = [{event.host for event in events} for events in names.values()]
     if len(names) > 1 and (seen.has(NcclSocketWrongType) or not set.intersection(*hosts) - {None}):
         words = "; ".join(
@@ -263,9 +263,9 @@ def gdr_missing(seen: Seen) -> Iterator[Event]:
     without = [event for event in channels if event.host not in with_gdr]
     if not without or _too_far(seen):
         return
-    first, why = without[0], "its channels do not say GDRDMA"
+    first, why = without[0], "its channels do not report GDRDMA"
     if with_gdr and first.host is not None:
-        why = f"{first.host} does without, while {named(with_gdr)} uses it"
+        why = f"{first.host} does not use it, and {named(with_gdr)} does"
     firm = bool(with_gdr) or (_local_ranks(seen, channels) >= 8 and not _lacks_peer_to_peer(seen))
     level = value_of(seen, "NCCL_NET_GDR_LEVEL")
     network = first.what.network or ""
@@ -304,10 +304,9 @@ def _too_far(seen: Seen) -> list[Event[NcclGdr]]:
 
 
 def _local_ranks(seen: Seen, channels: list[Event[NcclChannel]]) -> int:
-    """Estimate the ranks of one node.
+    """Estimate the ranks of one node from the shape of communicators, else from ranks of other nodes.
 
-    Taken from the shape of communicators, or from the first rank of another node, whose GPU has a smaller
-    number than the rank.
+    On other nodes, the number of the GPU is smaller than the rank.
     """
     counts = [local for event in seen.of(NcclCommShape) if (local := event.what.local_ranks) is not None]
     pairs = [(int(rank), int(gpu)) for event in channels for rank, gpu in _RANK_ON_GPU.findall(event.text)]
@@ -316,10 +315,7 @@ def _local_ranks(seen: Seen, channels: list[Event[NcclChannel]]) -> int:
 
 
 def gid_suspected(seen: Seen) -> Iterator[Event]:
-    """Yield a peer that does not answer although Ethernet addresses (GIDs) may be the reason.
-
-    That is before any data passed, or with a GID index that was set.
-    """
+    """Yield a peer that does not answer if its Ethernet address (GID) may be the reason."""
     errors = [event for event in seen.of(NcclIbCompletionError) if event.what.status == 12]
     links = {event.what.links for event in seen.of(NcclHcas)}
     if not errors or (links and not any("RoCE" in text for text in links)):
@@ -330,7 +326,7 @@ def gid_suspected(seen: Seen) -> Iterator[Event]:
         why = f" (NCCL_IB_GID_INDEX={index})"
     link_local = next((event for event in errors if (event.what.local_gid or "").startswith("fe80")), None)
     if link_local is not None:
-        # NCCL names GIDs on Ethernet alone, where one of fe80:: reaches no other network.
+        # NCCL names GIDs only on Ethernet; a GID of fe80:: reaches no other network.
         yield deduced(
             link_local,
             DeducedGidSuspected(firm=True, why=f": {link_local.what.local_gid} is a link-local address"),

@@ -1,4 +1,4 @@
-"""Deductions about the rank that parted from the others, from watchdogs and dumps of flight recorders."""
+"""Deductions about ranks that differ from the others, from watchdogs and dumps of flight recorders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from probes.logs.seen import Seen
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
 _LINES_OF_PLACE = 16
-"""Most kinds of calls that are listed for one number of the sequence."""
+"""Most lines of calls for one number of the sequence."""
 _UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
 """Collectives whose sizes may differ from rank to rank."""
 
@@ -73,7 +73,7 @@ def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[
 
 
 def stragglers(seen: Seen) -> Iterator[Event]:
-    """Yield ranks that never enqueued the work for which others of their group waited in vain."""
+    """Yield ranks that never enqueued the work for which others of their group waited."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
     for event in seen.of(TorchWorkStatus, TorchDumpSignal):
@@ -103,7 +103,7 @@ def stragglers(seen: Seen) -> Iterator[Event]:
 
 
 def desync(seen: Seen) -> Iterator[Event]:
-    """Yield differences in torch's own report of a desynchronisation: different calls, or late ranks."""
+    """Yield different calls, or late ranks, from torch's own report of a desynchronisation."""
     calls: dict[str, dict[str, Event[TorchDesyncCall]]] = defaultdict(dict)
     places = seen.of(TorchDesyncPlace)
     for event in seen.of(TorchDesyncCall):
@@ -130,13 +130,13 @@ def desync(seen: Seen) -> Iterator[Event]:
 
 
 def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
-    """Return the collective in which only this rank waits, by its own timeout."""
+    """Return the collective in which this rank waited, from its own timeout."""
     seq = f" number {event.what.seq}" if event.what.seq is not None else ""
     return f"rank {event.rank} timed out in {event.what.op or 'another collective'}{seq}"
 
 
 def _group(event: Event) -> str:
-    """Return the process group by its shared name, else by its number, which may differ by rank."""
+    """Return the shared name of the process group, else its number, which may differ between ranks."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 

@@ -1,4 +1,4 @@
-"""Deduce which environment variables have no effect, and which were left over from debugging."""
+"""Deductions about environment variables: those without effect, and those left over from debugging."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _QUIET = frozenset(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
     }
 )
-"""Variables of debugging output: they print the lines that are read here, and change nothing else."""
+"""Variables of debugging output, which print the lines of these logs and change nothing else."""
 _LEFT = {
-    "NCCL_P2P_DISABLE": "GPUs of a node talk through the host's memory",
-    "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer talk over the network",
+    "NCCL_P2P_DISABLE": "GPUs of a node communicate through the host's memory",
+    "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer communicate over the network",
     "NCCL_IB_DISABLE": "RDMA is off",
     "NCCL_NVLS_ENABLE": "NVLink SHARP is off",
     "NCCL_NET_GDR_LEVEL": "GPUDirect RDMA is limited by distance",
@@ -42,7 +42,7 @@ def without_effect(seen: Seen) -> Iterator[Event]:
     if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and seen.has(NcclHcas):
         yield _ineffective(
             ibext,
-            "it switches off the plugin alone, and NCCL's own InfiniBand transport takes over",
+            "it switches off only the plugin, and NCCL's own InfiniBand transport is used instead",
             "Set NCCL_IB_DISABLE=1 as well (or remove the plugin) to use sockets.",
         )
     external = any("ext" in name.lower() for name in network) or (

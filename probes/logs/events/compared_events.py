@@ -51,7 +51,7 @@ class ComparedSockets(Observation, kw_only=True, tag="compared.sockets"):
 
 
 class ComparedNicsUnused(Observation, kw_only=True, tag="compared.nics-unused"):
-    """Active ports of the kind that the run used, which it did not use."""
+    """Active ports that the run did not use, though it used others of their kind."""
 
     names: str
     """Names, separated by commas."""
@@ -80,7 +80,7 @@ class ComparedNicsStrange(Observation, kw_only=True, tag="compared.nics-strange"
 
 
 class ComparedRanks(Observation, kw_only=True, tag="compared.ranks"):
-    """The run has another number of ranks than the recipe."""
+    """The number of ranks differs between the run and the recipe."""
 
     wanted: int
     """Value in the recipe."""
@@ -93,13 +93,13 @@ class ComparedVariable(LogRecord, kw_only=True, tag="compared.variable"):
 
     name: str
     wanted: str
-    """Empty where the recipe does not set it."""
+    """Value in the recipe; empty if the recipe does not set the variable."""
     had: str
-    """Empty where the log does not name it."""
+    """Value in the run; empty if the log does not name the variable."""
 
 
 class ComparedNccl(Observation, kw_only=True, tag="compared.nccl"):
-    """The run loaded another NCCL than the training interpreter brings."""
+    """The run loaded an NCCL that is not the one of the training interpreter."""
 
     had: str
     """Value in the run."""
@@ -113,6 +113,6 @@ class ComparedGpus(Observation, kw_only=True, tag="compared.gpus"):
 
 
 class ComparedInterface(Observation, kw_only=True, tag="compared.interface"):
-    """The run met over an interface that the machine does not have."""
+    """The ranks met over an interface that the machine does not have."""
 
     name: str

@@ -10,18 +10,18 @@ class TorchOom(LogRecord, kw_only=True, tag="torch.oom"):
 
     gpu: int | None = None
     wanted: int | None = None
-    """Bytes that were asked for."""
+    """Requested bytes."""
     total: int | None = None
     """Bytes of the GPU."""
     free: int | None = None
     used: int | None = None
-    """Bytes that this process holds."""
+    """Bytes in use by this process."""
     reserved: int | None = None
-    """Bytes that torch holds."""
+    """Bytes that torch reserved."""
     unallocated: int | None = None
-    """Bytes that torch holds and does not use."""
+    """Bytes that torch reserved and does not use."""
     others: str | None = None
-    """Other processes that hold memory of the GPU, in words."""
+    """Other processes that use memory of the GPU, in words."""
 
 
 class CudaError(LogRecord, kw_only=True, tag="cuda.error"):
@@ -45,7 +45,7 @@ class CudaDriverOld(LogRecord, kw_only=True, tag="cuda.driver-old"):
     """The driver is older than the runtime needs."""
 
     actual: int | None = None
-    """Version of CUDA as its API counts it."""
+    """CUDA version of the driver as a number: 11040 for 11.4."""
 
 
 class CudaFork(LogRecord, kw_only=True, tag="cuda.fork"):
@@ -56,7 +56,7 @@ class CudaNoKernel(LogRecord, kw_only=True, tag="cuda.no-kernel"):
     """The build has no code for this GPU."""
 
     capability: str | None = None
-    """Compute capability, as `sm_120`."""
+    """Compute capability: `sm_120`."""
 
 
 class CudaInvalidDevice(LogRecord, kw_only=True, tag="cuda.invalid-device"):

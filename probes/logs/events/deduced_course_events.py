@@ -6,14 +6,14 @@ from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedCollectivesDiffer(Reasoned, kw_only=True, tag="deduced.collectives-differ"):
-    """Ranks part at one number of their sequence."""
+    """Ranks call different collectives at one number of their sequence."""
 
     seq: int | str
     """Number in the sequence of collectives."""
 
 
 class DeducedStragglers(LogRecord, kw_only=True, tag="deduced.stragglers"):
-    """Ranks never came to a collective for which others wait."""
+    """Ranks did not join a collective that others wait for."""
 
     names: str
     """Names, separated by commas."""
@@ -21,7 +21,7 @@ class DeducedStragglers(LogRecord, kw_only=True, tag="deduced.stragglers"):
     seq: int | None = None
     """Number in the sequence of collectives."""
     late_in: str | None = None
-    """Collective for which the late ranks wait themselves, in words."""
+    """Another collective that the late ranks wait for, in words."""
 
 
 class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffective-variable"):
@@ -29,7 +29,7 @@ class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffectiv
 
     name: str
     firm: bool
-    """Whether it surely has no effect."""
+    """Whether the variable surely has no effect."""
     fix: str
     """Recommended replacement."""
 
@@ -41,7 +41,7 @@ class DeducedLeftoverVariable(Reasoned, kw_only=True, tag="deduced.leftover-vari
     value: str
 
 
-class DeducedRanksNotTold(LogRecord, kw_only=True, tag="deduced.ranks-not-told"):
+class DeducedRanksUnnamed(LogRecord, kw_only=True, tag="deduced.ranks-unnamed"):
     """No line names some ranks."""
 
     have: int
@@ -69,14 +69,14 @@ class DeducedWaitsForRanks(LogRecord, kw_only=True, tag="deduced.waits-for-ranks
 
 
 class DeducedSilenceAfterInit(Reasoned, kw_only=True, tag="deduced.silence-after-init"):
-    """Nothing follows an initialisation until the job was ended from outside."""
+    """No line follows an initialisation until the job is ended from outside."""
 
     complete: int | None = None
     """Number of ranks that completed."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during`, where no line says that the initialisation is done."""
+    """`during` if no line reports the end of the initialisation."""
 
 
 class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"):
@@ -87,7 +87,7 @@ class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during`, where no line says that the initialisation is done."""
+    """`during` if no line reports the end of the initialisation."""
 
 
 class DeducedStopsAtP2p(Reasoned, kw_only=True, tag="deduced.stops-at-p2p"):

@@ -6,7 +6,7 @@ from probes.logs.events.log_record import LogRecord, Reasoned
 
 
 class DeducedPcieError(LogRecord, kw_only=True, tag="deduced.pcie-error"):
-    """An error of PCIe that loses data."""
+    """A PCIe error that loses data."""
 
     message: str
 
@@ -59,18 +59,18 @@ class DeducedSwitchError(Reasoned, kw_only=True, tag="deduced.switch-error"):
     """Errors of NVSwitches."""
 
     fatal: int
-    """Whether it ends the run."""
+    """1 if the error ends the run, else 0."""
     bus: str
     link: str
 
 
 class DeducedDriverOlderThanCuda(LogRecord, kw_only=True, tag="deduced.driver-older-than-cuda"):
-    """The driver is of an older major version of CUDA than NCCL."""
+    """The driver supports an older major version of CUDA than NCCL needs."""
 
     actual: str
-    """Value that was received instead."""
+    """CUDA version of the driver."""
     needed: str
-    """Required value."""
+    """CUDA version that NCCL was built for."""
 
 
 class DeducedVersionsDiffer(LogRecord, kw_only=True, tag="deduced.versions-differ"):
@@ -88,7 +88,7 @@ class DeducedWrongResults(Reasoned, kw_only=True, tag="deduced.wrong-results"):
 
 
 class DeducedBandwidthFailed(Reasoned, kw_only=True, tag="deduced.bandwidth-failed"):
-    """A test did not reach the minimum that it was given."""
+    """A test missed its required minimum."""
 
     what: str
     """Subject of the measurement."""

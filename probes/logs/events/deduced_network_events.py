@@ -17,7 +17,7 @@ class DeducedBadInterface(Reasoned, kw_only=True, tag="deduced.bad-interface"):
     failed: bool
     """Whether a connection failed."""
     works: bool
-    """Whether the run works all the same."""
+    """Whether the run works over this interface."""
 
 
 class DeducedConnectToLocal(Reasoned, kw_only=True, tag="deduced.connect-to-local"):
@@ -80,40 +80,40 @@ class DeducedSockets(LogRecord, kw_only=True, tag="deduced.sockets"):
 
 
 class DeducedSocketsBetweenNodes(LogRecord, kw_only=True, tag="deduced.sockets-between-nodes"):
-    """Sockets are chosen between nodes, in a log that does not say whether they carry data."""
+    """Sockets are chosen between nodes, and the log does not show whether they carry data."""
 
     interface: str | None = None
 
 
 class DeducedSocketsAlone(LogRecord, kw_only=True, tag="deduced.sockets-alone"):
-    """An excerpt holds nothing but the choice of sockets."""
+    """The log contains nothing but the choice of sockets."""
 
     interface: str | None = None
 
 
 class DeducedNoRdmaDespite(Complaint, kw_only=True, tag="deduced.no-rdma-despite"):
-    """There is no RDMA device although something speaks for one."""
+    """RDMA devices are missing, though other lines suggest that some exist."""
 
     why: str
     """The reason, in words."""
 
 
 class DeducedNoRdmaPerhaps(Complaint, kw_only=True, tag="deduced.no-rdma-perhaps"):
-    """There is no RDMA device, and only a plugin of the image speaks for one."""
+    """RDMA devices are missing, and only a plugin of the image suggests that some exist."""
 
     why: str
     """The reason, in words."""
 
 
 class DeducedMixedHcas(Reasoned, kw_only=True, tag="deduced.mixed-hcas"):
-    """The list of adapters mixes what does not belong together."""
+    """The list mixes adapters that do not belong together."""
 
     names: str
     """Names, separated by commas."""
 
 
 class DeducedHcaPrefix(Reasoned, kw_only=True, tag="deduced.hca-prefix"):
-    """A name in NCCL_IB_HCA is the beginning of more adapters than it means."""
+    """A name in NCCL_IB_HCA is also the prefix of other adapters."""
 
     names: str
     """Names, separated by commas."""
@@ -134,15 +134,15 @@ class DeducedMixedNetwork(LogRecord, kw_only=True, tag="deduced.mixed-network"):
 
 
 class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
-    """Channels over RDMA go without GPUDirect, and nothing says why."""
+    """Channels over RDMA do not use GPUDirect, and no line gives the reason."""
 
     firm: bool
-    """Whether nothing else can explain it."""
+    """Whether the log contains no other explanation."""
     network: str
 
 
 class DeducedGdrTooFar(LogRecord, kw_only=True, tag="deduced.gdr-too-far"):
-    """GPUDirect was refused for the distance alone."""
+    """GPUDirect was refused only because of the distance."""
 
     gpu: int | str | None = None
     hca: int | str | None = None
@@ -153,7 +153,7 @@ class DeducedGdrTooFar(LogRecord, kw_only=True, tag="deduced.gdr-too-far"):
 
 
 class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
-    """A peer does not answer where addresses of Ethernet decide."""
+    """A peer does not answer, and its Ethernet address (GID) may be the reason."""
 
     firm: bool
     """Whether the address is surely wrong."""

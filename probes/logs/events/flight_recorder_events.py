@@ -19,11 +19,11 @@ class TorchFlightRecorderGroup(LogRecord, kw_only=True, tag="torch.flight-record
     """The progress of a process group."""
 
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     desc: int | str | None = None
     """Description of the group."""
     members: int | str | None = None
-    """Ranks, as they are written."""
+    """Ranks, as the dump lists them."""
     enqueued: int | None = None
     """Number of the last collective that was enqueued."""
     started: int | None = None
@@ -36,10 +36,10 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-record
     """The first collective of a group that did not complete."""
 
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     op: str
     state: str
-    """`scheduled` (a rank is missing or an earlier one hangs) or `started` (it hangs)."""
+    """`scheduled` (a rank is missing, or an earlier collective hangs) or `started` (this one hangs)."""
     seq: int | None = None
     """Number in the sequence of collectives."""
     sizes: int | str | None = None
@@ -57,7 +57,7 @@ class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-record
     """A collective around the one that hangs, or one of the last."""
 
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     op: str
     state: str
     seq: int | None = None
@@ -71,7 +71,7 @@ class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-record
 
 
 class TorchFlightRecorderRefused(Complaint, kw_only=True, tag="torch.flight-recorder-refused"):
-    """A pickle holds more than plain data, which no flight recorder writes."""
+    """A pickle contains more than the plain data that flight recorders write."""
 
 
 class TorchFlightRecorderUnread(Complaint, kw_only=True, tag="torch.flight-recorder-unread"):

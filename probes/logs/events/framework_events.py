@@ -9,7 +9,7 @@ class RayWorkerDied(LogRecord, kw_only=True, tag="ray.worker-died"):
     """A process of Ray is gone."""
 
     exit_type: str | None = None
-    """Ray's word for the end."""
+    """Ray's name for this kind of end."""
     detail: str | None = None
     """Details in words."""
 
@@ -78,7 +78,7 @@ class K8sStarted(LogRecord, kw_only=True, tag="k8s.started"):
 
 
 class ContainerNoGpu(Complaint, kw_only=True, tag="container.no-gpu"):
-    """A container is not given its GPUs."""
+    """A container does not get its GPUs."""
 
 
 class ContainerFailed(Complaint, kw_only=True, tag="container.failed"):
@@ -110,7 +110,7 @@ class GlooTimeout(LogRecord, kw_only=True, tag="gloo.timeout"):
     what: str
     """`send`, `recv` or `pair closure`."""
     after_ms: int | None = None
-    """Milliseconds after which it gave up."""
+    """Timeout in milliseconds."""
 
 
 class GlooInterfaceMissing(Complaint, kw_only=True, tag="gloo.interface-missing"):

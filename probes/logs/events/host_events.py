@@ -59,7 +59,7 @@ class DcgmMachine(DcgmRecord, kw_only=True, tag="dcgm.machine"):
 
 
 class DcgmUnreadable(DcgmRecord, kw_only=True, tag="dcgm.unreadable"):
-    """A report of DCGM holds no result that can be read."""
+    """A report of DCGM contains no readable result."""
 
     reason: str
 

@@ -35,7 +35,7 @@ class KernelPcieLink(KernelRecord, kw_only=True, tag="kernel.pcie-link"):
 
 
 class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
-    """An error of a GPU. Name, class and severity stand in `probes/data/xid.toml`."""
+    """An error of a GPU. Name, class and severity are from `probes/data/xid.toml`."""
 
     xid: int
     bus: str | None = None
@@ -44,12 +44,12 @@ class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
     name: str | None = None
     severity: str | None = None
     message: str | None = None
-    """The line; None for errors of programs, of which each has words of its own."""
+    """The line; None for errors of programs, whose words differ each time."""
     sub_code: int | None = None
     unit: str | None = None
     link: int | None = None
     fatal: int | None = None
-    """1 or 0 by the line itself, of NVLink 5 alone."""
+    """1 or 0; reported only by lines of NVLink 5."""
     process: str | None = None
     pid: int | None = None
     caused_by: int | None = None
@@ -62,7 +62,7 @@ class KernelSxid(KernelRecord, kw_only=True, tag="kernel.sxid"):
     sxid: int
     bus: str | None = None
     fatal: int | None = None
-    """1 or 0 by the line, else by `probes/data/xid.toml`."""
+    """1 or 0, from the line or else from `probes/data/xid.toml`."""
     part: str | None = None
     link: int | None = None
 
@@ -88,7 +88,7 @@ class KernelNvrm(KernelRecord, kw_only=True, tag="kernel.nvrm"):
     event: str
     bus: str | None = None
     client: str | None = None
-    """Version of the library, where it differs from that of the module."""
+    """Version of the library if it differs from the module's."""
     module: str | None = None
 
 
@@ -124,7 +124,7 @@ class KernelPcieLimited(KernelRecord, kw_only=True, tag="kernel.pcie-limited"):
 
 
 class KernelSlotPower(KernelRecord, kw_only=True, tag="kernel.slot-power"):
-    """A card that finds too little power on its slot."""
+    """A card that reports too little power from its slot."""
 
     bus: str | None = None
 
@@ -143,14 +143,14 @@ class KernelLink(KernelRecord, kw_only=True, tag="kernel.link"):
 
 
 class KernelCable(KernelRecord, kw_only=True, tag="kernel.cable"):
-    """A cable or module that is missing, at fault or too hot."""
+    """A cable or module that is missing, faulty or too hot."""
 
     what: str
     bus: str | None = None
 
 
 class KernelMlx(KernelRecord, kw_only=True, tag="kernel.mlx5"):
-    """An mlx4 or mlx5 card that its driver gave up, or a queue or command of it that hung."""
+    """An mlx4 or mlx5 card that failed, or one of its queues or commands that hung."""
 
     what: str
     event: str
@@ -159,7 +159,7 @@ class KernelMlx(KernelRecord, kw_only=True, tag="kernel.mlx5"):
 
 
 class KernelNic(KernelRecord, kw_only=True, tag="kernel.nic"):
-    """The same of another network card."""
+    """Another network card that failed, or one of its queues or commands that hung."""
 
     what: str
     event: str
@@ -174,7 +174,7 @@ class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
 
 
 class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
-    """A process that the kernel killed for want of memory, or that called for it."""
+    """A process that the kernel killed for lack of memory, or whose request led to that."""
 
     process: str | None = None
     victim: int | None = None
@@ -184,7 +184,7 @@ class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
 
 
 class KernelLockup(KernelRecord, kw_only=True, tag="kernel.lockup"):
-    """A processor or task that stood still."""
+    """A processor or task that hung."""
 
     what: str
 
@@ -198,7 +198,7 @@ class KernelMachineCheck(KernelRecord, kw_only=True, tag="kernel.machine-check")
 
 
 class KernelFilesystem(KernelRecord, kw_only=True, tag="kernel.filesystem"):
-    """A file system at fault, or a server that does not answer; `fatal` is 1 where it became read-only."""
+    """A faulty file system, or a server that does not answer; `fatal` is 1 if it became read-only."""
 
     event: str
     device: str = ""
@@ -246,7 +246,7 @@ class FabricSwitchError(FabricManagerRecord, kw_only=True, tag="fabric_manager.s
 
 
 class FabricMismatch(FabricManagerRecord, kw_only=True, tag="fabric_manager.mismatch"):
-    """A version of the Fabric Manager that is not the driver's."""
+    """The versions of the Fabric Manager and the driver differ."""
 
     reason: str
     version: str | None = None
@@ -254,7 +254,7 @@ class FabricMismatch(FabricManagerRecord, kw_only=True, tag="fabric_manager.mism
 
 
 class FabricFailed(FabricManagerRecord, kw_only=True, tag="fabric_manager.failed"):
-    """Any other trouble; `aborted` is 1 where it gave up."""
+    """Another failure; `aborted` is 1 if the Fabric Manager gave up."""
 
     reason: str
     aborted: int
@@ -281,7 +281,7 @@ class FabricConfigured(FabricManagerRecord, kw_only=True, tag="fabric_manager.co
 
 
 class FabricRunning(FabricManagerRecord, kw_only=True, tag="fabric_manager.running"):
-    """The service runs, by systemd's words."""
+    """systemd reports that the service runs."""
 
 
 class FabricDevice(FabricManagerRecord, kw_only=True, tag="fabric_manager.device"):

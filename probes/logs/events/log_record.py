@@ -1,4 +1,4 @@
-"""The base of every record of a log event, and how rows of data look at its fields."""
+"""The base of every record of a log event, and access to fields by name for rows of data."""
 
 from __future__ import annotations
 

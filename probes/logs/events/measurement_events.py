@@ -23,7 +23,7 @@ class NcclTestsRank(LogRecord, kw_only=True, tag="nccl_tests.rank"):
 
 
 class NcclTestsRankTwice(LogRecord, kw_only=True, tag="nccl_tests.rank-twice"):
-    """Two processes call themselves the same rank of one measurement."""
+    """Two processes claim the same rank of one measurement."""
 
     rank: int
     host: str
@@ -34,7 +34,7 @@ class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
     """One row of a table, out of place or in place."""
 
     collective: str
-    """The one that the run names or that its columns imply."""
+    """The collective that the run names or its columns imply."""
     bytes: int
     time_us: float
     algbw_gbps: float
@@ -52,7 +52,7 @@ class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
 
 
 class NcclTestsSummary(LogRecord, kw_only=True, tag="nccl_tests.summary"):
-    """A whole table, at its end."""
+    """The summary of a whole table."""
 
     collective: str
     ranks: int | None = None
@@ -74,17 +74,17 @@ class NcclTestsSummary(LogRecord, kw_only=True, tag="nccl_tests.summary"):
 
 
 class NcclTestsWrong(LogRecord, kw_only=True, tag="nccl_tests.wrong"):
-    """Results differ from what they must be."""
+    """Results are wrong."""
 
     count: int
     collective: str
 
 
 class NcclTestsBelowMinimum(LogRecord, kw_only=True, tag="nccl_tests.below-minimum"):
-    """The average is less than the test was asked to reach."""
+    """The average is below the required minimum."""
 
     average: float | None = None
-    """None where it cannot be read."""
+    """GB/s of 1e9 bytes; None if unreadable."""
 
 
 class NcclTestsFailure(Complaint, kw_only=True, tag="nccl_tests.failure"):
@@ -134,7 +134,7 @@ class NvbandwidthWarning(Complaint, kw_only=True, tag="nvbandwidth.warning"):
 
 
 class PerftestResult(LogRecord, kw_only=True, tag="perftest.result"):
-    """One test of perftest: the largest size of a bandwidth, the smallest of a latency."""
+    """One test of perftest: bandwidth at the largest size, or latency at the smallest."""
 
     test: str
     device: str
@@ -188,7 +188,7 @@ class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     tool: str
     test: str
     slowest: str
-    """The slowest of its subjects."""
+    """The slowest of the tested subjects."""
     slowest_gbps: float
     """GB/s of 1e9 bytes."""
     median_gbps: float
@@ -197,7 +197,7 @@ class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     """GB/s of 1e9 bytes."""
     count: int
     peak_gbps: float | None = None
-    """A faster rate at another size."""
+    """The best rate in GB/s, if another size was faster."""
 
 
 class BenchLatency(LogRecord, kw_only=True, tag="bench.latency"):

@@ -10,11 +10,11 @@ class NcclVersion(LogRecord, kw_only=True, tag="nccl.version"):
 
     version: str
     cuda: str | None = None
-    """Version of CUDA that it was built for, as `12.2`."""
+    """Version of CUDA that the library was built for: `12.2`."""
     hip: str | None = None
     """Version of HIP that RCCL was built for."""
     flavour: str | None = None
-    """`RCCL` where it is not NCCL."""
+    """`RCCL` if the library is not NCCL."""
 
 
 class NcclDriver(LogRecord, kw_only=True, tag="nccl.driver"):
@@ -30,7 +30,7 @@ class NcclEnvironment(LogRecord, kw_only=True, tag="nccl.environment"):
     name: str
     value: int | str
     by: str
-    """`environment`, or `plugin` where a plugin set it."""
+    """`environment`, or `plugin` if a plugin set the variable."""
 
 
 class NcclEnvironmentInvalid(LogRecord, kw_only=True, tag="nccl.environment-invalid"):
@@ -39,11 +39,11 @@ class NcclEnvironmentInvalid(LogRecord, kw_only=True, tag="nccl.environment-inva
     name: str
     value: int | str
     used: int
-    """The default that NCCL takes instead."""
+    """The default that NCCL uses instead."""
 
 
 class NcclMatrixForced(LogRecord, kw_only=True, tag="nccl.matrix-forced"):
-    """NCCL_ALGO or NCCL_PROTO leave out combinations."""
+    """NCCL_ALGO or NCCL_PROTO exclude combinations."""
 
 
 class NcclBootstrap(LogRecord, kw_only=True, tag="nccl.bootstrap"):
@@ -57,7 +57,7 @@ class NcclBootstrapTimings(LogRecord, kw_only=True, tag="nccl.bootstrap-timings"
     """The time that the ranks needed to meet."""
 
     total_s: float | None = None
-    """Seconds in all."""
+    """Seconds in total."""
     receive_s: float | None = None
     """Seconds in which the rank waited to receive."""
 
@@ -69,12 +69,12 @@ class NcclRankOfCommunicator(LogRecord, kw_only=True):
     ranks: int
     """Ranks of the communicator."""
     comm: str
-    """One name for all ranks of the communicator; empty where the line has only an address."""
+    """Name of the communicator, the same on all ranks; empty if the line has only an address."""
     gpu: int | None = None
     bus: str | None = None
     """Bus id in hexadecimal."""
     parent: int | str | None = None
-    """The communicator that it was split from."""
+    """The communicator from which this one was split."""
 
 
 class NcclInitStart(NcclRankOfCommunicator, kw_only=True, tag="nccl.init-start"):
@@ -82,11 +82,11 @@ class NcclInitStart(NcclRankOfCommunicator, kw_only=True, tag="nccl.init-start")
 
 
 class NcclInitComplete(NcclRankOfCommunicator, kw_only=True, tag="nccl.init-complete"):
-    """A rank is done with initialising a communicator."""
+    """A rank has initialised a communicator."""
 
 
 class NcclDestroyed(NcclRankOfCommunicator, kw_only=True, tag="nccl.destroyed"):
-    """A communicator was taken down in order."""
+    """A communicator was destroyed as intended."""
 
 
 class NcclAborted(NcclRankOfCommunicator, kw_only=True, tag="nccl.aborted"):
@@ -114,7 +114,7 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
     ranks: int
     """Ranks of the communicator."""
     total_s: float | None = None
-    """Seconds in all."""
+    """Seconds in total."""
     kernels_s: float | None = None
     """Seconds for loading kernels."""
     alloc_s: float | None = None
@@ -122,7 +122,7 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
     bootstrap_s: float | None = None
     """Seconds for meeting the other ranks."""
     allgathers_s: float | None = None
-    """Seconds for exchanging what ranks know."""
+    """Seconds for exchanging data about the ranks."""
     topo_s: float | None = None
     """Seconds for detecting the topology."""
     graphs_s: float | None = None
@@ -130,7 +130,7 @@ class NcclInitTimings(LogRecord, kw_only=True, tag="nccl.init-timings"):
     connections_s: float | None = None
     """Seconds for connecting to peers."""
     rest_s: float | None = None
-    """Seconds for all else."""
+    """Seconds for the other steps."""
 
 
 class NcclRas(LogRecord, kw_only=True, tag="nccl.ras"):
@@ -140,7 +140,7 @@ class NcclRas(LogRecord, kw_only=True, tag="nccl.ras"):
 
 
 class NcclSharedMemoryExceeded(LogRecord, kw_only=True, tag="nccl.shared-memory-exceeded"):
-    """The library does not know this GPU, so that kernels will not start."""
+    """The library does not support this GPU, so that kernels will not start."""
 
     needed: int
     """Bytes of shared memory that a kernel needs."""
@@ -153,7 +153,7 @@ class NcclCumemHost(LogRecord, kw_only=True, tag="nccl.cumem-host"):
 
 
 class RcclVersion(LogRecord, kw_only=True, tag="rccl.version"):
-    """The versions of what RCCL stands on, spread over several lines."""
+    """The versions of HIP and ROCm, or the path of RCCL; each has a line of its own."""
 
     hip: str | None = None
     """Version of HIP."""
@@ -178,7 +178,7 @@ class RcclMsccl(LogRecord, kw_only=True, tag="rccl.msccl"):
 
 
 class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
-    """One way on which ranks reach each other; by far the most lines of a log."""
+    """One channel between ranks; most lines of a log report channels."""
 
     transport: str
     """`P2P`, `SHM`, `NET` or `COLLNET`."""
@@ -191,13 +191,13 @@ class NcclChannel(LogRecord, kw_only=True, tag="nccl.channel"):
     pxn: bool | None = None
     """Whether the data goes through the GPU next to the adapter; None within a node."""
     side: str | None = None
-    """`send` or `receive`, where the line has one."""
+    """`send` or `receive`, if the line names the side."""
     from_rank: int | None = None
-    """The rank from which it comes."""
+    """The sending rank."""
     to_rank: int | None = None
-    """The rank to which it goes."""
+    """The receiving rank."""
     pairs: str | None = None
-    """The first pairs of ranks that go this way, as `0>1,1>2`; on the last event of a way."""
+    """The first pairs of ranks with this way: `0>1,1>2`; only in the last event of a way."""
 
 
 class NcclChannels(LogRecord, kw_only=True, tag="nccl.channels"):

@@ -99,7 +99,7 @@ class NcclConnectRetry(Complaint, kw_only=True, tag="nccl.connect-retry"):
 
 
 class NcclInterfaceMissing(Complaint, kw_only=True, tag="nccl.interface-missing"):
-    """There is no network interface of the name or kind that is asked for."""
+    """No network interface has the requested name or kind."""
 
 
 class NcclAddressFamily(Complaint, kw_only=True, tag="nccl.address-family"):
@@ -111,20 +111,20 @@ class NcclNameUnresolved(Complaint, kw_only=True, tag="nccl.name-unresolved"):
 
 
 class NcclAddressInUse(LogRecord, kw_only=True, tag="nccl.address-in-use"):
-    """A port is taken."""
+    """A port is in use."""
 
 
 class NcclSocketWrongType(Complaint, kw_only=True, tag="nccl.socket-wrong-type"):
-    """A connection came from something else than what was expected."""
+    """A connection came from an unexpected kind of socket."""
 
     actual: int
-    """Value that was received instead."""
+    """Received value."""
     expected: int
     """Expected value."""
 
 
 class NcclSocketWrongMagic(Complaint, kw_only=True, tag="nccl.socket-wrong-magic"):
-    """A connection came from something that is no rank of this run."""
+    """A connection came from a process outside this run."""
 
 
 class NcclRemoteClosed(LogRecord, kw_only=True, tag="nccl.remote-closed"):
@@ -136,20 +136,20 @@ class NcclRemoteClosed(LogRecord, kw_only=True, tag="nccl.remote-closed"):
 
 
 class NcclNranksMismatch(LogRecord, kw_only=True, tag="nccl.nranks-mismatch"):
-    """Ranks disagree on how many they are."""
+    """Ranks disagree on their number."""
 
     expected: int
     """Expected value."""
     actual: int
-    """Value that was received instead."""
+    """Received value."""
 
 
 class NcclRootMismatch(Complaint, kw_only=True, tag="nccl.root-mismatch"):
-    """Ranks disagree on something else than their number."""
+    """Ranks disagree on something other than their number."""
 
 
 class NcclRankTwice(LogRecord, kw_only=True, tag="nccl.rank-twice"):
-    """Two processes call themselves the same rank."""
+    """Two processes claim the same rank."""
 
     rank: int
     ranks: int
@@ -157,7 +157,7 @@ class NcclRankTwice(LogRecord, kw_only=True, tag="nccl.rank-twice"):
 
 
 class NcclRasPortInUse(LogRecord, kw_only=True, tag="nccl.ras-port-in-use"):
-    """The port of NCCL's own health service is taken, which does no harm."""
+    """The port of NCCL's own health service is in use, which does no harm."""
 
 
 class NcclDuplicateGpu(LogRecord, kw_only=True, tag="nccl.duplicate-gpu"):
@@ -200,7 +200,7 @@ class NcclIpcFailed(Complaint, kw_only=True, tag="nccl.ipc-failed"):
 
 
 class NcclAlgoUnavailable(LogRecord, kw_only=True, tag="nccl.algo-unavailable"):
-    """No algorithm or protocol is left that could do a collective."""
+    """No allowed algorithm or protocol can run a collective."""
 
     function: str | None = None
     algorithm: str | None = None
@@ -208,7 +208,7 @@ class NcclAlgoUnavailable(LogRecord, kw_only=True, tag="nccl.algo-unavailable"):
 
 
 class NcclNetworkNotFound(LogRecord, kw_only=True, tag="nccl.network-not-found"):
-    """The network that NCCL_NET names is not there."""
+    """The network that NCCL_NET names does not exist."""
 
     name: str
 
@@ -239,7 +239,7 @@ class NcclCudaError(LogRecord, kw_only=True, tag="nccl.cuda-error"):
     error: int | None = None
     bytes: int | None = None
     actual: int | None = None
-    """Value that was received instead."""
+    """Received value."""
     needed: int | None = None
     """Required value."""
 
@@ -248,7 +248,7 @@ class NcclDriverOld(LogRecord, kw_only=True, tag="nccl.driver-old"):
     """The CUDA driver is too old for NCCL."""
 
     actual: int | None = None
-    """Value that was received instead."""
+    """Received value."""
     needed: int | None = None
     """Required value."""
     text: str | None = None
@@ -267,7 +267,7 @@ class NcclNvlsBind(LogRecord, kw_only=True, tag="nccl.nvls-bind"):
 
 
 class NcclImex(LogRecord, kw_only=True, tag="nccl.imex"):
-    """The service for NVLink between nodes is there and does not work."""
+    """The service for NVLink between nodes runs but does not work."""
 
     clique_size: int
     """Number of GPUs in the clique."""
@@ -282,7 +282,7 @@ class NcclProxyFailed(LogRecord, kw_only=True, tag="nccl.proxy-failed"):
 
     operation: str
     from_rank: int | None = None
-    """The rank from which it comes."""
+    """The rank that requested the operation."""
     code: int | None = None
     """Number of the error."""
 
@@ -302,7 +302,7 @@ class NcclError(LogRecord, kw_only=True, tag="nccl.error"):
 
 
 class NcclWarning(LogRecord, kw_only=True, tag="nccl.warning"):
-    """A warning that no other record covers, after which runs end."""
+    """Any other warning after which runs end."""
 
     message: str
     file: str
@@ -310,7 +310,7 @@ class NcclWarning(LogRecord, kw_only=True, tag="nccl.warning"):
 
 
 class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
-    """A warning that no other record covers, after which runs go on."""
+    """Any other warning after which runs go on."""
 
     message: str
     file: str

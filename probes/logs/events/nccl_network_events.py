@@ -16,14 +16,14 @@ class NcclHcas(LogRecord, kw_only=True, tag="nccl.hcas"):
     """The list of adapters that NCCL uses."""
 
     names: str
-    """Adapters with their ports, as `mlx5_0:1,mlx5_1:1`."""
+    """Adapters with their ports: `mlx5_0:1,mlx5_1:1`."""
     links: str
     """Link layers, each once: `IB,RoCE`."""
     count: int
     relaxed_ordering: bool
     """Whether PCIe transactions may overtake each other."""
     interface: str | None = None
-    """Interface for out-of-band messages; None where the line was cut."""
+    """Interface for out-of-band messages; None if the line was cut."""
 
 
 class NcclHca(LogRecord, kw_only=True, tag="nccl.hca"):
@@ -41,7 +41,7 @@ class NcclHca(LogRecord, kw_only=True, tag="nccl.hca"):
 
 
 class NcclHcaMerged(LogRecord, kw_only=True, tag="nccl.hca-merged"):
-    """Ports that NCCL drives as one adapter."""
+    """Ports that NCCL uses as one adapter."""
 
     name: str
     ports: int
@@ -72,9 +72,9 @@ class NcclSocketInterfaces(LogRecord, kw_only=True, tag="nccl.socket-interfaces"
     """The interfaces for data over sockets."""
 
     names: str
-    """Ranks, separated by commas."""
+    """Interfaces, separated by commas."""
     addresses: str
-    """Ranks, separated by commas."""
+    """Addresses, separated by commas."""
     count: int
 
 
@@ -97,22 +97,22 @@ class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
     limit: int | None = None
     """The largest distance that is allowed."""
     module: str | None = None
-    """The kernel module that makes it possible."""
+    """The kernel module that provides the access."""
     reason: str | None = None
-    """`distance` or `no module`, where it is refused."""
+    """`distance` or `no module`, if the access is refused."""
 
 
 class NcclDmaBuf(LogRecord, kw_only=True, tag="nccl.dma-buf"):
-    """The kernel can lend the memory of a GPU to adapters."""
+    """The kernel can share the memory of a GPU with adapters."""
 
     gpu: int
 
 
 class NcclSharp(LogRecord, kw_only=True, tag="nccl.sharp"):
-    """SHARP, by which switches compute, is at work."""
+    """SHARP, with which switches compute, is in use."""
 
     what: str
-    """Subject of the measurement."""
+    """Part of SHARP that is in use."""
 
 
 class NcclNetCountMismatch(LogRecord, kw_only=True, tag="nccl.net-count-mismatch"):
@@ -133,7 +133,7 @@ class NcclPluginLoaded(LogRecord, kw_only=True, tag="nccl.plugin-loaded"):
 
 
 class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
-    """A plugin was looked for and is not there, which is no fault by itself."""
+    """A plugin is missing, which is no fault by itself."""
 
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
@@ -142,7 +142,7 @@ class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
 
 
 class NcclPluginFailed(LogRecord, kw_only=True, tag="nccl.plugin-failed"):
-    """A plugin is there and does not load or start."""
+    """A plugin exists but does not load or start."""
 
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
@@ -154,7 +154,7 @@ class NcclPluginError(LogRecord, kw_only=True, tag="nccl.plugin-error"):
     """A warning of a plugin that reports no failure."""
 
     kind: str
-    """Kind."""
+    """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str
     message: str
 
@@ -200,7 +200,7 @@ class OfiPlatform(LogRecord, kw_only=True, tag="ofi.platform"):
 
     name: str
     topology: str | None = None
-    """Path of the topology file that it set."""
+    """Path of the topology file that the plugin set."""
 
 
 class OfiNoProvider(LogRecord, kw_only=True, tag="ofi.no-provider"):
@@ -236,7 +236,7 @@ class OfiRegistration(LogRecord, kw_only=True, tag="ofi.registration"):
 
 
 class OfiNoGdr(Complaint, kw_only=True, tag="ofi.no-gdr"):
-    """The plugin goes without GPUDirect RDMA."""
+    """The plugin does not use GPUDirect RDMA."""
 
 
 class OfiWarning(LogRecord, kw_only=True, tag="ofi.warning"):

@@ -48,7 +48,7 @@ class ProcessOutOfMemory(ProcessRecord, kw_only=True, tag="process.out-of-memory
     """The memory of the host or of a container is used up."""
 
     scope: str | None = None
-    """`container`, where its limit was met."""
+    """`container` if the container's limit was reached."""
 
 
 class ProcessNoSpace(ProcessRecord, kw_only=True, tag="process.no-space"):
@@ -62,7 +62,7 @@ class ProcessTooManyFiles(ProcessRecord, kw_only=True, tag="process.too-many-fil
 
 
 class ProcessAddressInUse(ProcessRecord, kw_only=True, tag="process.address-in-use"):
-    """A port is taken."""
+    """A port is in use."""
 
 
 class ProcessLoaderError(ProcessRecord, kw_only=True, tag="process.loader-error"):
@@ -83,7 +83,7 @@ class ProcessDiverged(ProcessRecord, kw_only=True, tag="process.diverged"):
 
 
 class ProcessUsage(ProcessRecord, kw_only=True, tag="process.usage"):
-    """A program does not know its own arguments."""
+    """A program rejects its arguments."""
 
     reason: str
 
@@ -131,7 +131,7 @@ class MpiNoTransport(LogRecord, kw_only=True, tag="mpi.no-transport"):
 
 
 class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
-    """Lines that count steps follow a failure, so that its program goes on."""
+    """Lines that count steps follow a failure, so the program goes on."""
 
     after: int
     """Line of the failure."""
@@ -142,10 +142,10 @@ class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
 
 
 class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
-    """A program says that it ended well."""
+    """A program reports that it ended well."""
 
     after: int
-    """Line of the last failure before it, or 0."""
+    """Line of the last failure before this line, or 0."""
 
 
 class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
@@ -169,7 +169,7 @@ class SlurmKilled(LogRecord, kw_only=True, tag="slurm.killed"):
 
 
 class SlurmOom(LogRecord, kw_only=True, tag="slurm.oom"):
-    """The limit of memory of a step was met."""
+    """A step reached its limit of memory."""
 
     count: int | None = None
     step: str | None = None
@@ -210,11 +210,11 @@ class SlurmTaskKilled(LogRecord, kw_only=True, tag="slurm.task-killed"):
 
 
 class SlurmStepAborted(LogRecord, kw_only=True, tag="slurm.step-aborted"):
-    """A step was aborted, as an effect of something else."""
+    """A step was aborted as an effect of another failure."""
 
 
 class SlurmStepTerminating(LogRecord, kw_only=True, tag="slurm.step-terminating"):
-    """A step is being ended, as an effect of something else."""
+    """A step is being ended as an effect of another failure."""
 
     step: str
 
@@ -231,7 +231,7 @@ class SlurmSubmitRefused(Complaint, kw_only=True, tag="slurm.submit-refused"):
 
 
 class SlurmStepRefused(Complaint, kw_only=True, tag="slurm.step-refused"):
-    """No step of the job could be made."""
+    """No step of the job could be created."""
 
 
 class SlurmMpiFailed(Complaint, kw_only=True, tag="slurm.mpi-failed"):
@@ -243,6 +243,6 @@ class SlurmBindFailed(Complaint, kw_only=True, tag="slurm.bind-failed"):
 
 
 class SlurmTmpdirReplaced(LogRecord, kw_only=True, tag="slurm.tmpdir-replaced"):
-    """The folder for temporary files could not be made, and a task starts with another."""
+    """The folder for temporary files could not be created, and a task uses another folder."""
 
     folder: str

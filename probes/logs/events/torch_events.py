@@ -12,19 +12,19 @@ class TorchWatchdogTimeout(LogRecord, kw_only=True, tag="torch.watchdog-timeout"
     """Number in the sequence of collectives."""
     op: str | None = None
     numel_in: int | None = None
-    """Elements that go in."""
+    """Number of input elements."""
     numel_out: int | None = None
-    """Elements that come out."""
+    """Number of output elements."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
-    """Run time."""
+    """Milliseconds that the collective ran."""
 
 
 class TorchWorkStatus(LogRecord, kw_only=True, tag="torch.work-status"):
     """The progress of the process group of a rank."""
 
     seq: int
-    """Number of the collective at which it stands."""
+    """Number of the collective that the rank waits for."""
     enqueued: int
     """Number of the last collective that was enqueued."""
     completed: int
@@ -32,10 +32,10 @@ class TorchWorkStatus(LogRecord, kw_only=True, tag="torch.work-status"):
 
 
 class TorchDumpSignal(LogRecord, kw_only=True, tag="torch.dump-signal"):
-    """A rank asks for a dump of the flight recorder."""
+    """A rank requests a dump of the flight recorder."""
 
     from_rank: int | None = None
-    """The rank from which it comes."""
+    """The rank that sent the signal."""
     enqueued: int | None = None
     """Number of the last collective that was enqueued."""
     completed: int | None = None
@@ -53,7 +53,7 @@ class TorchHeartbeatTimeout(LogRecord, kw_only=True, tag="torch.heartbeat-timeou
 
 
 class TorchProcessDown(LogRecord, kw_only=True, tag="torch.process-down"):
-    """The process takes itself down after a failure."""
+    """The process ends itself after a failure."""
 
 
 class TorchWatchdogException(LogRecord, kw_only=True, tag="torch.watchdog-exception"):
@@ -66,11 +66,11 @@ class TorchPeerAborted(LogRecord, kw_only=True, tag="torch.peer-aborted"):
     """Another rank aborted its communicators first."""
 
     from_rank: int
-    """The rank from which it comes."""
+    """The rank that aborted."""
 
 
 class TorchDesyncRank(LogRecord, kw_only=True, tag="torch.desync-rank"):
-    """Ranks that parted from the others, by the report of TORCH_NCCL_DESYNC_DEBUG."""
+    """Ranks that differ from the others, from the report of TORCH_NCCL_DESYNC_DEBUG."""
 
     ranks: str
     """Ranks, separated by commas."""
@@ -81,7 +81,7 @@ class TorchDesyncRank(LogRecord, kw_only=True, tag="torch.desync-rank"):
 
 
 class TorchDesyncPlace(LogRecord, kw_only=True, tag="torch.desync-place"):
-    """A place in that report's list of what each rank did last."""
+    """A position in the list of last calls, from the report of TORCH_NCCL_DESYNC_DEBUG."""
 
     seq: int
     """Number in the sequence of collectives."""
@@ -90,7 +90,7 @@ class TorchDesyncPlace(LogRecord, kw_only=True, tag="torch.desync-place"):
 
 
 class TorchDesyncCall(LogRecord, kw_only=True, tag="torch.desync-call"):
-    """The collective that some ranks called at such a place."""
+    """The collective that some ranks called at a position of that list."""
 
     ranks: str
     """Ranks, separated by commas."""
@@ -126,11 +126,11 @@ class TorchNcclResult(LogRecord, kw_only=True, tag="torch.nccl-result"):
     """The line that explains a result of NCCL."""
 
     code: str
-    """`ncclSystemError` and the like."""
+    """`ncclSystemError` or another result."""
 
 
 class TorchLastError(LogRecord, kw_only=True, tag="torch.last-error"):
-    """The last warning of NCCL, as an exception carries it."""
+    """The last warning of NCCL, quoted by an exception."""
 
     text: str
 
@@ -139,7 +139,7 @@ class TorchException(LogRecord, kw_only=True, tag="torch.exception"):
     """The last line of a Python traceback."""
 
     name: str
-    """Class, with its module where the line names it."""
+    """Class, with its module if the line names the module."""
     message: str | None = None
     errno: int | None = None
     """Error number of Linux."""
@@ -152,7 +152,7 @@ class TorchIdExchangeFailed(Complaint, kw_only=True, tag="torch.id-exchange-fail
 
     rank: int
     from_rank: int
-    """The rank from which it comes."""
+    """The rank that should provide the id."""
     key: str
     """Key in the store."""
 
@@ -189,11 +189,11 @@ class TorchStoreClosed(Complaint, kw_only=True, tag="torch.store-closed"):
 
 
 class TorchStoreWarning(Complaint, kw_only=True, tag="torch.store-warning"):
-    """The process with the store is gone, as it is at the end of healthy runs too."""
+    """The process with the store is gone, which also happens at the end of healthy runs."""
 
 
 class TorchAddressInUse(LogRecord, kw_only=True, tag="torch.address-in-use"):
-    """The port of the store is taken."""
+    """The port of the store is in use."""
 
     port: int | None = None
 
@@ -291,16 +291,16 @@ class TorchNotDestroyed(LogRecord, kw_only=True, tag="torch.not-destroyed"):
 
 
 class TorchChildFailed(LogRecord, kw_only=True, tag="torch.child-failed"):
-    """A worker that failed, by torchrun's report at the end."""
+    """A worker that failed, from torchrun's report at the end."""
 
     exit_code: int
     root: bool
-    """Whether it was the first that failed."""
+    """Whether this worker failed first."""
     rank: int | None = None
     local_rank: int | None = None
     host: str | None = None
     signal: int | None = None
-    """The number behind a negative exit code, or behind 128 + n."""
+    """Number n of the signal, from an exit code of -n or 128 + n."""
     pid: int | None = None
     error_file: str | None = None
     """Path of the error file."""
@@ -309,20 +309,20 @@ class TorchChildFailed(LogRecord, kw_only=True, tag="torch.child-failed"):
 
 
 class TorchWorkerFailed(LogRecord, kw_only=True, tag="torch.worker-failed"):
-    """A worker failed, by the launcher's own line."""
+    """A worker failed, from a line of the launcher."""
 
     exit_code: int | None = None
     local_rank: int | None = None
     rank: int | None = None
     pid: int | None = None
     signal: int | None = None
-    """The number behind a negative exit code, or behind 128 + n."""
+    """Number n of the signal, from an exit code of -n or 128 + n."""
     name: str | None = None
     """Name of the signal."""
 
 
 class TorchAgentSignal(LogRecord, kw_only=True, tag="torch.agent-signal"):
-    """The agent was asked to stop, by a scheduler or a person."""
+    """A scheduler or a person stopped the agent."""
 
     signal: int | str
     """Number or name of the signal."""
@@ -330,7 +330,7 @@ class TorchAgentSignal(LogRecord, kw_only=True, tag="torch.agent-signal"):
 
 
 class TorchAgentStopping(LogRecord, kw_only=True, tag="torch.agent-stopping"):
-    """The agent stops the workers that are left."""
+    """The agent stops the remaining workers."""
 
     process: int
     signal: str | None = None
@@ -341,7 +341,7 @@ class TorchAgentRestart(LogRecord, kw_only=True, tag="torch.agent-restart"):
     """The agent starts the workers again."""
 
     left: int | None = None
-    """Number of attempts that are left."""
+    """Number of remaining attempts."""
 
 
 class TorchNoRecord(LogRecord, kw_only=True, tag="torch.no-record"):
@@ -349,6 +349,6 @@ class TorchNoRecord(LogRecord, kw_only=True, tag="torch.no-record"):
 
 
 class TorchWorkerFinished(LogRecord, kw_only=True, tag="torch.worker-finished"):
-    """A worker ended well, by DeepSpeed's launcher."""
+    """A worker ended well, as DeepSpeed's launcher reports."""
 
     pid: int

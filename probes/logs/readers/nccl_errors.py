@@ -65,7 +65,7 @@ SIGNS = (
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the failure that a line reports; nothing where it reports none."""
+    """Return the failure that a line reports, if any."""
     text = line.text
     if (located_events := read_located(DUPLICATE_GPU, line)) or (
         located_events := read_located(ALSO_INFORMATIVE, line)
@@ -89,13 +89,13 @@ _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
 
 
 class Reader:
-    """Omits the way of an error up through the calls of a process: its origin counts."""
+    """Reports an error once for each process, and omits its way up through the calls."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the failure that a line reports, each result of a process once."""
+        """Return the failure that a line reports, if it is new for the process."""
         return tuple(event for event in read(line) if self._is_new(event))
 
     def _is_new(self, event: Event) -> bool:
@@ -113,7 +113,7 @@ class Reader:
 def is_network_layer(event: Event) -> bool:
     """Return whether an error comes from NCCL's layer over network plugins.
 
-    It tries one plugin after the other, and its callers may do without any.
+    That layer tries one plugin after the other, and its callers may work without any plugin.
     """
     match event.what:
         case NcclError(file=str(file)) | NcclNotice(file=file):
@@ -122,7 +122,7 @@ def is_network_layer(event: Event) -> bool:
 
 
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
-    """Return all events of a failure: codes of CUDA also concern the driver, those of NVLS multicast."""
+    """Return all events of a failure: CUDA errors may also be failures of the driver or of NVLS."""
     match event.what:
         case NcclDriverOld(actual=actual, needed=needed, text=words):
             return (event, reporting(event, NcclCudaError(actual=actual, needed=needed, text=words)))

@@ -47,20 +47,19 @@ class Once:
 def located(line: LogLine) -> LogLine:
     """Return the line with the host and process of NCCL's own prefix.
 
-    A launcher, a pod or a journal that passes on the lines of several hosts puts its own name before all of
-    them.
+    A launcher, pod or journal that forwards the lines of several hosts puts its own name before each line.
     """
     match = _PLACE.search(line.text)
     return line if match is None else line._replace(host=match["host"], pid=int(match["pid"]))
 
 
 def is_informative(text: str) -> bool:
-    """Return whether a line has level INFO or below, at which words of failure describe a mere attempt."""
+    """Return whether a line has level INFO or below, at which words of failure describe only an attempt."""
     return any(word in text for word in _INFORMATIVE)
 
 
 def warning(text: str) -> str | None:
-    """Return the text of a warning without its prefix; None where the line is no warning."""
+    """Return the text of a warning without its prefix; None if the line is no warning."""
     match = _WARNING.search(text)
     return match["message"].strip() if match else None
 

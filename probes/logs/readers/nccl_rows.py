@@ -89,10 +89,9 @@ def _version(fields: dict[str, Any]) -> NcclVersion:
 
 
 def _rank_of(record: type[NcclRankOfCommunicator]) -> Finish:
-    """Return how a line makes a record with one name for all ranks of its communicator, where the line has
-    one.
+    """Return a function that makes a record with the common name of the communicator, if the line has one.
 
-    The address of a communicator is another in each process.
+    The address of a communicator differs between processes.
     """
 
     def finish(fields: dict[str, Any]) -> NcclRankOfCommunicator:

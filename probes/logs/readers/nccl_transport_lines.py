@@ -1,4 +1,4 @@
-"""Reader of the ways between ranks: one line per channel and peer, by far the most lines of a log.
+"""Reader of the ways between ranks: one line per channel and peer, which are most lines of a log.
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
 -> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The
@@ -67,14 +67,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._ways: dict[str, NcclChannel | None] = {}
-        """Transports by the words behind `via`."""
+        """Channels by the words after `via`."""
         self._more: dict[_Key, tuple[int, LogLine]] = {}
-        """Number of lines after the first, and the last of them, by host and way."""
+        """Number of lines after the first, and the last line, by host and way."""
         self._pairs: dict[_Key, dict[str, None]] = {}
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the way if this host did not report it before."""
+        """Return the way of a line if this host did not report the same way before."""
         text = line.text
         place = text.rfind(" via ")
         if place < 0:
@@ -105,7 +105,7 @@ class Reader:
         return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
-        """Return the last line of each repeated way, with the count of all lines but the first."""
+        """Return the last line of each repeated way, with the number of its lines except the first."""
         return tuple(
             msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
             for key, (count, line) in self._more.items()
@@ -154,7 +154,7 @@ def _event(line: LogLine, key: _Key, pairs: Iterable[str] | None = None) -> Even
 
 
 def way(words: str) -> NcclChannel | None:
-    """Return the channel that the words behind `via` describe, without its ranks; else None."""
+    """Return the channel that the words after `via` describe, without its ranks; None for other words."""
     if words.startswith("direct shared memory"):
         return NcclChannel(transport="SHM", how="direct")
     match = _VIA.match(words)

@@ -1,7 +1,7 @@
 """Network libraries: aws-ofi-nccl, which is the plugin for libfabric, libfabric, libibverbs, UCX and UCC.
 
-What the plugin sets is reported by the reader of NCCL. Its old versions begin their lines with `WARN:
-Function: f Line: n: `.
+The reader of NCCL reports variables that the plugin sets. Old versions of the plugin begin their lines with
+`WARN: Function: f Line: n: `.
 
 Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags
 1.1 to 1.17; ofiwg/libfabric, prov/efa; linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx,
@@ -184,7 +184,7 @@ SIGNS = (*signs((*_FAILURES, *_LIBFABRIC, *_VERBS)), b"NET/OFI")
 
 
 class Reader:
-    """Reports the equal lines of all ranks of a host once."""
+    """Reports equal lines of the ranks of a host once."""
 
     def __init__(self) -> None:
         self._once = Once()

@@ -1,4 +1,4 @@
-"""RCCL, AMD's NCCL: what it prints beyond what NCCL does.
+"""Reader of RCCL, AMD's NCCL: lines that NCCL does not print.
 
 Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
@@ -57,7 +57,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
     events = read_located(_ROWS, line)
-    # The codes of HIP are not those of CUDA, its words are.
+    # HIP has the texts of CUDA's errors, but other numbers.
     return (
         *events,
         *(

@@ -1,8 +1,8 @@
-"""Reader of pickles of plain data that executes nothing: a small machine of the opcodes that build the data.
+"""Reader of pickles of plain data, which executes nothing: a small machine for the opcodes that build data.
 
-Python's own `pickle` calls whatever a pickle names. Here only dicts, lists, tuples, strings, numbers,
-booleans and None are built; an opcode that names, imports or calls something, a persistent id, or bytes end
-the reading with `RefusedError`. Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); pytorch,
+Python's own `pickle` calls any function that a pickle names. Here only dicts, lists, tuples, strings,
+numbers, booleans and None are built; opcodes that name, import or call something, persistent ids, and bytes
+raise `RefusedError`. Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); pytorch,
 torch/csrc/jit/serialization/pickler.h.
 """
 
@@ -17,13 +17,13 @@ Plain: TypeAlias = (
 )
 
 _MOST_STEPS = 4_000_000
-"""Most opcodes: enough for a dump of some thousand collectives with stacks; the result fits into memory."""
+"""Most opcodes: enough for a dump of some thousand collectives with stacks, and few enough for memory."""
 _LONGEST_NUMBER = 64
-"""Bytes, or digits of a number that is written as text."""
+"""Most bytes of a number, or most digits of a number in text."""
 
 
 class NotPlainError(ValueError):
-    """The bytes are no pickle of plain data: damaged, cut, or meant to run something."""
+    """The bytes are not a pickle of plain data: they are damaged, cut, or would run something."""
 
 
 class RefusedError(NotPlainError):
@@ -65,7 +65,7 @@ class _Machine:
             step = _STEPS.get(code)
             if step is None:
                 raise RefusedError(
-                    f"the pickle asks for more than plain data (opcode {code:#04x}) and was not read"
+                    f"the pickle requests more than plain data (opcode {code:#04x}) and was not read"
                 )
             step(self)
         raise NotPlainError("the pickle has too many steps")
@@ -218,4 +218,4 @@ _STEPS: dict[int, Callable[[_Machine], object]] = {
     0x6A: lambda machine: machine.get(machine.unsigned(4)),
     0x67: lambda machine: machine.get(int(machine.number_line())),
 }
-"""The opcodes of plain data; there is no other way to build anything here."""
+"""The opcodes of plain data; no other opcode is executed."""

@@ -1,4 +1,4 @@
-"""Order of causes: the first cause, and which of the others are its effects."""
+"""Test the order of causes: the first cause, and its effects."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_table_names_only_causes_of_its_own() -> None:
 
 
 def watchdog(rank: int, seq: int) -> str:
-    """A rank that waited in vain."""
+    """Return the lines of a rank that waited without success."""
     return (
         f"[rank{rank}]:[E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation "
         f"timeout: "
@@ -196,7 +196,7 @@ def test_an_unknown_failure_names_what_to_collect() -> None:
 
 
 def healthy_run(*, nvls: bool = True, gdr: str = "/GDRDMA", speed: int = 400_000) -> str:
-    """Rank 0 of a run on two hosts with eight HCAs each."""
+    """Return lines of rank 0 of a run on two hosts with eight HCAs each."""
     hcas = range(8)
     lines = [
         "NCCL version 2.27.7+cuda12.9",

@@ -1,4 +1,4 @@
-"""Dumps of several ranks, compared."""
+"""Test the comparison of dumps of several ranks."""
 
 from __future__ import annotations
 

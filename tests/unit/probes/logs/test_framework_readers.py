@@ -1,4 +1,4 @@
-"""Messages of torch, Gloo, Slurm, CUDA and dying processes, by version of the message."""
+"""Test messages of torch, Gloo, Slurm, CUDA and dying processes, by version of the message."""
 
 from __future__ import annotations
 

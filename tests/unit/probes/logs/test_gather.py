@@ -1,4 +1,4 @@
-"""Bytes become events by the readers of the table, in bounded number; sources are merged by time."""
+"""Test that the readers of the table make a bounded number of events, and that sources are merged by time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from probes.logs.reader_table import READERS
 
 
 class Note(LogRecord, kw_only=True, tag="own.note"):
-    """A record that only these tests know."""
+    """A record for these tests alone."""
 
     name: str = "a"
 

@@ -1,4 +1,4 @@
-"""Output of host tools in a log."""
+"""Test the output of host tools in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's lines in a log, alone or between others."""
+"""Test the kernel's lines in a log, alone or between other lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings and failures of NCCL, RCCL and their plugins, by version of the message."""
+"""Test warnings and failures of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of NCCL, RCCL and their plugins, by version of the message."""
+"""Test lines of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data to collect next for an unknown cause depends on what the logs contain and lack."""
+"""Test that the data to collect for an unknown cause depends on the content of the logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program's own exception leads over the reports of its peers and launchers; the advice fits its kind."""
+"""Test that a program's own exception comes before reports of peers and launchers, with fitting advice."""
 
 from __future__ import annotations
 

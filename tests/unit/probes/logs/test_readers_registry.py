@@ -1,4 +1,4 @@
-"""All readers keep what the table promises of them."""
+"""Test that all readers do what the table promises."""
 
 from __future__ import annotations
 

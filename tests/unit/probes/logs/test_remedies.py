@@ -1,4 +1,4 @@
-"""Advice fits the events, and sentences are complete whatever names the log contains."""
+"""Test that advice fits the events, and that sentences are complete whatever names the log contains."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _REMEDIES = {
             "Including non-PyTorch memory, this process has 18.30 GiB memory in use. "
         ),
         "gpu-oom",
-        ("process 51 with 20.00 GiB", "end the other process on that GPU", "compute-apps"),
+        ("process 51 with 20.00 GiB", "End the other process on that GPU", "compute-apps"),
     ),
     "a container hides which process is its own": (
         _OOM.format(
@@ -129,7 +129,7 @@ def test_sentences_have_no_gaps(log: str) -> None:
 
 
 def _own_words(summary: str) -> str:
-    """Return the words without those of the log, which have colons and marks of their own."""
+    """Return the words without those of the log, which may contain colons."""
     return re.sub(r"https?://\S+|\S+::\S+|\S+:\d\S*|'[^']*'|\S+\.(?:cc|cpp|h|py)\S*", "x", summary)
 
 

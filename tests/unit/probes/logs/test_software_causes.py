@@ -1,4 +1,4 @@
-"""Lines of programs, launchers and schedulers: the failure is stated plainly; a working run is none."""
+"""Test lines of programs, launchers and schedulers: failures are reported, and working runs have none."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _PLAIN = {
 }
 
 _FROM_OUTSIDE = ("time limit", "preemption", "cancelled", "Ctrl-C", "received a signal to stop from outside")
-"""Report no failure for runs that ended on purpose."""
+"""Words about runs that ended on purpose, which are no failures."""
 
 
 @pytest.mark.parametrize("log", _HEALTHY.values(), ids=_HEALTHY.keys())

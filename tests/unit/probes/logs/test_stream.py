@@ -1,4 +1,4 @@
-"""Lines come out of bytes of any kind, wherever they are cut."""
+"""Test that bytes of any kind become lines, wherever they are cut."""
 
 from __future__ import annotations
 

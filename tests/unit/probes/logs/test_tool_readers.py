@@ -1,4 +1,4 @@
-"""Outputs of benchmarks and of other tools' tests as events."""
+"""Test the events of outputs of benchmarks and diagnostics."""
 
 from __future__ import annotations
 

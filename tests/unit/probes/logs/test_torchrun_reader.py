@@ -1,4 +1,4 @@
-"""The reports at the end of a torchrun job."""
+"""Test the reports at the end of a torchrun job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that begin and write nothing more: they wait for others, or do not reach them."""
+"""Test ranks that begin and write nothing more: they wait for others, or do not reach them."""
 
 from __future__ import annotations
 
