@@ -359,5 +359,5 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""Envelopes: possible first characters (`1` a digit, `a` a letter), shape, and the function that opens them."""
+"""Envelopes: possible first characters (`1` a digit, `a` a letter), shape, and the function that opens it."""
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

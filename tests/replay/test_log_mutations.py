@@ -76,7 +76,7 @@ def dropped(data: bytes, rng: random.Random) -> bytes:
 
 
 def joined(data: bytes, rng: random.Random) -> bytes:
-    """Cut the ends of lines."""
+    """Remove some line ends, so that lines are joined."""
     return b"".join(line + rng.choice((b"\n", b"\n", b"", b" ", b"\r")) for line in data.split(b"\n"))
 
 

@@ -24,7 +24,7 @@ _EMPTY: dict[type, Value] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def record(kind: str, fields: dict[str, Value]) -> LogRecord:
-    """Return the record of a kind with the fields that fit its types, and empty values for other required fields.
+    """Return the record of a kind with the fields that fit its types; other required fields are empty.
 
     Raises KeyError for a kind without a record.
     """

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.event import LogLine
-from probes.logs.readers import nccl, nccl_errors, network_libraries, plugins, rccl
+from probes.logs.readers import nccl, nccl_errors, nccl_prefix, network_libraries, plugins, rccl
 from probes.logs.readers import nccl_transport_lines as nccl_transports
 
 _ALL = (nccl, nccl_errors, nccl_transports, plugins, network_libraries, rccl)
@@ -467,3 +467,10 @@ def test_long_lines_cost_little(word):
     for module in _ALL:
         _read(module, text)
     assert time.perf_counter() - begun < 1.0
+
+
+def test_a_full_set_of_reported_items_begins_anew(monkeypatch):
+    monkeypatch.setattr(nccl_prefix, "_MOST_KNOWN", 2)
+    once = nccl_prefix.Once()
+
+    assert [once.is_new(item) for item in "aabbca"] == [True, False, True, False, True, True]

@@ -301,6 +301,16 @@ def test_the_slowest_pair_of_a_matrix_is_named():
     assert (result["slowest"], result["slowest_gbps"], result["median_gbps"]) == ("GPU1-GPU2", 120.3, 390.05)
 
 
+def test_bandwidths_of_a_matrix_have_three_decimal_places():
+    matrix = (
+        _MATRIX.replace("390.10", "390.12345").replace("391.20", "391.23456").replace("120.30", "120.34567")
+    )
+    (result,) = _fields(_document(bench_tools, matrix), "nvbandwidth.result")
+
+    names = ("slowest_gbps", "median_gbps", "fastest_gbps")
+    assert [result[name] for name in names] == [120.346, 390.062, 391.235]
+
+
 def test_a_line_with_the_sum_is_read_alone():
     (version, total) = _events(bench_tools, _MATRIX)
 
