@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from probes.logs.cause_rows import EventPattern, load_causes
 from probes.logs.event import Event
+from probes.logs.logged_events import meets
 from probes.logs.ordering import RankBook
-from probes.logs.seen import meets
 
 _ALSO = ("kernel.xid",)
 """Further kinds of failures, whose cause depends on a number in the event."""

@@ -24,8 +24,8 @@ from probes.logs.events.nccl_events import (
     NcclVersion,
 )
 from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclSocketInterfaces, OfiProvider
+from probes.logs.logged_events import LoggedEvents
 from probes.logs.machine_facts import MachineFacts
-from probes.logs.seen import Seen
 from probes.logs.wording import begun
 
 _MESSAGE_BYTES = 8 << 30
@@ -44,7 +44,7 @@ class Expectation(NamedTuple):
     source: str
 
 
-def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
+def healthy_summary(logged: LoggedEvents) -> tuple[str, tuple[str, ...]]:
     """Return a summary of a healthy run: transport, GPUDirect, NVLS and channels, and the expectation.
 
     Without lines of NCCL, the summary describes diagnostics and other measurements; it is empty if the logs
@@ -52,36 +52,36 @@ def healthy_summary(seen: Seen) -> tuple[str, tuple[str, ...]]:
     """
     words = "; ".join(
         part
-        for part in (", ".join([*_network(seen), *_within(seen), *_channels(seen)]), _shape(seen))
+        for part in (", ".join([*_network(logged), *_within(logged), *_channels(logged)]), _shape(logged))
         if part
     )
     if not words:
-        return machine_words(seen.events), ()
+        return machine_words(logged.events), ()
     sentence = begun(words)
-    expected = expectation(seen)
+    expected = expectation(logged)
     if expected is None:
         return sentence, ()
     rate = _rounded(expected.bytes_per_s)
-    measured = _measured(seen)
+    measured = _measured(logged)
     if measured is None or measured * GB < expected.bytes_per_s:
         sentence += f"; expect {rate} GB/s"
     return sentence, (f"{expected.words}: about {rate} GB/s bus bandwidth ({expected.source})",)
 
 
-def expectation(seen: Seen) -> Expectation | None:
+def expectation(logged: LoggedEvents) -> Expectation | None:
     """Return the expected bandwidth of large messages for the measured collective, else for all-reduce.
 
     None if the hardware or the number of ranks is unknown, or if no reference applies.
     """
-    measured = {event.what.collective for event in seen.of(NcclTestsResult)}
+    measured = {event.what.collective for event in logged.of(NcclTestsResult)}
     collective = "all_reduce" if not measured or "all_reduce" in measured else min(measured)
     name = collective.replace("_", "-").capitalize()
-    nodes = nodes_of(seen)
-    rate = nic_rate(seen)
+    nodes = nodes_of(logged)
+    rate = nic_rate(logged)
     references = load_bench_references()
     if nodes > 1:
         row = references.across(collective, _MESSAGE_BYTES)
-        if row is None or rate is None or not _with_gdr(seen):
+        if row is None or rate is None or not _with_gdr(logged):
             return None
         more = ", more where trees or NVLS carry it" if nodes == _PAIR and collective == "all_reduce" else ""
         return Expectation(
@@ -89,12 +89,12 @@ def expectation(seen: Seen) -> Expectation | None:
             f"{name} of at least {row.bytes >> 30} GiB across {nodes} machines{more}",
             row.source,
         )
-    ranks, gpu = _ranks(seen), gpu_id(seen)
+    ranks, gpu = _ranks(logged), gpu_id(logged)
     if nodes != 1 or ranks is None or gpu is None:
         return None
-    version = next((event.what.version for event in seen.of(NcclVersion)), "")
+    version = next((event.what.version for event in logged.of(NcclVersion)), "")
     rows = references.collective_rates(gpu, collective, ranks, _MESSAGE_BYTES, version)
-    best = rows.get("NVLS") if _nvls(seen) else None
+    best = rows.get("NVLS") if _nvls(logged) else None
     best = best or rows.get("ring") or rows.get("")
     if best is None:
         return None
@@ -105,83 +105,83 @@ def expectation(seen: Seen) -> Expectation | None:
     )
 
 
-def _network(seen: Seen) -> list[str]:
-    names = list(dict.fromkeys(event.what.name for event in seen.of(NcclNetwork)))
-    channels = [event.what.network or "" for event in _net_channels(seen)]
-    sockets = next((event.what.names for event in seen.of(NcclSocketInterfaces)), "")
-    hcas = used_hcas(seen)
+def _network(logged: LoggedEvents) -> list[str]:
+    names = list(dict.fromkeys(event.what.name for event in logged.of(NcclNetwork)))
+    channels = [event.what.network or "" for event in _net_channels(logged)]
+    sockets = next((event.what.names for event in logged.of(NcclSocketInterfaces)), "")
+    hcas = used_hcas(logged)
     name = " and ".join(names) or next(iter(channels), "") or ("Socket" if sockets and not hcas else "")
-    rails = len(hcas) or max((event.what.nics or 0 for event in seen.of(OfiProvider)), default=0)
+    rails = len(hcas) or max((event.what.nics or 0 for event in logged.of(OfiProvider)), default=0)
     if not name and not hcas:
         return []
     words = name or "RDMA"
-    if _with_gdr(seen):
+    if _with_gdr(logged):
         words += " with GPUDirect"
     elif words == "Socket":
         words += f" over {sockets.replace(',', ', ')}" if sockets else ""
-    elif _net_channels(seen):
+    elif _net_channels(logged):
         words += " without GPUDirect"
     return [f"{words} on {rails} rails" if rails > 1 else words]
 
 
-def _within(seen: Seen) -> list[str]:
+def _within(logged: LoggedEvents) -> list[str]:
     """Return how the GPUs of a node reach each other, in words."""
-    ways = {event.what.transport for event in seen.of(NcclChannel)}
+    ways = {event.what.transport for event in logged.of(NcclChannel)}
     words = []
-    if seen.has(NcclNvls):
-        words.append("NVLS on" if _nvls(seen) else "NVLS off")
-    if any(event.what.how == "MNNVL" for event in seen.of(NcclChannel)):
+    if logged.has(NcclNvls):
+        words.append("NVLS on" if _nvls(logged) else "NVLS off")
+    if any(event.what.how == "MNNVL" for event in logged.of(NcclChannel)):
         words.append("NVLink across trays")
     elif "P2P" in ways:
         words.append("GPUs peer to peer")
     elif "SHM" in ways:
         words.append("shared memory within a node")
-    links = {event.what.gbps for event in seen.of(NcclTopology) if event.what.link == "NVL"}
+    links = {event.what.gbps for event in logged.of(NcclTopology) if event.what.link == "NVL"}
     if links - {None}:
         words.append(f"NVLink of {max(link for link in links if link is not None):g} GB/s")
     return words
 
 
-def _channels(seen: Seen) -> list[str]:
-    counts = [event.what.coll for event in seen.of(NcclChannels)]
-    counts = counts or [event.what.channels for event in seen.of(NcclRings)]
+def _channels(logged: LoggedEvents) -> list[str]:
+    counts = [event.what.coll for event in logged.of(NcclChannels)]
+    counts = counts or [event.what.channels for event in logged.of(NcclRings)]
     return [f"{max(counts)} channels"] if counts else []
 
 
-def _shape(seen: Seen) -> str:
-    ranks, nodes, best = _ranks(seen), nodes_of(seen), _measured(seen)
+def _shape(logged: LoggedEvents) -> str:
+    ranks, nodes, best = _ranks(logged), nodes_of(logged), _measured(logged)
     words = [f"{ranks} rank{'s' * (ranks > 1)}"] if ranks else []
     words += [f"{nodes} nodes"] * (nodes > 1)
     text = " on ".join(words)
     return f"{text}{', ' if text else ''}{best:g} GB/s bus bandwidth measured" if best is not None else text
 
 
-def _measured(seen: Seen) -> float | None:
+def _measured(logged: LoggedEvents) -> float | None:
     """Return the best bus bandwidth of all sizes, in GB/s."""
-    return max((event.what.busbw_gbps for event in seen.of(NcclTestsResult)), default=None)
+    return max((event.what.busbw_gbps for event in logged.of(NcclTestsResult)), default=None)
 
 
-def _nvls(seen: Seen) -> bool:
-    available = any(event.what.available for event in seen.of(NcclNvls))
-    counts = [count for event in seen.of(NcclChannels) if (count := event.what.nvls) is not None]
+def _nvls(logged: LoggedEvents) -> bool:
+    available = any(event.what.available for event in logged.of(NcclNvls))
+    counts = [count for event in logged.of(NcclChannels) if (count := event.what.nvls) is not None]
     return available and (not counts or max(counts) > 0)
 
 
-def _net_channels(seen: Seen) -> list[Event[NcclChannel]]:
-    return [event for event in seen.of(NcclChannel) if event.what.transport == "NET"]
+def _net_channels(logged: LoggedEvents) -> list[Event[NcclChannel]]:
+    return [event for event in logged.of(NcclChannel) if event.what.transport == "NET"]
 
 
-def _with_gdr(seen: Seen) -> bool:
-    if any(event.what.gdr for event in _net_channels(seen)):
+def _with_gdr(logged: LoggedEvents) -> bool:
+    if any(event.what.gdr for event in _net_channels(logged)):
         return True
-    connected = [event.what.gdr for event in seen.of(NcclConnected) if event.what.gdr is not None]
-    return bool(seen.has(NcclHcas) and any(connected))
+    connected = [event.what.gdr for event in logged.of(NcclConnected) if event.what.gdr is not None]
+    return bool(logged.has(NcclHcas) and any(connected))
 
 
-def _ranks(seen: Seen) -> int | None:
+def _ranks(logged: LoggedEvents) -> int | None:
     counts = [
         count
-        for event in seen.of(NcclInitStart, NcclInitComplete, NcclCommShape, NcclTestsSummary)
+        for event in logged.of(NcclInitStart, NcclInitComplete, NcclCommShape, NcclTestsSummary)
         if (count := event.what.ranks) is not None
     ]
     return max(counts, default=None)

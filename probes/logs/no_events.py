@@ -98,7 +98,7 @@ def is_echo(text: str) -> bool:
 
     `text` must be without the prefixes that log collectors add.
     """
-    return any(shape.match(text) is not None for shape in (_ECHO, _OPTION, _COUNT_OF_NONE))
+    return bool(_ECHO.match(text) or _OPTION.match(text) or _COUNT_OF_NONE.match(text))
 
 
 def without_data(line: LogLine) -> LogLine:

@@ -19,7 +19,7 @@ from probes.logs.diagnosis import Diagnosis, EvidenceLine
 from probes.logs.event import Event, is_clearly_later
 from probes.logs.events.process_events import ProcessFrame, ProcessNoSpace, ProcessTooManyFiles
 from probes.logs.events.torch_events import TorchException
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _NEAR_LINES = 60
 """Most lines between two related exceptions of one process."""
@@ -141,7 +141,7 @@ class OwnFailure(NamedTuple):
         )
 
 
-def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
+def own_failure(logged: LoggedEvents, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
     """Return the program's first exception whose line no cause explains.
 
     `explained` contains sources and numbers of the lines of causes.
@@ -149,7 +149,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     known = frozenset(explained)
     own = [
         event
-        for event in seen.in_order(seen.of(TorchException, ProcessNoSpace, ProcessTooManyFiles))
+        for event in logged.in_order(logged.of(TorchException, ProcessNoSpace, ProcessTooManyFiles))
         if (event.source, event.number) not in known and _is_own(event)
     ]
     if not own:
@@ -164,7 +164,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     frame = next(
         (
             event
-            for event in seen.of(ProcessFrame)
+            for event in logged.of(ProcessFrame)
             if event.source == root.source
             and event.what.ends in {exception.number for exception in (root, *near)}
         ),

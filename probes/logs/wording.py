@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from probes.base.units import GIB
 from probes.logs.event import Event
-from probes.logs.seen import number
+from probes.logs.logged_events import number
 
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")

@@ -64,194 +64,194 @@ from probes.logs.events.torch_events import (
     TorchWatchdogStuck,
     TorchWatchdogTimeout,
 )
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 Support = tuple[Event, ...] | None
-Condition = Callable[[Seen], Support]
+Condition = Callable[[LoggedEvents], Support]
 
 _MOSTLY_UNUSED = 0.5
 _NEARLY_FULL_PERCENT = 95
 _FILE_ERRORS = re.compile(r"Errno (5|110|112|116)\b|Stale file handle|Input/output error", re.IGNORECASE)
 
 
-def no_interface_named(seen: Seen) -> Support:
-    return None if _set(seen, "NCCL_SOCKET_IFNAME") else ()
+def no_interface_named(logged: LoggedEvents) -> Support:
+    return None if _set(logged, "NCCL_SOCKET_IFNAME") else ()
 
 
-def socket_calls_failed(seen: Seen) -> Support:
+def socket_calls_failed(logged: LoggedEvents) -> Support:
     """Return calls of NCCL's sockets that failed, if no warning gives the reason."""
-    if seen.has(NcclWarning, NcclConnectFailed):
+    if logged.has(NcclWarning, NcclConnectFailed):
         return None
     errors = [
-        event for event in seen.of(NcclError) if event.what.code == 2 and _is_of_sockets(event.what.file)
+        event for event in logged.of(NcclError) if event.what.code == 2 and _is_of_sockets(event.what.file)
     ]
-    return _first_of_each(seen, errors)
+    return _first_of_each(logged, errors)
 
 
-def gloo_failed_or_run_stalled(seen: Seen) -> Support:
+def gloo_failed_or_run_stalled(logged: LoggedEvents) -> Support:
     return _first_of_any(
-        seen,
-        seen.of(GlooConnectFailed, GlooMeshFailed, GlooTimeout, GlooRemoteClosed) + seen.of(GlooError),
-        seen.of(TorchException, TorchStoreTimeout, TorchStoreWait, TorchConnectFailed)
-        + seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout),
-        [event for event in seen.of(SlurmKilled) if event.what.reason == "time limit"],
+        logged,
+        logged.of(GlooConnectFailed, GlooMeshFailed, GlooTimeout, GlooRemoteClosed) + logged.of(GlooError),
+        logged.of(TorchException, TorchStoreTimeout, TorchStoreWait, TorchConnectFailed)
+        + logged.of(TorchWatchdogTimeout, TorchHeartbeatTimeout),
+        [event for event in logged.of(SlurmKilled) if event.what.reason == "time limit"],
     )
 
 
-def rdma_ports_idle_by_environment(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets), _set(seen, "NCCL_IB_DISABLE", "1"))
+def rdma_ports_idle_by_environment(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, logged.of(ComparedSockets), _set(logged, "NCCL_IB_DISABLE", "1"))
 
 
-def rdma_ports_idle_by_recipe(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets), _recipe_disables_rdma(seen))
+def rdma_ports_idle_by_recipe(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, logged.of(ComparedSockets), _recipe_disables_rdma(logged))
 
 
-def rdma_wanted(seen: Seen) -> Support:
-    return None if _other_networks(seen) or _set(seen, "NCCL_IB_DISABLE", "1") else ()
+def rdma_wanted(logged: LoggedEvents) -> Support:
+    return None if _other_networks(logged) or _set(logged, "NCCL_IB_DISABLE", "1") else ()
 
 
-def rdma_wanted_and_run_failed(seen: Seen) -> Support:
-    return None if seen.has(NcclConnected, NcclInitComplete, "nccl_tests.*") else rdma_wanted(seen)
+def rdma_wanted_and_run_failed(logged: LoggedEvents) -> Support:
+    return None if logged.has(NcclConnected, NcclInitComplete, "nccl_tests.*") else rdma_wanted(logged)
 
 
-def rdma_ports_idle_unasked(seen: Seen) -> Support:
+def rdma_ports_idle_unasked(logged: LoggedEvents) -> Support:
     return (
         None
-        if rdma_wanted(seen) is None or _recipe_disables_rdma(seen)
-        else _first_of_each(seen, seen.of(ComparedSockets))
+        if rdma_wanted(logged) is None or _recipe_disables_rdma(logged)
+        else _first_of_each(logged, logged.of(ComparedSockets))
     )
 
 
-def no_device_and_no_network(seen: Seen) -> Support:
-    missing = [event for event in seen.of(NcclNoIb) if "no device" in event.what.reason]
-    return None if _other_networks(seen) else _first_of_each(seen, missing)
+def no_device_and_no_network(logged: LoggedEvents) -> Support:
+    missing = [event for event in logged.of(NcclNoIb) if "no device" in event.what.reason]
+    return None if _other_networks(logged) else _first_of_each(logged, missing)
 
 
-def most_ports_unused(seen: Seen) -> Support:
+def most_ports_unused(logged: LoggedEvents) -> Support:
     return _first_of_each(
-        seen, [each for each in seen.of(ComparedNicsUnused) if each.what.share <= _MOSTLY_UNUSED]
+        logged, [each for each in logged.of(ComparedNicsUnused) if each.what.share <= _MOSTLY_UNUSED]
     )
 
 
-def nccl_failed(seen: Seen) -> Support:
-    return _first_of_any(seen, seen.of(NcclError), seen.of(NcclTestsFailure), seen.of(TorchNcclError))
+def nccl_failed(logged: LoggedEvents) -> Support:
+    return _first_of_any(logged, logged.of(NcclError), logged.of(NcclTestsFailure), logged.of(TorchNcclError))
 
 
-def named_plugin_not_replaced(seen: Seen) -> Support:
-    if any(event.what.name == "IB" for event in seen.of(NcclNetwork)):
+def named_plugin_not_replaced(logged: LoggedEvents) -> Support:
+    if any(event.what.name == "IB" for event in logged.of(NcclNetwork)):
         return None
-    return _first_of_each(seen, _set(seen, "NCCL_NET_PLUGIN"))
+    return _first_of_each(logged, _set(logged, "NCCL_NET_PLUGIN"))
 
 
-def peer_to_peer_redirected(seen: Seen) -> Support:
-    return _first_of_each(seen, _peer_to_peer(seen), _redirecting_ports(seen))
+def peer_to_peer_redirected(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, _peer_to_peer(logged), _redirecting_ports(logged))
 
 
-def ports_redirect_peer_to_peer(seen: Seen) -> Support:
-    return _first_of_each(seen, _redirecting_ports(seen), _peer_to_peer(seen))
+def ports_redirect_peer_to_peer(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, _redirecting_ports(logged), _peer_to_peer(logged))
 
 
-def locked_memory_limited(seen: Seen) -> Support:
-    return _first_of_each(seen, [event for event in seen.of(HostMemlock) if not event.what.unlimited])
+def locked_memory_limited(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, [event for event in logged.of(HostMemlock) if not event.what.unlimited])
 
 
-def shared_memory_full(seen: Seen) -> Support:
-    full = [event for event in seen.of(HostShm) if event.what.used_percent >= _NEARLY_FULL_PERCENT]
-    return _first_of_each(seen, full)
+def shared_memory_full(logged: LoggedEvents) -> Support:
+    full = [event for event in logged.of(HostShm) if event.what.used_percent >= _NEARLY_FULL_PERCENT]
+    return _first_of_each(logged, full)
 
 
-def nvlink_between_nodes(seen: Seen) -> Support:
-    across = [event for event in seen.of(NcclChannel) if event.what.how == "MNNVL"]
-    return _first_of_any(seen, seen.of(NcclMnnvl), _spanning_communicators(seen), across)
+def nvlink_between_nodes(logged: LoggedEvents) -> Support:
+    across = [event for event in logged.of(NcclChannel) if event.what.how == "MNNVL"]
+    return _first_of_any(logged, logged.of(NcclMnnvl), _spanning_communicators(logged), across)
 
 
-def no_nvlink_between_nodes(seen: Seen) -> Support:
-    return None if seen.has(NcclMnnvl) or _spanning_communicators(seen) else ()
+def no_nvlink_between_nodes(logged: LoggedEvents) -> Support:
+    return None if logged.has(NcclMnnvl) or _spanning_communicators(logged) else ()
 
 
-def gpu_needs_action(seen: Seen) -> Support:
-    needs_none = any("none" in (event.what.action or "").lower() for event in seen.of(KernelXid))
+def gpu_needs_action(logged: LoggedEvents) -> Support:
+    needs_none = any("none" in (event.what.action or "").lower() for event in logged.of(KernelXid))
     return None if needs_none else ()
 
 
-def program_stalled_on_files(seen: Seen) -> Support:
-    if seen.has(KernelFilesystemBack):
+def program_stalled_on_files(logged: LoggedEvents) -> Support:
+    if logged.has(KernelFilesystemBack):
         return None
     return _first_of_any(
-        seen,
-        [event for event in seen.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
-        seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
-        [event for event in seen.of(KernelLockup) if "hung task" in event.what.what.lower()],
+        logged,
+        [event for event in logged.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
+        logged.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
+        [event for event in logged.of(KernelLockup) if "hung task" in event.what.what.lower()],
     )
 
 
 def _with(record: type[LogRecord]) -> Condition:
-    """Return the condition that a kind of event was seen."""
-    return lambda seen: _first_of_each(seen, seen.of(record))
+    """Return the condition that the logs contain a kind of event."""
+    return lambda logged: _first_of_each(logged, logged.of(record))
 
 
 def _without(*records: type[LogRecord]) -> Condition:
-    """Return the condition that no event of some kinds was seen."""
-    return lambda seen: None if seen.has(*records) else ()
+    """Return the condition that the logs contain no event of some kinds."""
+    return lambda logged: None if logged.has(*records) else ()
 
 
-def _first_of_each(seen: Seen, *groups: Sequence[Event]) -> Support:
+def _first_of_each(logged: LoggedEvents, *groups: Sequence[Event]) -> Support:
     """Return the first event of each group; None if a group is empty."""
-    return tuple(seen.in_order(events)[0] for events in groups) if all(groups) else None
+    return tuple(logged.in_order(events)[0] for events in groups) if all(groups) else None
 
 
-def _first_of_any(seen: Seen, *groups: Sequence[Event]) -> Support:
+def _first_of_any(logged: LoggedEvents, *groups: Sequence[Event]) -> Support:
     """Return the first event of the first group that is not empty; None if all are empty."""
-    return next(((seen.in_order(events)[0],) for events in groups if events), None)
+    return next(((logged.in_order(events)[0],) for events in groups if events), None)
 
 
-def _set(seen: Seen, name: str, value: str | None = None) -> list[Event]:
+def _set(logged: LoggedEvents, name: str, value: str | None = None) -> list[Event]:
     """Return the events that set a variable, perhaps to a given value."""
     return [
         event
-        for event in seen.of(NcclEnvironment)
+        for event in logged.of(NcclEnvironment)
         if event.what.name == name and (value is None or str(event.what.value) == value)
     ]
 
 
-def _recipe_disables_rdma(seen: Seen) -> list[Event]:
+def _recipe_disables_rdma(logged: LoggedEvents) -> list[Event]:
     return [
         each
-        for each in seen.of(RecipeVariable)
+        for each in logged.of(RecipeVariable)
         if each.what.name == "NCCL_IB_DISABLE" and each.what.value == "1"
     ]
 
 
-def _other_networks(seen: Seen) -> list[Event]:
+def _other_networks(logged: LoggedEvents) -> list[Event]:
     """Return the events that choose a network other than sockets."""
-    return [event for event in seen.of(NcclNetwork) if event.what.name.lower() != "socket"]
+    return [event for event in logged.of(NcclNetwork) if event.what.name.lower() != "socket"]
 
 
 def _is_of_sockets(file: str | None) -> bool:
     return file is not None and re.search(r"socket\.(cc|h)", file) is not None
 
 
-def _peer_to_peer(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
+def _peer_to_peer(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
 
 
-def _redirecting_ports(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(PciAcs) if event.what.redirect]
+def _redirecting_ports(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(PciAcs) if event.what.redirect]
 
 
-def _spanning_communicators(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(NcclCommShape) if event.what.mnnvl]
+def _spanning_communicators(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(NcclCommShape) if event.what.mnnvl]
 
 
 CONDITIONS: Mapping[str, Condition] = {
     "connections_failed": _with(NcclConnectFailed),
-    "interface_named": lambda seen: _first_of_each(seen, _set(seen, "NCCL_SOCKET_IFNAME")),
+    "interface_named": lambda logged: _first_of_each(logged, _set(logged, "NCCL_SOCKET_IFNAME")),
     "ranks_differ_from_recipe": _with(ComparedRanks),
     "rdma_ports_idle": _with(ComparedSockets),
-    "recipe_disables_rdma": lambda seen: _first_of_each(seen, _recipe_disables_rdma(seen)),
+    "recipe_disables_rdma": lambda logged: _first_of_each(logged, _recipe_disables_rdma(logged)),
     "ports_unused": _with(ComparedNicsUnused),
     "ports_unknown": _with(ComparedNicsStrange),
-    "gpus_peer_to_peer": lambda seen: _first_of_each(seen, _peer_to_peer(seen)),
+    "gpus_peer_to_peer": lambda logged: _first_of_each(logged, _peer_to_peer(logged)),
     "more_ranks_than_gpus": _with(ComparedGpus),
     "another_nccl_loaded": _with(ComparedNccl),
     "pod_never_started": _without(K8sStarted),

@@ -22,9 +22,9 @@ from probes.logs.events.nccl_events import NcclCommShape, NcclConnected, NcclIni
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
+from probes.logs.logged_events import LoggedEvents
 from probes.logs.own_failure import OwnFailure, own_failure
 from probes.logs.recovered import without_recovered
-from probes.logs.seen import Seen
 from probes.logs.wording import begun, command_for, filled
 
 MOST_DIAGNOSES = 5
@@ -86,16 +86,18 @@ def explain(
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
-    seen = Seen(kept, last_lines, beside)
-    seen.add(deduce(seen))
+    logged = LoggedEvents(kept, last_lines, beside)
+    logged.add(deduce(logged))
     candidates = _without_vague(
-        [candidate for row in load_causes().cause if (candidate := _candidate(row, seen)) is not None]
+        [candidate for row in load_causes().cause if (candidate := _candidate(row, logged)) is not None]
     )
     faults = [candidate for candidate in candidates if candidate.is_fault]
-    own = own_failure(seen, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
+    own = own_failure(logged, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
     effects = [candidate for candidate in faults if own is not None and _follows(candidate, own)]
-    diagnoses = _ranked(candidates, seen, effects if own is not None and len(effects) == len(faults) else [])
-    summary, expected = healthy_summary(seen)
+    diagnoses = _ranked(
+        candidates, logged, effects if own is not None and len(effects) == len(faults) else []
+    )
+    summary, expected = healthy_summary(logged)
     state: State
     collects = False
     from_outside = [each for each in diagnoses if each.cause_id == _UNKNOWN]
@@ -105,17 +107,17 @@ def explain(
         diagnoses = [_own_diagnosis(own, effects), *known]
     elif faults:
         state = "fault"
-        others = [event for event in _failures(seen) if not _is_an_end(event)]
+        others = [event for event in _failures(logged) if not _is_an_end(event)]
         if diagnoses[0].cause_id == _UNKNOWN and diagnoses[0].confidence < _EXPLAINS and others:
-            collects, diagnoses = True, [_unknown(others, seen, is_fault=True), *diagnoses[1:]]
-    elif unexplained := _unexplained(seen, candidates):
+            collects, diagnoses = True, [_unknown(others, logged, is_fault=True), *diagnoses[1:]]
+    elif unexplained := _unexplained(logged, candidates):
         others = [event for event in unexplained if not _is_an_end(event)]
         if from_outside and not others:
             state, diagnoses = "unknown", [*from_outside, *known]
         else:
             failures = others or unexplained
             failed = any(event.kind not in load_causes().complaints for event in failures)
-            collects, diagnoses = True, [_unknown(failures, seen, is_fault=failed), *diagnoses]
+            collects, diagnoses = True, [_unknown(failures, logged, is_fault=failed), *diagnoses]
             state = "fault" if failed else "unknown"
     elif from_outside:
         state, diagnoses = "unknown", [*from_outside, *known]
@@ -123,16 +125,18 @@ def explain(
         state, collects = "unknown", True
     elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:
         state, collects = "unknown", True
-        diagnoses = [*diagnoses, _healthy(summary, seen)]
+        diagnoses = [*diagnoses, _healthy(summary, logged)]
     else:
         state = "healthy"
-        diagnoses = sorted([*diagnoses, _healthy(summary, seen)], key=lambda diagnosis: -diagnosis.confidence)
+        diagnoses = sorted(
+            [*diagnoses, _healthy(summary, logged)], key=lambda diagnosis: -diagnosis.confidence
+        )
     return Explanation(
         state=state,
         diagnoses=tuple(diagnoses[:MOST_DIAGNOSES]),
         facts={**(facts or {})} if len(kept) == len(read) else with_failures({**(facts or {})}, kept),
         expected=expected,
-        collect_next=to_collect(seen) if collects else (),
+        collect_next=to_collect(logged) if collects else (),
     )
 
 
@@ -143,11 +147,11 @@ def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
     return candidates
 
 
-def _failures(seen: Seen) -> list[Event]:
-    return seen.in_order(seen.of(*load_causes().failures))
+def _failures(logged: LoggedEvents) -> list[Event]:
+    return logged.in_order(logged.of(*load_causes().failures))
 
 
-def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
+def _unexplained(logged: LoggedEvents, candidates: list[_Candidate]) -> list[Event]:
     """Return evidence of failure that no cause explains.
 
     Any sure cause explains complaints. Other events of failure are explained only by a cause that their own
@@ -158,7 +162,7 @@ def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
     complaints = load_causes().complaints
     return [
         event
-        for event in _failures(seen)
+        for event in _failures(logged)
         if not (sure if event.kind in complaints else (event.source, event.number) in lines)
     ]
 
@@ -179,13 +183,13 @@ def _is_an_end(event: Event) -> bool:
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
-def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
+def _candidate(row: Cause, logged: LoggedEvents) -> _Candidate | None:
     """Return the cause with its strongest pattern; None without events."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
             continue
-        events = _evidence(pattern, seen)
+        events = _evidence(pattern, logged)
         if events:
             best = _Candidate(
                 row=row,
@@ -193,38 +197,38 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
                 confidence=pattern.confidence,
                 is_fault=row.fault if pattern.fault is None else pattern.fault,
                 events=tuple(events),
-                own=len(seen.matching(pattern)),
+                own=len(logged.matching(pattern)),
             )
     return best
 
 
-def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
+def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
     """Return the events that support a pattern, those of its own kind first; none if it is not met."""
-    main = seen.matching(pattern)
+    main = logged.matching(pattern)
     if not main:
         return []
     support: list[Event] = []
     if pattern.machine:
-        failed_checks = [event for event in seen.of(MachineCheck) if event.what.check in pattern.machine]
+        failed_checks = [event for event in logged.of(MachineCheck) if event.what.check in pattern.machine]
         if not failed_checks:
             return []
-        support.append(seen.in_order(failed_checks)[0])
+        support.append(logged.in_order(failed_checks)[0])
     if pattern.when:
         condition = CONDITIONS.get(pattern.when)
-        events = None if condition is None else condition(seen)
+        events = None if condition is None else condition(logged)
         if events is None:
             return []
         support += events
     return main + [event for event in support if event not in main]
 
 
-def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:
+def _ranked(candidates: list[_Candidate], logged: LoggedEvents, of_own: list[_Candidate]) -> list[Diagnosis]:
     """Return diagnoses: faults first, causes before their effects, then by confidence and time.
 
     `of_own` are effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
-    order = {id(event): place for place, event in enumerate(seen.in_order(seen.events))}
+    order = {id(event): place for place, event in enumerate(logged.in_order(logged.events))}
 
     def confidence(candidate: _Candidate) -> float:
         return candidate.confidence * (
@@ -325,7 +329,7 @@ def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
     return own.diagnosis(secondary, evidence_line, _where(own.event, (own.event, *own.others)))
 
 
-def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
+def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> Diagnosis:
     row = load_causes().find("unknown")
     first = failures[0]
     texts = (field_of(first.what, name) for name in ("message", "reason", "text"))
@@ -334,16 +338,18 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
         cause_id="unknown",
         confidence=0.3,
         summary=f"{row.summary.rstrip('.')}: {reason[:200]}{_where(first, tuple(failures))}.",
-        remedy=" ".join(to_collect(seen)) or row.remedy,
+        remedy=" ".join(to_collect(logged)) or row.remedy,
         is_fault=is_fault,
         evidence=tuple(evidence_line(event) for event in failures[:MOST_LINES_OF_EVIDENCE]),
         source=row.source,
     )
 
 
-def _healthy(summary: str, seen: Seen) -> Diagnosis:
+def _healthy(summary: str, logged: LoggedEvents) -> Diagnosis:
     row = load_causes().find("healthy")
-    signs = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
+    signs = logged.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[
+        :MOST_LINES_OF_EVIDENCE
+    ]
     return Diagnosis(
         cause_id="healthy",
         confidence=0.6 if signs else 0.36,
@@ -355,12 +361,12 @@ def _healthy(summary: str, seen: Seen) -> Diagnosis:
     )
 
 
-def to_collect(seen: Seen) -> tuple[str, ...]:
+def to_collect(logged: LoggedEvents) -> tuple[str, ...]:
     """Return the data to collect, the most useful first."""
     texts: list[str] = []
     for row in load_causes().collect:
-        events = seen.in_order(seen.of(*row.when))
-        if (row.when and not events) or (row.unless and seen.has(*row.unless)):
+        events = logged.in_order(logged.of(*row.when))
+        if (row.when and not events) or (row.unless and logged.has(*row.unless)):
             continue
         texts.append(filled(row.text, events))
     return tuple(texts[:_MOST_REQUESTS])

@@ -26,7 +26,7 @@ from probes.logs.events.measurement_events import (
     PerftestResult,
 )
 from probes.logs.events.nccl_events import NcclVersion
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _Result = Event[NcclTestsResult]
 
@@ -44,13 +44,13 @@ _ENOUGH = 0.8
 """Share of a reference that is enough."""
 
 
-def failed_tests(seen: Seen) -> Iterator[Event]:
+def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
     """Yield tests that report their own failure."""
-    for wrong in seen.of(NcclTestsWrong)[:1]:
+    for wrong in logged.of(NcclTestsWrong)[:1]:
         yield deduced(
             wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
         )
-    for event in seen.of(NcclTestsBelowMinimum)[:1]:
+    for event in logged.of(NcclTestsBelowMinimum)[:1]:
         value = f"{'?' if event.what.average is None else event.what.average} GB/s"
         yield deduced(
             event,
@@ -62,10 +62,10 @@ def failed_tests(seen: Seen) -> Iterator[Event]:
         )
 
 
-def cliff(seen: Seen) -> Iterator[Event]:
+def cliff(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an out-of-place bandwidth that collapses for all messages above a size."""
     tables: dict[tuple[object, ...], list[_Result]] = {}
-    for event in seen.of(NcclTestsResult):
+    for event in logged.of(NcclTestsResult):
         if not event.what.in_place:
             tables.setdefault((event.source, event.what.collective), []).append(event)
     for rows in tables.values():
@@ -97,10 +97,10 @@ def _is_one(rows: list[_Result]) -> bool:
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
-def low(seen: Seen) -> Iterator[Event]:
+def low(logged: LoggedEvents) -> Iterator[Event]:
     """Yield collectives whose bandwidth for large messages is below the references for this hardware."""
     collectives: dict[str, list[_Result]] = {}
-    for event in seen.of(NcclTestsResult):
+    for event in logged.of(NcclTestsResult):
         collectives.setdefault(event.what.collective, []).append(event)
     for collective, rows in collectives.items():
         large = (point for point in _points(rows) if point[0] >= _LARGE and _is_one(rows))
@@ -108,7 +108,7 @@ def low(seen: Seen) -> Iterator[Event]:
         if best is None:
             continue
         size, rate, event = best
-        expected = reference(seen, collective, size)
+        expected = reference(logged, collective, size)
         if expected is not None and rate * GB < _ENOUGH * expected:
             yield deduced(
                 event,
@@ -121,9 +121,9 @@ def low(seen: Seen) -> Iterator[Event]:
             )
 
 
-def slow_peer(seen: Seen) -> Iterator[Event]:
+def slow_peer(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a GPU or pair that is far behind the others of its kind in one test."""
-    for event in seen.of(NvbandwidthResult):
+    for event in logged.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:
             continue
@@ -137,10 +137,10 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
         return
 
 
-def line_rate(seen: Seen) -> Iterator[Event]:
+def line_rate(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an RDMA test far below the rate of its port, if the same log reports that rate."""
-    rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
-    for event in seen.of(PerftestResult):
+    rates = {(event.source, event.what.device): event.what.gbit_per_s for event in logged.of(HostPortRate)}
+    for event in logged.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
         if not rate or value is None or event.what.bytes < _FULL_RATE:
             continue
@@ -158,17 +158,17 @@ def line_rate(seen: Seen) -> Iterator[Event]:
             )
 
 
-def reference(seen: Seen, collective: str, size: int) -> float | None:
+def reference(logged: LoggedEvents, collective: str, size: int) -> float | None:
     """Return the reference bus bandwidth of this hardware in bytes per second; None if unknown."""
     references = load_bench_references()
-    nodes = nodes_of(seen)
+    nodes = nodes_of(logged)
     if nodes > 1:
         across = references.across(collective, size)
-        rate = nic_rate(seen)
+        rate = nic_rate(logged)
         return None if across is None or rate is None else rate * across.fraction
-    gpu = gpu_id(seen)
-    ranks = len({(event.host, event.what.bus, event.what.gpu) for event in seen.of(NcclTestsRank)})
-    version = next((event.what.version for event in seen.of(NcclVersion)), "")
+    gpu = gpu_id(logged)
+    ranks = len({(event.host, event.what.bus, event.what.gpu) for event in logged.of(NcclTestsRank)})
+    version = next((event.what.version for event in logged.of(NcclVersion)), "")
     rows = {} if gpu is None else references.collective_rates(gpu, collective, ranks, size, version)
     rates = [row.rates[collective] for row in rows.values()]
     return min(rates, default=None)

@@ -57,7 +57,7 @@ from probes.logs.events.process_events import (
     SlurmTaskKilled,
 )
 from probes.logs.events.torch_events import TorchAgentSignal, TorchException
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _MOST_RANKS = 4096
 _MOST_NAMED = 8
@@ -91,9 +91,9 @@ _FEW_LINES = 8
 """Most lines after the end of an initialisation, such as comments and the head of a table."""
 
 
-def unnamed_ranks(seen: Seen) -> Iterator[Event[DeducedRanksUnnamed]]:
+def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
     """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
-    starts = seen.of(NcclInitStart, NcclInitComplete, NcclCommShape)
+    starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
     if not starts:
         return
     first = max(starts, key=lambda event: event.what.ranks)
@@ -101,7 +101,7 @@ def unnamed_ranks(seen: Seen) -> Iterator[Event[DeducedRanksUnnamed]]:
     if ranks > _MOST_RANKS or any(event.count > 1 for event in starts):
         return
     known = {event.what.rank for event in starts if event.what.ranks == ranks}
-    known |= {event.rank for event in seen.events if event.rank is not None}
+    known |= {event.rank for event in logged.events if event.rank is not None}
     absent = [rank for rank in range(ranks) if rank not in known]
     if absent:
         yield deduced(
@@ -122,50 +122,50 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(words) + (f" and {more} more" if more else "")
 
 
-def waits_at_start(seen: Seen) -> Iterator[Event]:
+def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks whose last lines begin an initialisation: they wait for others, or do not reach them."""
-    starts = [event for event in seen.of(NcclInitStart) if "Init START" in event.text]
+    starts = [event for event in logged.of(NcclInitStart) if "Init START" in event.text]
     ranks = max((event.what.ranks for event in starts), default=0)
-    nccl_events = [event for event in seen.events if event.kind.startswith("nccl.")]
+    nccl_events = [event for event in logged.events if event.kind.startswith("nccl.")]
     if (
         ranks < 2
         or not all(carries(event, *_BEFORE) for event in nccl_events)
-        or seen.has(*load_causes().failures)
+        or logged.has(*load_causes().failures)
     ):
         return
     for source in {event.source for event in starts}:
-        last = max(event.number for event in seen.events if event.source == source)
-        if seen.last_lines.get(source, last) - last > _FEW_UNREAD_LINES:
+        last = max(event.number for event in logged.events if event.source == source)
+        if logged.last_lines.get(source, last) - last > _FEW_UNREAD_LINES:
             return
-    absent = next(unnamed_ranks(seen), None)
+    absent = next(unnamed_ranks(logged), None)
     if absent is None:
         yield deduced(starts[0], DeducedWaitsAtStart(ranks=ranks))
-    elif begins_before_meeting(seen) and 2 * absent.what.have > ranks:  # else logs of others are missing
+    elif begins_before_meeting(logged) and 2 * absent.what.have > ranks:  # else logs of others are missing
         yield deduced(starts[0], DeducedWaitsForRanks(names=absent.what.names, ranks=ranks))
 
 
-def ends_after_init(seen: Seen) -> Iterator[Event]:
+def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
 
     Nothing failed. The initialisation is complete, or only its rings are connected (`stage` is `during`).
     """
-    ends = _ends(seen)
+    ends = _ends(logged)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
-    if not ends or completed(seen) or seen.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
+    if not ends or completed(logged) or logged.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
         return
     ranks = max((event.what.ranks for event in ends if carries(event, NcclInitComplete)), default=0)
-    done = {event.what.rank for event in seen.of(NcclInitComplete)}
+    done = {event.what.rank for event in logged.of(NcclInitComplete)}
     complete, of_ranks = (len(done), ranks) if ranks and done else (None, None)
-    stage = None if seen.has(NcclInitComplete) else "during"
-    last = seen.in_order(ends)[-1]
-    later = seen.of(NcclChannel, NcclInitStart, NcclChannels, NcclTrees)
+    stage = None if logged.has(NcclInitComplete) else "during"
+    last = logged.in_order(ends)[-1]
+    later = logged.of(NcclChannel, NcclInitStart, NcclChannels, NcclTrees)
     if (
-        seen.last_lines.get(last.source, 0) > last.number
-        or seen.has(ProgramFinished)
+        logged.last_lines.get(last.source, 0) > last.number
+        or logged.has(ProgramFinished)
         or any(event.source == last.source and event.number > last.number for event in later)
     ):
         return
-    stops = seen.of(*_STOPS)
+    stops = logged.of(*_STOPS)
     for stop in stops:
         late = stop.time_s is not None and last.time_s is not None and stop.time_s - last.time_s >= _SILENCE_S
         if late or (carries(stop, SlurmKilled) and stop.what.reason == "time limit"):
@@ -179,29 +179,29 @@ def ends_after_init(seen: Seen) -> Iterator[Event]:
         yield deduced(last, DeducedEndsAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage))
 
 
-def _ends(seen: Seen) -> list[Event]:
+def _ends(logged: LoggedEvents) -> list[Event]:
     """Return the events that end initialisations.
 
     Newer versions connect the rings at the first collective.
     """
     return [
-        *seen.of(NcclInitComplete),
-        *(event for event in seen.of(NcclConnected) if event.what.what == "rings"),
+        *logged.of(NcclInitComplete),
+        *(event for event in logged.of(NcclConnected) if event.what.what == "rings"),
     ]
 
 
-def stops_at_p2p(seen: Seen) -> Iterator[Event]:
+def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a log that ends with a peer-to-peer channel, before anything is connected."""
-    channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
-    if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
+    channels = [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
+    if not channels or any(_over_nvlink(event) for event in logged.of(NcclChannel, NcclTopology)):
         return
-    if completed(seen) or seen.has(*_END_OF_INIT, NcclNvls) or seen.has(*load_causes().failures):
+    if completed(logged) or logged.has(*_END_OF_INIT, NcclNvls) or logged.has(*load_causes().failures):
         return
     last = max(
-        (event for event in seen.events),
+        (event for event in logged.events),
         key=lambda event: (event.source == channels[-1].source, event.number),
     )
-    if carries(last, NcclChannel) and not _goes_on(seen, last):
+    if carries(last, NcclChannel) and not _goes_on(logged, last):
         yield deduced(
             channels[-1],
             DeducedStopsAtP2p(
@@ -223,12 +223,16 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
     return False
 
 
-def _goes_on(seen: Seen, last: Event) -> bool:
+def _goes_on(logged: LoggedEvents, last: Event) -> bool:
     """Return whether more than a few unknown lines follow, such as those of a training run."""
     numbers = sorted(
-        {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
+        {
+            event.number
+            for event in logged.events
+            if event.source == last.source and event.number >= last.number
+        }
     )
-    end = seen.last_lines.get(last.source)
+    end = logged.last_lines.get(last.source)
     if end is not None:
         if end - last.number <= _FEW_LINES:
             return False
@@ -236,12 +240,12 @@ def _goes_on(seen: Seen, last: Event) -> bool:
     return any(after - before - 1 > _FEW_LINES for before, after in itertools.pairwise(numbers))
 
 
-def killed_first(seen: Seen) -> Iterator[Event]:
+def killed_first(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a task of Slurm that was killed before anything else in its log failed."""
-    for event in seen.of(SlurmTaskKilled):
+    for event in logged.of(SlurmTaskKilled):
         if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number
-            for other in seen.of(*_ENDS_OF_OTHERS)
+            for other in logged.of(*_ENDS_OF_OTHERS)
         ):
             task = event.what
             yield deduced(

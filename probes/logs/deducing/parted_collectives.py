@@ -22,7 +22,7 @@ from probes.logs.events.torch_events import (
     TorchWatchdogTimeout,
     TorchWorkStatus,
 )
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
 _LINES_OF_PLACE = 16
@@ -34,11 +34,11 @@ _Calls = dict[int, tuple[Event, str, object]]
 """Event, operation and size by rank, at one number of the sequence."""
 
 
-def collectives_differ(seen: Seen) -> Iterator[Event]:
+def collectives_differ(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
     at: dict[tuple[str, int], _Calls] = defaultdict(dict)
-    groups = {(event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))}
-    for event in seen.of(TorchWatchdogTimeout):
+    groups = {(event.rank, event.what.seq): _group(event) for event in reversed(logged.of(TorchWorkStatus))}
+    for event in logged.of(TorchWatchdogTimeout):
         rank, seq, work = event.rank, event.what.seq, event.what
         if rank is not None and seq is not None:
             group = _group(event) or groups.get((rank, seq), "")
@@ -46,10 +46,10 @@ def collectives_differ(seen: Seen) -> Iterator[Event]:
     yield from _first_difference([(seq, calls) for (_, seq), calls in sorted(at.items())], " elements")
 
 
-def dumps_differ(seen: Seen) -> Iterator[Event]:
+def dumps_differ(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
     at: dict[tuple[int, str], _Calls] = defaultdict(dict)
-    for event in seen.of(TorchFlightRecorderEntry):
+    for event in logged.of(TorchFlightRecorderEntry):
         entry = event.what
         if event.rank is not None and entry.seq is not None:
             at[entry.seq, entry.group].setdefault(event.rank, (event, entry.op, entry.sizes))
@@ -72,11 +72,11 @@ def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[
         return
 
 
-def stragglers(seen: Seen) -> Iterator[Event]:
+def stragglers(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks that never enqueued the work for which others of their group waited."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
-    for event in seen.of(TorchWorkStatus, TorchDumpSignal):
+    for event in logged.of(TorchWorkStatus, TorchDumpSignal):
         rank, last, group = event.rank, event.what.enqueued, _group(event)
         if rank is not None and last is not None:
             enqueued[group][rank] = last
@@ -84,8 +84,8 @@ def stragglers(seen: Seen) -> Iterator[Event]:
             group not in awaited or event.what.seq > awaited[group].what.seq
         ):
             awaited[group] = event
-    timeouts = {(event.rank, event.what.seq): event for event in seen.of(TorchWatchdogTimeout)}
-    own = {event.rank: event for event in reversed(seen.of(TorchWatchdogTimeout))}
+    timeouts = {(event.rank, event.what.seq): event for event in logged.of(TorchWatchdogTimeout)}
+    own = {event.rank: event for event in reversed(logged.of(TorchWatchdogTimeout))}
     for group, first in awaited.items():
         seq = first.what.seq
         late = [rank for rank, last in sorted(enqueued[group].items()) if last < seq]
@@ -102,11 +102,11 @@ def stragglers(seen: Seen) -> Iterator[Event]:
             return
 
 
-def desync(seen: Seen) -> Iterator[Event]:
+def desync(logged: LoggedEvents) -> Iterator[Event]:
     """Yield different calls, or late ranks, from torch's own report of a desynchronisation."""
     calls: dict[str, dict[str, Event[TorchDesyncCall]]] = defaultdict(dict)
-    places = seen.of(TorchDesyncPlace)
-    for event in seen.of(TorchDesyncCall):
+    places = logged.of(TorchDesyncPlace)
+    for event in logged.of(TorchDesyncCall):
         at = [
             place
             for place in places
@@ -122,7 +122,7 @@ def desync(seen: Seen) -> Iterator[Event]:
             )
             return
     for state in ("missing", "lag"):
-        for late in seen.of(TorchDesyncRank):
+        for late in logged.of(TorchDesyncRank):
             if late.what.state == state:
                 op = "any collective" if late.what.seq is None else "collective"
                 yield deduced(late, DeducedStragglers(names=late.what.ranks, op=op, seq=late.what.seq))
@@ -141,15 +141,15 @@ def _group(event: Event) -> str:
     return (match[2] or match[1]) if match else ""
 
 
-def behind(seen: Seen) -> Iterator[Event]:
+def behind(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks whose dumps end before the collective in which others of their group hang."""
-    stuck = {(event.rank, event.what.group): event for event in seen.of(TorchFlightRecorderStuck)}
+    stuck = {(event.rank, event.what.group): event for event in logged.of(TorchFlightRecorderStuck)}
     awaited: dict[str, int] = {}
     for (_, group), event in stuck.items():
         if (seq := event.what.seq) is not None:
             awaited[group] = max(seq, awaited.get(group, seq))
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
-    for state in seen.of(TorchFlightRecorderGroup):
+    for state in logged.of(TorchFlightRecorderGroup):
         last = state.what.enqueued
         if state.rank is not None and last is not None:
             enqueued[state.what.group][state.rank] = last

@@ -20,7 +20,7 @@ D = TypeVar("D", bound=LogRecord)
 _COMPARISONS = (">=", "<=", ">", "<")
 
 
-class Seen:
+class LoggedEvents:
     """Events in the order in which they were read."""
 
     def __init__(
