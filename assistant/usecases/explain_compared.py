@@ -32,7 +32,7 @@ from probes.logs.events.compared_events import (
     RecipeVariable,
 )
 from probes.logs.events.log_record import LogRecord
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
     NcclCommShape,
     NcclEnvironment,

@@ -1,15 +1,17 @@
-"""aws-ofi-nccl, the plugin for libfabric, and libfabric itself (EFA, CXI, TCP).
+"""Network libraries: aws-ofi-nccl, which is the plugin for libfabric, libfabric, libibverbs, UCX and UCC.
 
-What the plugin sets is reported by the reader of NCCL. Its old versions begin their lines with `WARN:
-Function: f Line: n: `.
+The reader of NCCL reports variables that the plugin sets. Old versions of the plugin begin their lines with
+`WARN: Function: f Line: n: `.
 
 Source: aws/aws-ofi-nccl, src/nccl_ofi_net.c, nccl_ofi_rdma.c, nccl_ofi_sendrecv.c, platform-aws.*, of tags
-1.1 to 1.17; ofiwg/libfabric, prov/efa.
+1.1 to 1.17; ofiwg/libfabric, prov/efa; linux-rdma/rdma-core, libibverbs/init.c; openucx/ucx,
+src/uct/ib/mlx5/ib_mlx5_log.c; openucx/ucc, src/utils/ucc_log.h (read 2026-11).
 """
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.base.patterns import pattern
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.nccl_network_events import (
     OfiCompletionError,
     OfiFailure,
@@ -22,11 +24,13 @@ from probes.logs.events.nccl_network_events import (
     OfiRegistration,
     OfiVersion,
     OfiWarning,
+    UcxCompletionError,
+    UcxError,
+    VerbsDriverMissing,
+    VerbsMemlock,
 )
-from probes.logs.line import LogLine
-from probes.logs.readers.nccl_prefix import is_informative, read_located
-from probes.logs.readers.row_readers import row, signs
-from probes.logs.readers.whole_text import Once
+from probes.logs.readers.nccl_prefix import Once, is_informative, read_located
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _FACTS = (
     row(
@@ -122,31 +126,95 @@ _LIBFABRIC = (
     ),
 )
 
-_ALIKE = frozenset(each.kind for each in _FACTS)
-SIGNS = (*signs((*_FAILURES, *_LIBFABRIC)), b"NET/OFI")
+_STATUS = {
+    "Local length": 1,
+    "Local QP operation": 2,
+    "Local protection": 4,
+    "WR flushed because QP in error state": 5,
+    "Memory window bind": 6,
+    "Bad response": 7,
+    "Local access": 8,
+    "Remote invalid request": 9,
+    "Remote access": 10,
+    "Remote operation": 11,
+    "Transport retry count exceeded": 12,
+    "RNR retry count exceeded": 13,
+}
+_COMPLETION = pattern(
+    r"UCX {1,2}ERROR (?P<what>[A-Z][\w ]{3,40}?) on (?P<hca>[\w.-]{1,40}:\d{1,3})(?:/\w{1,12})? "
+    r"\(synd 0x[0-9a-f]{1,4} vend 0x(?P<vendor>[0-9a-f]{1,4})"
+)
+_LAYERS = (
+    "UCC ",
+    "CL_BASIC",
+    "CL_HIER",
+    "TL_UCP",
+    "TL_SHM",
+    "TL_CUDA",
+    "TL_NCCL",
+    "TL_RCCL",
+    "TL_SHARP",
+    "TL_MLX5",
+    "TL_SELF",
+)
+"""Layers of UCC: collectives and transports."""
+_VERBS = (
+    *(
+        row(UcxError, f"{layer} ERROR ", rf"\.c:\d{{1,6}} {{1,4}}{layer} ERROR (?P<message>\S.{{0,300}})")
+        for layer in _LAYERS
+    ),
+    row(UcxError, "UCX  ERROR", r"UCX {1,2}ERROR (?P<message>\S.{0,300})"),
+    row(
+        VerbsDriverMissing,
+        "libibverbs: Warning: couldn't load driver",
+        r"load driver '(?P<driver>[^']{1,80})'",
+    ),
+    row(VerbsDriverMissing, "libibverbs: Warning: no userspace device-specific driver"),
+    row(
+        VerbsDriverMissing,
+        "does not support the kernel ABI",
+        r"libibverbs: Warning: Driver (?P<driver>\w{1,40}) does not support the kernel ABI",
+    ),
+    row(
+        VerbsMemlock, "libibverbs: Warning: RLIMIT_MEMLOCK is", r"RLIMIT_MEMLOCK is (?P<bytes>\d{1,15}) bytes"
+    ),
+)
+_ALIKE = (OfiVersion, OfiLibfabric, OfiProvider, OfiProtocol, OfiPlatform)
+SIGNS = (*signs((*_FAILURES, *_LIBFABRIC, *_VERBS)), b"NET/OFI")
 
 
 class Reader:
-    """Reports the equal lines of all ranks of a host once."""
+    """Reports equal lines of the ranks of a host once."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the new events of a line of the plugin or of libfabric."""
-        return tuple(event for event in read(line) if event.kind not in _ALIKE or self._is_new(event))
-
-    def end(self) -> tuple[Event, ...]:
-        return ()
+        """Return the new events of a line."""
+        return tuple(event for event in read(line) if self._is_new(event))
 
     def _is_new(self, event: Event) -> bool:
-        return self._once.is_new((event.host, event.what))
+        return not isinstance(event.what, _ALIKE) or self._once.is_new((event.host, event.what))
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line of the plugin or of libfabric."""
+    """Return the events of a line: of the plugin or of libfabric, then of libibverbs or UCX."""
+    return (*_libfabric(line), *_verbs(line))
+
+
+def _libfabric(line: LogLine) -> tuple[Event, ...]:
     if located_events := read_located(_FACTS, line):
         return located_events
     if is_informative(line.text) or line.text.startswith("INFO: "):
         return ()
     return read_located(_FAILURES, line) or read_located(_LIBFABRIC, line)
+
+
+def _verbs(line: LogLine) -> tuple[Event, ...]:
+    match = _COMPLETION.search(line.text)
+    status = _STATUS.get(match["what"]) if match is not None else None
+    if match is None or status is None:
+        return read_rows(_VERBS, line)
+    return (
+        event_of(UcxCompletionError(status=status, vendor=int(match["vendor"], 16), hca=match["hca"]), line),
+    )

@@ -1,15 +1,34 @@
-"""Data in logs: prompts, samples, answers of models. Their words report no failure.
+"""Text in logs that reports no event: echoes of shells, source code, help texts, and data.
 
-Only text with a label of data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text":
-"Killed"}`. Quoted text alone may be the message of an exception, and keys such as `message`, `error` and
-`stderr` contain events.
+Data are prompts, samples and answers of models, whose words report no failure. Only text with a label of
+data is removed: `prompt: 'Why ...'`, `| target: Killed |`, `{"step": 10, "text": "Killed"}`. Quoted text
+alone may be the message of an exception, and keys such as `message`, `error` and `stderr` contain events.
 """
 
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 
+_ECHO = pattern(
+    r"^\++ (?:[A-Za-z_./~\[(\"']|\d?>)|"
+    r"^\s{0,40}(?:\d{1,6}[:-]\s{0,40})?(?:(?:(?:if|elif|while|assert|raise)\b|print\(|\w{0,20}log(?:ger|"
+    r"ging)?\.\w{1,12}\()"
+    r".{0,400}?[\"']|return [\w.]{1,60}\()"
+)
+_OPTION = pattern(
+    r"^\s{1,12}(?:-\w{1,2}(?: \S{1,40})?, ?)?--[A-Za-z][\w-]{1,60}"
+    r"(?:(?:[ =](?:[A-Z][A-Z_\d]{0,40}|\{[^}]{1,200}\}|<[^>]{1,80}>|\[[^\]]{1,80}\])){1,3}\s{1,40}|"
+    r"\s{2,40})[A-Za-z(]"
+)
+"""A row of a program's help text: an option, its values and its purpose."""
+_COUNT_OF_NONE = pattern(
+    r"^(?:[A-Za-z][\w -]{0,40}[ _-])?(?i:out[ -]of[ -]memory|ooms?|nccl|cuda|xids?|segmentation faults?|"
+    r"illegal memory access)"
+    r"(?:[ _-](?i:errors?|events?|kills?|failures?|timeouts?|exceptions?|retries|count)){0,2}"
+    r"\s?[:=]\s?(?i:0|none|no)\s{0,8}(?:[,;|].{0,400})?$"
+)
+"""A row of a summary that counts 0 failures of a kind."""
 _PLAIN = r"prompts?|completions?|predictions?|preds?|predicted|targets?|samples?|questions?|answers?|text"
 _VAGUE = r"responses?|outputs?|inputs?|labels?|references?|content|sequences?|translations?"
 _KEYS = (
@@ -71,7 +90,15 @@ _WORDS = (
     "rejected",
     "truth",
 )
-"""Signs of which every line with data has one. Most lines have none, and this test is ten times faster."""
+"""Words of which every line with data contains one. This test is ten times faster than the patterns."""
+
+
+def is_echo(text: str) -> bool:
+    """Return whether a line is a shell's echo of a command, source code, or a row of a help text or summary.
+
+    `text` must be without the prefixes that log collectors add.
+    """
+    return bool(_ECHO.match(text) or _OPTION.match(text) or _COUNT_OF_NONE.match(text))
 
 
 def without_data(line: LogLine) -> LogLine:

@@ -1,4 +1,4 @@
-"""The events of all logs, found by kind and by the conditions of patterns."""
+"""The events of all logs, with a search by kind and by the conditions of patterns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from probes.logs.cause_rows import Condition, EventPattern
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord, field_of
+from probes.logs.event import Event
+from probes.logs.events.log_record import LogRecord, Value, field_of, kind_of
 
 A = TypeVar("A", bound=LogRecord)
 B = TypeVar("B", bound=LogRecord)
@@ -20,7 +20,7 @@ D = TypeVar("D", bound=LogRecord)
 _COMPARISONS = (">=", "<=", ">", "<")
 
 
-class Seen:
+class LoggedEvents:
     """Events in the order in which they were read."""
 
     def __init__(
@@ -29,10 +29,10 @@ class Seen:
         last_lines: Mapping[str, int] | None = None,
         beside: Iterable[Event] = (),
     ) -> None:
-        """Hold the events.
+        """Index the events.
 
-        `last_lines` is the number of the last line by source, as far as known. Events in `beside` are known
-        from outside the logs: they can be looked up by kind and have no place in the order.
+        `last_lines` are the known numbers of last lines, by source. Events in `beside` come from outside the
+        logs: they are found by kind, and have no place in the order.
         """
         self.last_lines = dict(last_lines or {})
         self.events: list[Event] = []
@@ -63,9 +63,9 @@ class Seen:
     def of(self, *kinds: str | type[LogRecord]) -> list[Any]:
         """Return the events of some records, kind by kind, each in the order in which they were read.
 
-        Rows name kinds: `.*` at the end of a name stands for all that begin so, `|` for either.
+        Rows name kinds: `.*` at the end of a name means any kind with that prefix, `|` means either kind.
         """
-        return self.of_kinds(*(kind if isinstance(kind, str) else kind.KIND for kind in kinds))
+        return self.of_kinds(*(kind if isinstance(kind, str) else kind_of(kind) for kind in kinds))
 
     def of_kinds(self, *kinds: str) -> list[Event]:
         """Return the events of the kinds that a row names."""
@@ -91,7 +91,7 @@ class Seen:
         return self.in_order(events) if sum(event.count for event in events) >= wanted.at_least else []
 
     def in_order(self, events: Sequence[Event[A]]) -> list[Event[A]]:
-        """Return events by time if all have one, else in the order of reading; lower ranks first."""
+        """Return events by time, lower ranks first; in the order of reading if any event lacks a time."""
         if events and all(event.time_s is not None for event in events):
             return sorted(
                 events, key=lambda event: (event.time_s or 0.0, _rank(event), self._place[id(event)])
@@ -105,7 +105,7 @@ def meets(record: LogRecord, where: Mapping[str, Condition]) -> bool:
 
 
 def number(value: Value | None) -> float | None:
-    """Return a field as a number; None where it is no number."""
+    """Return a field as a number; None if the field is not a number."""
     try:
         return None if value is None else float(value)
     except ValueError:
