@@ -24,7 +24,7 @@ class MeasurementReport(Measurement, kw_only=True):
     """5th and 95th percentile, by linear interpolation between the sorted samples."""
     interval_low: float
     interval_high: float
-    """Ends of the 95 % interval of the median; with fewer than 6 samples the smallest and largest sample."""
+    """Ends of the 95 % confidence interval of the median; below 6 samples the smallest and largest sample."""
 
 
 class BenchReport(Record, kw_only=True):
@@ -46,7 +46,7 @@ class BenchReport(Record, kw_only=True):
 
 def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> BenchReport:
     """Return the report of a run with its findings and comparisons, if it was judged."""
-    judged = Judgement() if judgement is None else judgement
+    judged = judgement or Judgement()
     return BenchReport(
         suite=measured.suite,
         started=measured.started,

@@ -13,7 +13,7 @@ import pytest
 
 from probes.base.record import to_json
 from probes.bench.across_nodes import pairs_request
-from probes.bench.worker_answers import parse_worker_lines
+from probes.bench.bench_requests import parse_worker_lines
 from tests.support.bench_answers import BENCHES, bench_context, requests
 
 LIMIT_S = 180

@@ -72,9 +72,9 @@ class HostSearch(Record, kw_only=True):
     bad_hosts: tuple[HostFault, ...] = ()
     bad_links: tuple[LinkFault, ...] = ()
     unresolved: tuple[Group, ...] = ()
-    """Groups that are slow although no host or link in them can be identified as the cause."""
+    """Slow groups in which no host and no link can be identified as the cause."""
     reference_bytes_per_s: float = 0.0
-    """Bandwidth of the best pair; below `slow_below` times this a pair is slow."""
+    """Bandwidth of the best pair. A pair is slow below `slow_below` times this bandwidth."""
     slow_below: float = SLOW_BELOW
     runs: int = 0
     rounds: int = 0
@@ -106,7 +106,7 @@ def find_bad_hosts(
     expected_bytes_per_s: float = 0.0,
     slow_below: float = SLOW_BELOW,
 ) -> Iterator[Event]:
-    """Measure groups of `options.hosts` until it is known which hosts are slow.
+    """Measure groups of `options.hosts` until the slow hosts are known.
 
     The last event's result is the `HostSearch`. `expected_bytes_per_s` is the bandwidth of a pair of good
     hosts; with 0 the hosts are compared only with each other. Raises UsageError for fewer than two hosts or
@@ -140,9 +140,7 @@ def find_bad_hosts(
             expected=expected_bytes_per_s,
             slow_below=slow_below,
         )
-        measure = partial(
-            _measure, _Measuring(facts=facts, context=context, python=gate.interpreter.path), stop
-        )
+        measure = partial(_measure, facts=facts, context=context, python=gate.interpreter.path, stop=stop)
         runs: list[_GroupRun] = []
         for run in _runs(search, measure, folder.path, stop) if len(hosts) - len(silent) > 1 else ():
             runs.append(run)
@@ -180,21 +178,18 @@ def _runs(
                     yield run
 
 
-class _Measuring(Record, kw_only=True):
-    """The settings that all groups share."""
-
-    facts: MachineFacts
-    context: BenchContext
-    python: str
-
-
-def _measure(measuring: _Measuring, stop: Callable[[], bool], group: Group, directory: Path) -> _GroupRun:
-    request = across_nodes.pairs_request(measuring.context, group)
-    ended = RunEnded(measurements=(), failures=())
-    watch = Watch(measuring.facts)
-    for event in run_request(request, across_nodes, measuring.python, directory, stop=stop, watch=watch):
-        if isinstance(event, RunEnded):
-            ended = event
+def _measure(
+    group: Group,
+    directory: Path,
+    *,
+    facts: MachineFacts,
+    context: BenchContext,
+    python: str,
+    stop: Callable[[], bool],
+) -> _GroupRun:
+    request = across_nodes.pairs_request(context, group)
+    events = run_request(request, across_nodes, python, directory, stop=stop, watch=Watch(facts))
+    (ended,) = (event for event in events if isinstance(event, RunEnded))
     pairs = tuple(each for each in ended.measurements if each.metric == across_nodes.PAIR_METRIC)
     return _GroupRun(group=group, pairs=pairs, failures=ended.failures)
 
@@ -218,17 +213,16 @@ def _conclude(
     rates = _best_rates(runs)
     limit = slow_below * result.reference
     good = [host for host in hosts if host not in silent and host not in result.bad_hosts]
-    links = [
-        LinkFault(first=first, second=second, rates=_slow(rates, limit, {first}, {second}))
-        for first, second in result.bad_links
-    ]
     return HostSearch(
         hosts=hosts,
         bad_hosts=(
             *(HostFault(host=host, kind="unreachable", message=why) for host, why in silent.items()),
             *(_fault(host, good, rates, limit) for host in result.bad_hosts),
         ),
-        bad_links=tuple(links),
+        bad_links=tuple(
+            LinkFault(first=first, second=second, rates=_slow(rates, limit, {first}, {second}))
+            for first, second in result.bad_links
+        ),
         unresolved=result.unresolved,
         reference_bytes_per_s=result.reference,
         slow_below=slow_below,
@@ -246,7 +240,7 @@ def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
     best: dict[tuple[str, str], float] = {}
     for run in runs:
         for pair in run.pairs:
-            ends = across_nodes.ends_of(pair)
+            ends = across_nodes.ends_of_pair(pair)
             best[ends] = max(best.get(ends, 0.0), pair.median)
     return best
 
@@ -275,10 +269,11 @@ def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limi
 def _direction(sent: list[float], received: list[float]) -> Literal["sends", "receives", "both"]:
     """Return the direction that is at least `_MUCH` times slower, or both.
 
-    A slow direction also delays the acknowledgements of the other one, so that both appear slow.
+    A slow direction also delays the acknowledgements of the other direction, so that both appear slow.
     """
-    if sent and received and statistics.median(sent) * _MUCH < statistics.median(received):
+    if not sent or not received:
+        return "both"
+    sent_rate, received_rate = statistics.median(sent), statistics.median(received)
+    if sent_rate * _MUCH < received_rate:
         return "sends"
-    if sent and received and statistics.median(received) * _MUCH < statistics.median(sent):
-        return "receives"
-    return "both"
+    return "receives" if received_rate * _MUCH < sent_rate else "both"
