@@ -151,13 +151,15 @@ def _host_measurements(pairs: tuple[Measurement, ...]) -> tuple[Measurement, ...
     measurements = []
     for host in dict.fromkeys(host for pair in pairs for host in ends_of_pair(pair)):
         pairs_of_host = [pair for pair in pairs if host in ends_of_pair(pair)]
-        rates = zip(*(pair.samples for pair in pairs_of_host), strict=False)
         measurements.append(
             msgspec.structs.replace(
                 pairs_of_host[0],
                 subject=host,
                 metric="host_bandwidth_bytes_per_s",
-                samples=tuple(quantile(rates_of_all, 0.5) for rates_of_all in rates),
+                samples=tuple(
+                    quantile(rates_of_all, 0.5)
+                    for rates_of_all in zip(*(pair.samples for pair in pairs_of_host), strict=False)
+                ),
             )
         )
     return tuple(measurements)

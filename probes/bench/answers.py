@@ -231,8 +231,7 @@ def _subject_of(request: BenchRequest, reporters: tuple[str, ...]) -> str:
     """Return the reporters of a failure, or the whole request if all ranks reported it."""
     if not all(reporters) or len(reporters) == request.ranks > 1:
         return request.subject
-    is_named = request.ranks > 1 or "-" in reporters[0]
-    return fold_names(list(reporters)) if is_named else request.subject
+    return fold_names(list(reporters)) if request.ranks > 1 or "-" in reporters[0] else request.subject
 
 
 def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:

@@ -51,8 +51,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
         for length in _LENGTHS[context.device, context.suite]
         for phase in _PASSES
     )
-    budget_s = _BUDGET_S[context.device, context.suite]
-    return (context.on_every_device("attention", "attention", budget_s=budget_s, cases=cases),)
+    return (
+        context.on_every_device(
+            "attention", "attention", budget_s=_BUDGET_S[context.device, context.suite], cases=cases
+        ),
+    )
 
 
 def _dtype(context: BenchContext) -> str:
@@ -80,8 +83,12 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     measurements = []
     for answer in case_answers(request, lines_by_rank):
         kernel = _KERNELS.get(answer.sample.figures.get("kernel", -1), "unknown")
-        rates = answer.rates(flops(answer.case))
         measurements.append(
-            answer.measurement("attention_flops_per_s", "flop/s", rates, {**answer.case, "kernel": kernel})
+            answer.measurement(
+                "attention_flops_per_s",
+                "flop/s",
+                answer.rates(flops(answer.case)),
+                {**answer.case, "kernel": kernel},
+            )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -47,8 +47,13 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
         parameters = {name: value for name, value in answer.case.items() if name != "numa_node"}
         parameters["threads"] = int(answer.sample.figures.get("threads", 0))
         flops = 2.0 * float(parameters["m"]) * float(parameters["n"]) * float(parameters["k"])
-        subject = f"NUMA node {answer.case['numa_node']}"
         measurements.append(
-            answer.measurement("gemm_flops_per_s", "flop/s", answer.rates(flops), parameters, subject=subject)
+            answer.measurement(
+                "gemm_flops_per_s",
+                "flop/s",
+                answer.rates(flops),
+                parameters,
+                subject=f"NUMA node {answer.case['numa_node']}",
+            )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

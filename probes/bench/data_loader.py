@@ -68,6 +68,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     rates.pop(0, None)
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))
-        advice = {"batch_size": _BATCH_SIZE, **parameters}
-        measurements.append(answer.measurement("recommended_workers", "1", (float(enough),), advice))
+        measurements.append(
+            answer.measurement(
+                "recommended_workers", "1", (float(enough),), {"batch_size": _BATCH_SIZE, **parameters}
+            )
+        )
     return tuple(measurements)

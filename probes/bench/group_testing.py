@@ -278,11 +278,6 @@ class Search:
         return done
 
 
-def pairs_of(hosts: int) -> int:
-    """Return the number of measurements for all pairs."""
-    return hosts * (hosts - 1) // 2
-
-
 def _screening(hosts: Group) -> list[Group]:
     """Return groups of about equal size: the square root of the number of hosts, at least two.
 

@@ -100,8 +100,10 @@ def _places(gpu: Gpu, nodes: Mapping[int, Mapping[int, int]]) -> Places | None:
     near = gpu.numa_node
     if not known(near) or near is None or near not in nodes:
         return None
-    others = [node for node in nodes if node != near]
-    return Places(near=near, far=max(others, key=lambda node: nodes[near].get(node, 0)))
+    return Places(
+        near=near,
+        far=max([node for node in nodes if node != near], key=lambda node: nodes[near].get(node, 0)),
+    )
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:

@@ -130,8 +130,7 @@ def _common(row: Measurement) -> dict[str, Parameter]:
 
 
 def _fit_of(lines: tuple[Line, ...], curve: Sequence[Point]) -> Fit:
-    residual = quantile(list(map(abs, _errors(lines, curve))), 0.5)
-    return Fit(lines=lines, residual=residual, points=len(curve))
+    return Fit(lines=lines, residual=quantile(list(map(abs, _errors(lines, curve))), 0.5), points=len(curve))
 
 
 def _errors(lines: Sequence[Line], curve: Sequence[Point]) -> list[float]:

@@ -38,8 +38,11 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
     if not cases:
         return ()
-    budget_s = _BUDGET_S[context.device, context.suite]
-    return (context.on_every_device("memory-copy", "memory bandwidth", budget_s=budget_s, cases=cases),)
+    return (
+        context.on_every_device(
+            "memory-copy", "memory bandwidth", budget_s=_BUDGET_S[context.device, context.suite], cases=cases
+        ),
+    )
 
 
 def _fits(context: BenchContext, size_bytes: int) -> bool:
@@ -50,10 +53,12 @@ def _fits(context: BenchContext, size_bytes: int) -> bool:
     return not known(free) or context.ranks_per_node * _HELD * size_bytes <= free / 2
 
 
-def _moved_bytes(case: Case) -> float:
-    return float(case["bytes"]) * _ARRAYS[str(case["operation"])]
-
-
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every rank and case."""
-    return per_rank(request, lines_by_rank, "memory_bandwidth_bytes_per_s", "byte/s", _moved_bytes)
+    return per_rank(
+        request,
+        lines_by_rank,
+        "memory_bandwidth_bytes_per_s",
+        "byte/s",
+        lambda case: float(case["bytes"]) * _ARRAYS[str(case["operation"])],
+    )

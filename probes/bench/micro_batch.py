@@ -159,11 +159,13 @@ def _measurements(
             ("memory_fit_residual", "1", line_fit.residual),
         ]
     # 0 if no micro-batch failed: the time limit, and not the memory, ended the sweep.
-    conditions = {"smallest_that_fails": smallest_that_fails}
     return (
         *measurements,
         *(
-            with_conditions(answer.measurement(metric, unit, (value,), common), conditions)
+            with_conditions(
+                answer.measurement(metric, unit, (value,), common),
+                {"smallest_that_fails": smallest_that_fails},
+            )
             for metric, unit, value in summary
         ),
     )

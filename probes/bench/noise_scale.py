@@ -88,8 +88,7 @@ def noise_scale(signal: Sequence[float], noise: Sequence[float]) -> NoiseScale:
     The average of the ratios would be biased.
     """
     generator = random.Random(0)  # noqa: S311 - resampling, the same each time
-    steps = range(len(signal))
-    draws = (generator.choices(steps, k=len(signal)) for _ in range(_RESAMPLES))
+    draws = (generator.choices(range(len(signal)), k=len(signal)) for _ in range(_RESAMPLES))
     ratios = sorted(_ratio([signal[step] for step in draw], [noise[step] for step in draw]) for draw in draws)
     # No interpolation of order statistics: neighbours may be a number and infinity.
     low, high = (ratios[int(fraction * (len(ratios) - 1))] for fraction in _INTERVAL)

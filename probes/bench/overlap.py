@@ -73,7 +73,10 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     durations_s = [parts[part].sample.durations_s for part in _PARTS]
     # The three parts have the same number and order of samples.
     rows = tuple(zip(*durations_s, strict=False))
-    is_measurable = _is_measurable(*durations_s[:2])
+    computation_s, communication_s, _ = durations_s
+    # The middle half of the computations must differ by less than a communication takes.
+    spread_s = quantile(computation_s, 0.75) - quantile(computation_s, 0.25)
+    is_measurable = spread_s < quantile(communication_s, 0.5)
     figures = {"overlap_fraction": overlap_fraction, "exposed_communication_fraction": exposed_fraction}
     measurements = [
         both.measurement(metric, "1", tuple(fraction_of(*row) for row in rows), parameters)
@@ -96,8 +99,3 @@ def overlap_fraction(computation_s: float, communication_s: float, both_s: float
 def exposed_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
     """Return the share of the communication that the step waits for; noise below 0 counts as 0."""
     return max(0.0, both_s - computation_s) / communication_s
-
-
-def _is_measurable(computation_s: tuple[float, ...], communication_s: tuple[float, ...]) -> bool:
-    """Return whether the middle half of the computations differs by less than a communication takes."""
-    return quantile(computation_s, 0.75) - quantile(computation_s, 0.25) < quantile(communication_s, 0.5)

@@ -54,10 +54,13 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     for answer in case_answers(request, lines_by_rank):
         case, ways = answer.case, 2 if answer.case["direction"] == "both" else 1
         parameters = {**case, "peer_access": bool(answer.sample.figures.get("peer_access"))}
-        rates = answer.rates(float(case["bytes"]) * ways)
         measurements.append(
             answer.measurement(
-                "peer_bandwidth_bytes_per_s", "byte/s", rates, parameters, subject=ends_of(case)
+                "peer_bandwidth_bytes_per_s",
+                "byte/s",
+                answer.rates(float(case["bytes"]) * ways),
+                parameters,
+                subject=ends_of(case),
             )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -29,8 +29,12 @@ class Resnet(Record, kw_only=True):
     @property
     def shape(self) -> Case:
         """Return the shape for the worker: `{"id": "resnet-50", "depths": "3-4-6-3", "width": 64, ...}`."""
-        depths = "-".join(map(str, self.depths))
-        return {"id": self.id, "depths": depths, "width": self.width, "classes": self.classes}
+        return {
+            "id": self.id,
+            "depths": "-".join(map(str, self.depths)),
+            "width": self.width,
+            "classes": self.classes,
+        }
 
 
 RESNET_50 = Resnet(id="resnet-50", depths=(3, 4, 6, 3), width=64, classes=1000)
@@ -98,7 +102,7 @@ def training_flops(network: Resnet, image_size: int) -> int:
     Each layer counts three times: for its output, for the gradient of its weights and for the gradient of its
     input. The first layer's input is the image, which needs no gradient.
     """
-    stem = next(iter(convolutions(network, image_size)))
+    stem = next(convolutions(network, image_size))
     return 3 * forward_flops(network, image_size) - stem.flops
 
 

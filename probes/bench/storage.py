@@ -70,8 +70,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
             "data_path": request.settings["data_path"],
         }
         operation = "write" if case["operation"] == "write" else "read"
-        bandwidths = answer.rates(figures.get("bytes_per_call", 0.0))
-        rows = [(f"{operation}_bandwidth_bytes_per_s", "byte/s", bandwidths)]
+        rows = [
+            (f"{operation}_bandwidth_bytes_per_s", "byte/s", answer.rates(figures.get("bytes_per_call", 0.0)))
+        ]
         if case["order"] == "random":
             rows.append((f"{operation}_rate_per_s", "1/s", answer.rates(1)))
         measurements += [

@@ -222,7 +222,7 @@ def _with_surroundings(
 ) -> tuple[Measurement, ...]:
     starts = [start for lines in answers.lines.values() if (start := start_of(lines)) is not None]
     used = frozenset(
-        request.subjects.get(start.uuid) or watch.name_of(start.uuid) for start in starts if start.uuid
+        request.subjects.get(start.uuid) or watch.names.get(start.uuid, "") for start in starts if start.uuid
     )
     return tuple(
         msgspec.structs.replace(

@@ -68,7 +68,7 @@ class Turn:
         return self._job.command_line_of(self._argv)
 
 
-class Sessions:
+class Sessions(contextlib.AbstractContextManager["Sessions"]):
     """At most one group of ranks that keep running; as a context manager, it ends the ranks."""
 
     def __init__(self) -> None:
@@ -116,8 +116,10 @@ class Sessions:
         for mark in answers.glob("ended*"):
             mark.unlink()
         turn = Turn(job, request, directory, argv_of(python, request, directory, program))
-        request_path = str(directory / "request.json")
-        self._put(folder, {"bench": request.bench_id, "request": request_path, "out": str(answers)})
+        self._put(
+            folder,
+            {"bench": request.bench_id, "request": str(directory / "request.json"), "out": str(answers)},
+        )
         return turn
 
     def _put(self, folder: Path, order: dict[str, str]) -> None:
@@ -145,9 +147,6 @@ class Sessions:
             with job:
                 pass
 
-    def __enter__(self) -> Sessions:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -166,5 +165,11 @@ def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None
     """Return a key that is equal for requests that may share a start; None for a request that may not."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
-    variables = tuple(sorted(request.environment.items()))
-    return python, request.ranks, request.device, request.backend, request.threads_per_rank, variables
+    return (
+        python,
+        request.ranks,
+        request.device,
+        request.backend,
+        request.threads_per_rank,
+        tuple(sorted(request.environment.items())),
+    )

@@ -48,8 +48,12 @@ def jobs_of(
         try:
             requests = row.load().requests(context)
         except Exception as error:  # noqa: BLE001 -- the other benchmarks still run
-            message = f"rigtune cannot prepare {row.id}: {one_line(error)}"
-            prevented.append(failure_of(row, Hindrance(kind="crashed", message=message)))
+            prevented.append(
+                failure_of(
+                    row,
+                    Hindrance(kind="crashed", message=f"rigtune cannot prepare {row.id}: {one_line(error)}"),
+                )
+            )
             continue
         cost_s = row.full_cost_s if context.suite == "full" else row.cost_s
         pythons = [(request, gate.python_for(request)) for request in requests]
@@ -104,12 +108,11 @@ def run_jobs(
                 continue
             steps = _Steps(jobs, number)
             yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
-            folder = directory / f"{number + 1}-{job.row.id}"
             events = run_request(
                 job.request,
                 job.row.load(),
                 job.python,
-                folder,
+                directory / f"{number + 1}-{job.row.id}",
                 stop=stop,
                 watch=watch,
                 deadline_s=left_s,

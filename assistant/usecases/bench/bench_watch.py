@@ -91,10 +91,12 @@ class Watch:
         self._source = source
         gpus = training_gpus(facts) if source is not None else ()
         self._gpus = {f"GPU{gpu.index}": gpu.index for gpu in gpus}
-        self._names = {gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)}
+        self.names = {gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)}
+        """Names such as `GPU3` of the watched GPUs, by UUID."""
         self._mark = _CpuTimes.now()
         self._before: float | None = None
-        self._during: float | None = None
+        self.others_cpu_share: float | None = None
+        """Share of all CPUs that others used during the last request; None if it was too short."""
         self._load_average = os.getloadavg()[0]
         self._moments: dict[str, list[GpuMoment]] = {}
         self._cpu = CpuWatch()
@@ -102,16 +104,13 @@ class Watch:
         self.strangers: dict[str, set[str]] = {}
         """Processes of others that used each GPU during the request, such as `python 4711`."""
 
-    @property
-    def others_cpu_share(self) -> float | None:
-        """Share of all CPUs that others used during the last request; None if it was too short."""
-        return self._during
-
     def begin(self) -> None:
         """Begin a request, and evaluate the time between the end of the last request and this moment."""
         now = _CpuTimes.now()
-        self._before = now.others_since(self._mark, self._before if self._during is None else self._during)
-        self._mark, self._during = now, None
+        self._before = now.others_since(
+            self._mark, self._before if self.others_cpu_share is None else self.others_cpu_share
+        )
+        self._mark, self.others_cpu_share = now, None
         self._load_average = os.getloadavg()[0]
         self._moments, self.strangers, self._next_gpu_s = {}, {}, 0.0
         self._cpu = CpuWatch()
@@ -141,12 +140,8 @@ class Watch:
     def end(self) -> None:
         """End a request, after all its processes have ended."""
         now = _CpuTimes.now()
-        self._during = now.others_since(self._mark, None)
+        self.others_cpu_share = now.others_since(self._mark, None)
         self._mark = now
-
-    def name_of(self, uuid: str) -> str:
-        """Return the name of the GPU with this UUID, such as `GPU3`; empty if the GPU is not watched."""
-        return self._names.get(uuid, "")
 
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
         """Return the conditions of a measurement of `subject`.
@@ -157,16 +152,16 @@ class Watch:
         values: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:
             values["others_cpu_share_before"] = round(self._before, 3)
-        if self._during is not None:
-            values["others_cpu_share"] = round(self._during, 3)
+        if self.others_cpu_share is not None:
+            values["others_cpu_share"] = round(self.others_cpu_share, 3)
         gpus = frozenset(_GPU_NAME.findall(subject)) & self._gpus.keys() or used_gpus
         strangers = [
             f"{gpu}: {', '.join(sorted(self.strangers[gpu]))}" for gpu in sorted(gpus & self.strangers.keys())
         ]
         if strangers:
             values["gpu_shared_with"] = "; ".join(strangers)
-        if self._during is not None or strangers:
-            values["host_busy"] = bool(strangers) or (self._during or 0.0) > BUSY_SHARE
+        if self.others_cpu_share is not None or strangers:
+            values["host_busy"] = bool(strangers) or (self.others_cpu_share or 0.0) > BUSY_SHARE
         return {
             **values,
             **gpu_conditions([moment for gpu in sorted(gpus) for moment in self._moments.get(gpu, ())]),

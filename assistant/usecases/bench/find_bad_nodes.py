@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ import msgspec
 from assistant.usecases.bench.bench_context import bench_context
 from assistant.usecases.bench.bench_folder import work_folder
 from assistant.usecases.bench.bench_gate import gate_of
-from assistant.usecases.bench.bench_hosts import REMEDY, unseen_by
 from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_start import REMEDY, unseen_by
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions
@@ -24,7 +25,7 @@ from probes.base.errors import UsageError, WorkerError
 from probes.base.record import Record
 from probes.bench import across_nodes
 from probes.bench.bench_requests import BenchContext
-from probes.bench.group_testing import SLOW_BELOW, Group, Search, SearchResult, pairs_of
+from probes.bench.group_testing import SLOW_BELOW, Group, Search, SearchResult
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
 
@@ -228,7 +229,7 @@ def _conclude(
         slow_below=slow_below,
         runs=result.runs,
         rounds=result.rounds,
-        all_pairs=pairs_of(len(hosts)),
+        all_pairs=math.comb(len(hosts), 2),
         complete=searched is not None or len(hosts) - len(silent) < 2,
         measurements=tuple(pair for run in runs for pair in run.pairs),
         failures=tuple(failure for run in runs for failure in run.failures),

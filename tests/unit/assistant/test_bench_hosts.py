@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from assistant.usecases.bench.bench_hosts import require_shared, unseen_by
-from assistant.usecases.bench.bench_start import argv_of, recipe_of
+from assistant.usecases.bench.bench_start import argv_of, recipe_of, require_shared, unseen_by
 from probes.base.errors import WorkerError
 from probes.bench.bench_requests import BenchRequest
 from recipes.launch.launchers import mpi, slurm, torchrun
