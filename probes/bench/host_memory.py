@@ -64,13 +64,16 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     measurements = []
     for answer in case_answers(request, lines_by_rank):
         size_bytes = answer.sample.figures.get("array_bytes", 0.0)
-        threads = int(answer.sample.figures.get("threads", 0))
         measurements.append(
             answer.measurement(
                 "memory_bandwidth_bytes_per_s",
                 "byte/s",
                 answer.rates(_ARRAYS[str(answer.case["operation"])] * size_bytes),
-                {**answer.case, "threads": threads, "bytes": int(size_bytes)},
+                {
+                    **answer.case,
+                    "threads": int(answer.sample.figures.get("threads", 0)),
+                    "bytes": int(size_bytes),
+                },
                 subject=_subject(answer.case),
             )
         )

@@ -66,7 +66,7 @@ _TITLES: dict[Layer, str] = {
     "nic": "all-reduce over the NICs alone",
 }
 _SIZES = (64 * MIB, GIB)
-"""Large messages only: the bandwidth of a layer matters here, not its latency."""
+"""Large messages only, because the bandwidth of a layer matters here and not its latency."""
 _BUDGET_S = 4.0
 
 

@@ -87,8 +87,11 @@ def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
     spread = sum(weight * (x - mean_x) ** 2 for weight, x, _ in weighted)
     slope = sum(weight * (x - mean_x) * (y - mean_y) for weight, x, y in weighted) / spread
     fixed = mean_y - slope * mean_x
-    residual = max(abs(fixed + slope * x - y) / y for x, y in points)
-    return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=residual)
+    return MemoryLine(
+        fixed_bytes=fixed,
+        per_sample_bytes=slope,
+        residual=max(abs(fixed + slope * x - y) / y for x, y in points),
+    )
 
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:

@@ -60,7 +60,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every case, and the requests per second of random cases."""
     # The worker reports file system, device and size of the file at its end.
-    ends = [line.conditions for line in lines_by_rank.get(0, ()) if isinstance(line, DoneLine)]
+    lines = lines_by_rank.get(0, ())
+    at_end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
     measurements: list[Measurement] = []
     for answer in case_answers(request, lines_by_rank):
         case, figures = answer.case, answer.sample.figures
@@ -79,7 +80,6 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
             answer.measurement(metric, unit, samples, parameters, subject=_SUBJECT)
             for metric, unit, samples in rows
         ]
-    at_end = ends[0] if ends else {}
     return tuple(
         msgspec.structs.replace(row, conditions={**at_end, **row.conditions}) for row in measurements
     ) or failure_of(request, lines_by_rank)

@@ -148,8 +148,11 @@ def find_bad_hosts(
             yield from (BenchFailed(failure=failure) for failure in run.failures)
             yield Progress(stage="hosts", message=_progress_words(run), done=len(runs))
         folder.keep = any(run.failures for run in runs)
-    result = _conclude(hosts, silent, search.result, runs, slow_below)
-    yield StageFinished(stage="hosts", result=result, duration_s=time.monotonic() - started)
+    yield StageFinished(
+        stage="hosts",
+        result=_conclude(hosts, silent, search.result, runs, slow_below),
+        duration_s=time.monotonic() - started,
+    )
 
 
 def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Path) -> dict[str, str]:
