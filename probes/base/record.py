@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -119,6 +120,31 @@ class EvidenceRef(Record, kw_only=True):
     key: str
     """The command line, path, NVML call, catalogue row or benchmark id."""
     detail: str = ""
+
+
+def file_ref(path: str, detail: str = "") -> EvidenceRef:
+    """Return the reference to a file or directory of the machine."""
+    return EvidenceRef(source="file", key=path, detail=detail)
+
+
+def command_ref(argv: tuple[str, ...], detail: str = "") -> EvidenceRef:
+    """Return the reference to a command line."""
+    return EvidenceRef(source="command", key=shlex.join(argv), detail=detail)
+
+
+def nvml_ref(call: str) -> EvidenceRef:
+    """Return the reference to an NVML call, or to all calls on one device: `nvmlDeviceGet*(0)`."""
+    return EvidenceRef(source="nvml", key=call)
+
+
+def environment_ref(name: str) -> EvidenceRef:
+    """Return the reference to an environment variable."""
+    return EvidenceRef(source="environment", key=name)
+
+
+def line_ref(number: int) -> EvidenceRef:
+    """Return the reference to a line of the text that a parser reads; the caller adds the text's source."""
+    return EvidenceRef(source="", key="", detail=f"line {number}")
 
 
 def to_json(record: Any, *, indent: int = 2) -> bytes:

@@ -30,11 +30,11 @@ class Row(Record, kw_only=True):
 
 
 class ProbeRow(Row, kw_only=True):
-    """A collector: `collect(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
+    """A collector: `function(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
 
+    function: str = "collect"
     provides: tuple[str, ...]
-    """The fields of `MachineFacts` that it returns, all of them each time. `contradictions` and `unread` may
-    come on top; those of all collectors are joined."""
+    """Fields of `MachineFacts` that each run returns; `contradictions` and `unread` may be added to them."""
     tier: Tier = "quick"
 
 

@@ -111,7 +111,7 @@ class _Crew:
         for row in rows:
             try:
                 # Import here: threads that import at the same time mostly wait for each other.
-                self._ready.put((row, row.load().collect))
+                self._ready.put((row, getattr(row.load(), row.function)))
             except Exception as error:  # noqa: BLE001 - the facts of the others survive
                 self._results.put((row, _crashed(row, error)))
         self._ready.put(None)

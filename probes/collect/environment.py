@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.evidence import environment_ref, file_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of
+from probes.base.record import NOT_RECORDED, Reason, Unknown, environment_ref, file_ref, items_of
 from probes.base.rows import read_rows, row_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
 from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
-from probes.reading.outputs import outputs
+from probes.reading.readers.text_reader import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"

@@ -10,7 +10,7 @@ import msgspec
 from probes.base.record import Reason, Unknown
 from probes.collect.collecting import CollectOptions
 from probes.facts import LogEvent, Unread
-from probes.reading.outputs import Output, outputs
+from probes.reading.readers.text_reader import Output, outputs
 from probes.sources.base import Source
 
 _DMESG = ("dmesg",)

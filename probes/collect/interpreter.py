@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from probes.base.evidence import command_ref, file_ref
-from probes.base.record import Reason, Record, Unknown, map_known
+from probes.base.record import Reason, Record, Unknown, command_ref, file_ref, map_known
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
 from probes.reading.interpreter_trust import ROOT_UID, caller_uid, refusal

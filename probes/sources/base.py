@@ -3,12 +3,16 @@
 A source answers narrow questions about a machine. Failures are values: a collector never has to catch. Five
 sources implement it: live (`live.py`), recording (`recording.py`), and stored answers (`stored.py`) that come
 from a recording, from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`).
+
+All input of the user is read with `read_bounded`, so that a wrong file, an endless device or a decompression
+bomb causes a short error message and does not exhaust memory.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from probes.base.errors import InputError
 from probes.base.record import Reason, Record, Unknown, map_known
 from probes.base.units import MIB
 
@@ -17,8 +21,7 @@ MAX_GIVEN_BYTES = 64 * MIB
 
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
 """Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
-
-
+_CHUNK_BYTES = 1 << 16
 STRANGER = "unrecognised"
 """The kind of given files that rigtune does not recognise."""
 
@@ -121,3 +124,29 @@ def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:
         return int(text, base)
     except ValueError:
         return Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r} is not a number")
+
+
+class Readable(Protocol):
+    """A file or stream that can be read in pieces."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+def read_at_most(file: Readable, most_bytes: int) -> bytes | None:
+    """Return the rest of `file`, or None if it is longer than `most_bytes`; reading then stops early."""
+    data = bytearray()
+    while chunk := file.read(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > most_bytes:
+            return None
+    return bytes(data)
+
+
+def read_bounded(
+    file: Readable, name: str, most_bytes: int, *, excess: str = "is larger than", advice: str
+) -> bytes:
+    """Return the rest of `file`; raise InputError with `name` if the file is longer than `most_bytes`."""
+    data = read_at_most(file, most_bytes)
+    if data is None:
+        raise InputError(f"{name} {excess} {most_bytes // MIB} MiB", advice)
+    return data

@@ -9,8 +9,7 @@ from pathlib import Path
 from probes.base.errors import InputError, UsageError
 from probes.base.record import printable
 from probes.catalogue.hardware import load_catalogue
-from probes.sources.base import MAX_GIVEN_BYTES, Source
-from probes.sources.bounded import Readable, read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, Readable, Source, read_bounded
 
 _STDIN = "standard input"
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")

@@ -13,7 +13,7 @@ from probes.base.errors import InputError
 from probes.base.record import Unknown
 from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
-from probes.sources.recording_draft import Answers
+from probes.sources.recording import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")

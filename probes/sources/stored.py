@@ -18,8 +18,7 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
-from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue
-from probes.sources.bounded import read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue, read_bounded
 
 FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1

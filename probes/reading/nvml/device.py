@@ -38,9 +38,7 @@ class Device:
 
     def text(self, call: str) -> str | Unknown:
         value = self.ask(call)
-        if isinstance(value, Unknown):
-            return value
-        return value if isinstance(value, str) and value else odd(call, value)
+        return value if isinstance(value, str | Unknown) and value else odd(call, value)
 
     def whole(self, call: str, *args: int) -> int | Unknown:
         return whole_of(self.ask(call, *args))
@@ -49,7 +47,7 @@ class Device:
         return map_known(self.whole(call), lambda width: link_width(str(width)))
 
     def watts(self, call: str) -> float | Unknown:
-        return map_known(self.whole(call), lambda milliwatts: milliwatts / 1000)
+        return watts(self.whole(call))
 
     def compute_capability(self) -> str | Unknown:
         pair = self.ask("nvmlDeviceGetCudaComputeCapability")
@@ -116,19 +114,15 @@ def odd(what: str, value: object) -> Unknown:
 
 
 def member(value: NvmlValue | Unknown, name: str) -> NvmlValue | Unknown:
-    if isinstance(value, Unknown):
-        return value
-    return value[name] if isinstance(value, dict) and name in value else odd(name, value)
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    return value if isinstance(value, Unknown) else odd(name, value)
 
 
 def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
-    if isinstance(value, Unknown):
-        return value
-    return (
-        value[position]
-        if isinstance(value, list) and position < len(value)
-        else odd(f"item {position}", value)
-    )
+    if isinstance(value, list) and position < len(value):
+        return value[position]
+    return value if isinstance(value, Unknown) else odd(f"item {position}", value)
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
@@ -138,6 +132,10 @@ def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
     if value is None:
         return Unknown(Reason.NOT_SUPPORTED, "NVML does not say")
     return value if isinstance(value, int) and not isinstance(value, bool) else odd("number", value)
+
+
+def watts(milliwatts: int | Unknown) -> float | Unknown:
+    return map_known(milliwatts, lambda milliwatts: milliwatts / 1000)
 
 
 def flag(value: NvmlValue | Unknown) -> bool | Unknown:
