@@ -19,6 +19,7 @@ else:
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -95,6 +96,13 @@ def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
 def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
     """Return `function` of the value; an Unknown stays the same."""
     return value if isinstance(value, Unknown) else function(value)
+
+
+def map_both(first: T | Unknown, second: R | Unknown, function: Callable[[T, R], S]) -> S | Unknown:
+    """Return `function` of both values; if a value is unknown, the first Unknown."""
+    if isinstance(first, Unknown):
+        return first
+    return second if isinstance(second, Unknown) else function(first, second)
 
 
 def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:

@@ -5,26 +5,14 @@ A new kind is a parser module and a row here.
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
-
-from probes.base.record import Record
+from probes.base.table_rows import Row
 
 
-class KindRow(Record, kw_only=True):
-    """One kind of text.
+class KindRow(Row, kw_only=True):
+    """One kind of text. The title completes "It reads ..." and names what wrote the text.
 
-    Its module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never
-    raises.
+    The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
     """
-
-    id: str
-    title: str
-    """Completes "It reads ...": what wrote the text."""
-    module: str
-
-    def load(self) -> ModuleType:
-        return importlib.import_module(self.module)
 
 
 def _kind(kind_id: str, title: str, module: str) -> KindRow:
@@ -83,4 +71,6 @@ KINDS: tuple[KindRow, ...] = (
     _kind("lsmod", "`lsmod`", "host.lsmod"),
     _kind("driver-version", "/proc/driver/nvidia/version", "host.driver_version"),
 )
-"""Every kind whose recogniser agrees takes the text: a pasted terminal session may hold several."""
+"""A text may be of several kinds, for example a pasted terminal session: each kind that recognises the text
+is read.
+"""

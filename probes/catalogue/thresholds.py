@@ -12,7 +12,7 @@ import msgspec
 from probes.base.record import EvidenceRef, StrictRecord
 from probes.base.rows import read_rows
 from probes.base.versions import numbers_of
-from probes.catalogue.limit_rows import named_limits
+from probes.catalogue.check_rows import named_limits
 
 
 class Cited(StrictRecord, kw_only=True):

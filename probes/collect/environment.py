@@ -1,6 +1,6 @@
-"""Collect the variables that affect training.
+"""Collect variables that affect training: from this process, NCCL's configuration files and NCCL logs.
 
-Of this process, of NCCL's configuration files and of NCCL logs. NCCL uses the environment first, then
+NCCL uses the environment first, then
 `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file never replaces a variable that is
 already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are read, and none that holds a
 secret.
@@ -16,7 +16,7 @@ from probes.base.rows import read_rows, row_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
 from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
-from probes.reading.readers.text_reader import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
@@ -100,10 +100,8 @@ def _variables_of_file(
     path: str, text: str, set_before: set[str], unread: list[Unread]
 ) -> Iterator[EnvironmentVariable]:
     assignments, ignored = parse_configuration(text)
-    for line in ignored:
-        unread.append(
-            Unread(source=path, line=line.line, text=line.text, why="NCCL skips a line without `=`")
-        )
+    why = "NCCL skips a line without `=`"
+    unread += [Unread(source=path, line=line.line, text=line.text, why=why) for line in ignored]
     for assignment in assignments:
         yield EnvironmentVariable(
             name=assignment.name,

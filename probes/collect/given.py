@@ -6,11 +6,23 @@ a live machine.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from probes.base.record import NOT_RECORDED
 from probes.collect.collecting import CollectOptions
 from probes.facts import FabricPort, Unread
+from probes.reading.texts import (
+    DIAGNOSES,
+    FABRIC_PORTS,
+    FABRIC_SWITCHES,
+    MEASUREMENTS,
+    TextReader,
+    read_all,
+    records_of,
+    unread_of,
+)
 from probes.sources.base import STRANGER, Source
 
 
@@ -19,8 +31,6 @@ def collect_fabric(source: Source, options: CollectOptions) -> dict[str, object]
     if source.is_live:
         return {"fabric_ports": NOT_RECORDED, "fabric_switches": NOT_RECORDED}
     from probes.parsers.fabric.guid_list import hosts_by_guid  # noqa: PLC0415 - given files only
-    from probes.reading.readers.reader_rows import FABRIC_PORTS, FABRIC_SWITCHES  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, records_of  # noqa: PLC0415 - likewise
 
     hosts: dict[str, str] = {}
     for given in source.given("guid-list"):
@@ -49,22 +59,18 @@ def _with_host(port: FabricPort, hosts: dict[str, str]) -> FabricPort:
 
 def collect_diagnoses(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `diagnoses` of other tools; unknown without their output."""
-    return _records(source, "diagnoses", "DIAGNOSES")
+    return _records(source, "diagnoses", DIAGNOSES)
 
 
 def collect_tool_results(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `tool_results`, the measurements of other tools; unknown without their output."""
-    return _records(source, "tool_results", "MEASUREMENTS")
+    return _records(source, "tool_results", MEASUREMENTS)
 
 
-def _records(source: Source, field: str, table: str) -> dict[str, object]:
-    """Return the records that the readers of a table of `reader_rows` find in the given files."""
+def _records(source: Source, field: str, table: tuple[TextReader[Any], ...]) -> dict[str, object]:
     if source.is_live:
         return {field: NOT_RECORDED}
-    from probes.reading.readers import reader_rows  # noqa: PLC0415 - given files only
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
-
-    texts = read_all(source, getattr(reader_rows, table))
+    texts = read_all(source, table)
     return {field: records_of(texts) if texts else NOT_RECORDED, "unread": unread_of(texts)}
 
 

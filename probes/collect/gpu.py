@@ -10,6 +10,7 @@ from probes.facts import Gpu, Unread
 from probes.reading.merging import Merged
 from probes.reading.nvidia import bus_id, device_count, driver_silence
 from probes.reading.pci import cpu_affinity, numa_node, nvidia_gpu_addresses
+from probes.reading.texts import GPUS
 from probes.sources.base import Source
 
 _BUS_LISTINGS = ("lspci", "hwloc")
@@ -82,8 +83,6 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
 
 def _read(source: Source) -> _Texts:
     """Ask every reader; on a live machine only the live readers, and none after the first has failed."""
-    from probes.reading.readers.reader_rows import GPUS  # noqa: PLC0415 - unless NVML answers
-
     of_driver: list[tuple[Gpu, ...]] = []
     of_others: list[tuple[Gpu, ...]] = []
     on_bus: set[str] = set()

@@ -19,6 +19,7 @@ from probes.collect.collecting import CollectOptions
 from probes.facts import Count, Gid, Nic
 from probes.parsers.fabric.infiniband_files import port_link_layer, port_word
 from probes.parsers.fabric.rdma_words import guid, mapped_ipv4, port_rate, whole_number
+from probes.reading.merging import merge_nics
 from probes.reading.pci import (
     DEVICES,
     RdmaDevice,
@@ -28,6 +29,7 @@ from probes.reading.pci import (
     physical_function,
     rdma_devices,
 )
+from probes.reading.texts import NICS, read_all, records_of, unread_of
 from probes.sources.base import Source, read_int, read_text
 
 _NET = "/sys/class/net"
@@ -62,11 +64,6 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if source.is_live and not (options.deep and kernel_ports):
         quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in kernel_ports)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
-    # Quick checks of a live machine do not need these modules.
-    from probes.reading.merging import merge_nics  # noqa: PLC0415
-    from probes.reading.readers.reader_rows import NICS  # noqa: PLC0415
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415
-
     texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
     nics, contradictions = merge_nics([*kernel_ports, *records_of(texts)])
     # An empty result is only valid if the kernel could be asked.

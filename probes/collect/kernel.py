@@ -21,7 +21,7 @@ from probes.base.record import (
     value_or,
     when_missing,
 )
-from probes.catalogue.limit_rows import sysctl_names
+from probes.catalogue.check_rows import sysctl_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import Clock, Kernel, Sysctl
 from probes.parsers.kernel.kernel_files import (
@@ -37,7 +37,7 @@ from probes.parsers.kernel.kernel_files import (
     parse_switch,
 )
 from probes.reading.merging import fill_unknown
-from probes.reading.readers.text_reader import Output, outputs
+from probes.reading.texts import Output, outputs
 from probes.sources.base import Source, read_int, read_text
 
 _COMMAND_LINE = "/proc/cmdline"
@@ -109,7 +109,7 @@ _TIMEDATECTL = ("timedatectl", "show", "-p", "NTPSynchronized")
 def collect_kernel(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return the field `kernel`."""
     processes = _processes(source, options)
-    first_port, last_port = _pair(source, _PORTS)
+    ports = map_known(read_text(source, _PORTS), _port_range)
     command_line = read_text(source, _COMMAND_LINE)
     numa_balancing = when_missing(read_int(source, _NUMA_BALANCING), _BUILT_WITHOUT)
     huge_pages = when_missing(read_text(source, _HUGE_PAGES), _BUILT_WITHOUT)
@@ -127,8 +127,8 @@ def collect_kernel(source: Source, options: CollectOptions) -> dict[str, object]
         zombie_processes=map_known(processes, lambda processes: sum(row.state == "Z" for row in processes)),
         blocked_processes=map_known(processes, _blocked),
         load_average=_first_number(source, _LOAD),
-        local_port_first=first_port,
-        local_port_last=last_port,
+        local_port_first=map_known(ports, lambda ports: ports[0]),
+        local_port_last=map_known(ports, lambda ports: ports[1]),
         somaxconn=read_int(source, _SOMAXCONN),
         file_max=read_int(source, _FILE_MAX),
         remove_ipc=_remove_ipc(source),
@@ -211,15 +211,11 @@ def _first_number(source: Source, path: str) -> float | Unknown:
     return number if 0 <= number < _LARGEST_UPTIME_S else Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
 
 
-def _pair(source: Source, path: str) -> tuple[int | Unknown, int | Unknown]:
-    text = read_text(source, path)
-    if isinstance(text, Unknown):
-        return text, text
+def _port_range(text: str) -> tuple[int, int] | Unknown:
     words = text.split()
     if len(words) == 2 and all(word.isdecimal() and len(word) < 6 for word in words):
         return int(words[0]), int(words[1])
-    unknown = Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
-    return unknown, unknown
+    return Unknown(Reason.UNPARSABLE, f"{_PORTS}: {text[:60]!r}")
 
 
 def _memory_errors(source: Source, counter: str) -> int | Unknown:

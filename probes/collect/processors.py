@@ -28,8 +28,7 @@ from probes.parsers.host.procfs import parse_cpuinfo, parse_meminfo, parse_statu
 from probes.parsers.topology.numa_status import numa_status_node
 from probes.reading.cgroup import Limit, cpu_quota
 from probes.reading.merging import fill_unknown, merge
-from probes.reading.readers.reader_rows import CPUS, NUMA_NODES
-from probes.reading.readers.text_reader import ReadText, read_all, records_of
+from probes.reading.texts import CPUS, NUMA_NODES, ReadText, read_all, records_of
 from probes.sources.base import Source, read_int, read_text
 
 _CPUINFO = "/proc/cpuinfo"

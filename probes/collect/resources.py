@@ -16,7 +16,7 @@ from probes.facts import Filesystem, Limit, Limits, Memory, Power
 from probes.parsers.host.mounts import Mount, Space, parse_df, parse_mounts
 from probes.parsers.host.procfs import parse_huge_pages, parse_limits, parse_meminfo
 from probes.reading.cgroup import memory_limit
-from probes.reading.readers.text_reader import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source, read_text
 
 _MEMINFO = "/proc/meminfo"

@@ -40,7 +40,7 @@ from probes.parsers.host.version_outputs import (
 from probes.reading.installed_software import LIBRARY_FOLDERS, installed
 from probes.reading.merging import fill_unknown
 from probes.reading.nvidia import SMI_QUERY, SMI_TIMEOUT_S
-from probes.reading.readers.text_reader import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source, read_text
 
 T = TypeVar("T")

@@ -31,8 +31,7 @@ from probes.reading.pci import (
     pci_devices,
     rdma_devices,
 )
-from probes.reading.readers.reader_rows import LINKS, PCI_DEVICES, PEER_ACCESS
-from probes.reading.readers.text_reader import read_all, records_of, unread_of
+from probes.reading.texts import LINKS, PCI_DEVICES, PEER_ACCESS, read_all, records_of, unread_of
 from probes.sources.base import Source
 
 _ANCESTORS: dict[int, LinkKind] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown, first_unknown, value_or
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    map_both,
+    map_known,
+    value_or,
+)
 
 
 class Cpu(Record, kw_only=True):
@@ -55,10 +64,12 @@ class Memory(Record, kw_only=True):
     @property
     def available_fraction(self) -> float | Unknown:
         """Share of the memory that is available."""
-        total, available = self.total_bytes, self.available_bytes
-        if isinstance(total, Unknown) or isinstance(available, Unknown):
-            return first_unknown(total, available) or NOT_RECORDED
-        return available / total if total > 0 else Unknown(Reason.UNPARSABLE, "a total of 0")
+        no_total = Unknown(Reason.UNPARSABLE, "a total of 0")
+        return map_both(
+            self.total_bytes,
+            self.available_bytes,
+            lambda total, available: available / total if total > 0 else no_total,
+        )
 
 
 Limit = int | Literal["unlimited"] | Unknown
@@ -91,11 +102,10 @@ class Filesystem(Record, kw_only=True):
 
     @property
     def used_fraction(self) -> float | Unknown:
-        """Share of the space that is in use; 0 of a filesystem without space."""
-        total, free = self.total_bytes, self.free_bytes
-        if isinstance(total, Unknown) or isinstance(free, Unknown):
-            return first_unknown(total, free) or NOT_RECORDED
-        return 1 - free / total if total > 0 else 0.0
+        """Share of the space that is in use; 0 for a filesystem without space."""
+        return map_both(
+            self.total_bytes, self.free_bytes, lambda total, free: 1 - free / total if total > 0 else 0.0
+        )
 
 
 class Dmi(Record, kw_only=True):
@@ -152,19 +162,14 @@ class Kernel(Record, kw_only=True):
 
     @property
     def local_ports(self) -> int | Unknown:
-        """How many ports a program may take for its connections."""
-        first, last = self.local_port_first, self.local_port_last
-        if isinstance(first, Unknown) or isinstance(last, Unknown):
-            return first_unknown(first, last) or NOT_RECORDED
-        return last - first + 1
+        """Number of ports that a program may use for its connections."""
+        return map_both(self.local_port_first, self.local_port_last, lambda first, last: last - first + 1)
 
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
         """Corrected errors of the memory controllers per day since boot; all of them in the first day."""
-        errors = self.memory_errors_corrected
-        if isinstance(errors, Unknown):
-            return errors
-        return errors / max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
+        days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
+        return map_known(self.memory_errors_corrected, lambda errors: errors / days)
 
 
 class Clock(Record, kw_only=True):

@@ -34,7 +34,7 @@ from probes.parsers.host.package_lists import (
     parse_packages,
     parse_units,
 )
-from probes.reading.readers.text_reader import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source, read_text
 
 LIBRARY_FOLDERS = (
@@ -111,6 +111,7 @@ def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dic
     }
     versions = {name: _best(name, version, packages, evidence) for name, version in by_library.items()}
     libraries, plugins = _nccl_files(source, cache)
+    devices = when_missing(source.names(_CHANNELS), ())
     services = _services(source, evidence) if deep else DEEP_ONLY
     return {
         **versions,
@@ -118,7 +119,7 @@ def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dic
         "modules": _modules(source, evidence),
         "services": services,
         "imex": _imex(source, deep=deep),
-        "imex_channels": _channels(source),
+        "imex_channels": map_known(devices, lambda names: sum(name.startswith("channel") for name in names)),
         "nccl_plugins": plugins,
         "nccl_libraries": libraries,
     }
@@ -218,11 +219,6 @@ def _fabric_manager_version(
         return Unknown(Reason.UNPARSABLE, f"{_FABRIC_MANAGER[0]}: {text[:60]!r}")
     evidence.append(command_ref(_FABRIC_MANAGER))
     return version
-
-
-def _channels(source: Source) -> int | Unknown:
-    names = when_missing(source.names(_CHANNELS), ())
-    return map_known(names, lambda names: sum(name.startswith("channel") for name in names))
 
 
 def _nccl_files(

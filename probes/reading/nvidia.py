@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
 from probes.facts import NvLink
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.reading.pci import DEVICES
-from probes.sources.base import Source, read_text
+from probes.sources.base import NvmlValue, Source, read_text
 
 SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
@@ -40,15 +40,17 @@ def device_count(source: Source) -> int | Unknown:
 
 def bus_id(source: Source, index: int) -> str | Unknown:
     """Return the PCI address of a GPU in the notation of sysfs."""
-    info = source.nvml("nvmlDeviceGetPciInfo", index)
+    return _address_in(source.nvml("nvmlDeviceGetPciInfo", index), "nvmlDeviceGetPciInfo")
+
+
+def _address_in(info: NvmlValue | Unknown, call: str) -> str | Unknown:
+    """Return the PCI address in the answer to an NVML call."""
     if isinstance(info, Unknown):
         return info
-    text = info.get("busId") if isinstance(info, dict) else None
-    return (
-        normal_address(text)
-        if isinstance(text, str)
-        else Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetPciInfo: {info!r}")
-    )
+    match info:
+        case {"busId": str(text)}:
+            return normal_address(text)
+    return Unknown(Reason.UNPARSABLE, f"{call}: {info!r}")
 
 
 def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
@@ -104,18 +106,11 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_SWITCH:
         return "switch"
     info = source.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port)
-    if isinstance(info, Unknown):
-        return info
-    text = info.get("busId") if isinstance(info, dict) else None
-    address = (
-        normal_address(text)
-        if isinstance(text, str)
-        else Unknown(Reason.UNPARSABLE, f"remote of NVLink {port}: {info!r}")
-    )
+    address = _address_in(info, f"remote of NVLink {port}")
     if isinstance(address, Unknown) or address in bus_ids:
         return address
     device_class = read_text(source, f"{DEVICES}/{address}/class")
-    if not isinstance(device_class, Unknown) and device_class.startswith(_BRIDGE_CLASS):
+    if value_or(device_class, "").startswith(_BRIDGE_CLASS):
         return "switch"
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_GPU:
         return address  # a GPU that belongs to another virtual machine or container

@@ -107,6 +107,36 @@ class Source(Protocol):
         """End everything that the source started; the source answers no further questions."""
 
 
+class PassingSource:
+    """Passes every question on to another source: the base of sources that add something to the answers."""
+
+    def __init__(self, inner: Source) -> None:
+        self._inner = inner
+
+    @property
+    def title(self) -> str:
+        return self._inner.title
+
+    @property
+    def is_live(self) -> bool:
+        return self._inner.is_live
+
+    def link(self, path: str) -> str | Unknown:
+        return self._inner.link(path)
+
+    def env(self, name: str) -> str | Unknown | None:
+        return self._inner.env(name)
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        return self._inner.given(kind)
+
+    def expect(self, device: int, like: int) -> None:
+        self._inner.expect(device, like)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
 _PADDING = " \t\r\n\0"
 
 

@@ -60,10 +60,9 @@ class CommandRunner:
             process = self._start(argv, program)
         except FileNotFoundError:
             return missing
-        except PermissionError as error:
-            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{name}: {error.strerror}"))
         except OSError as error:
-            return CommandResult(failure=Unknown(Reason.ERROR, f"{name}: {error.strerror}"))
+            reason = Reason.PERMISSION if isinstance(error, PermissionError) else Reason.ERROR
+            return CommandResult(failure=Unknown(reason, f"{name}: {error.strerror}"))
         try:
             result = _result(process, name, timeout_s, max_output_bytes)
         finally:

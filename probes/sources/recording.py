@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from probes.base.record import Unknown, printable
-from probes.sources.base import CommandResult, Given, NvmlValue, Source
+from probes.sources.base import CommandResult, Given, NvmlValue, PassingSource, Source
 from probes.sources.stored import CommandAnswer, Content, NvmlAnswer, Recording, to_content
 
 
@@ -82,7 +82,7 @@ class Answers:
         )
 
 
-class RecordingSource:
+class RecordingSource(PassingSource):
     """Passes every question on to `inner` and records its answers. Threads may share a source.
 
     If a question is asked twice, the last answer is kept. Paths that are not UTF-8 are kept in printable
@@ -90,17 +90,9 @@ class RecordingSource:
     """
 
     def __init__(self, inner: Source) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._answers = Answers()
         self._lock = threading.Lock()
-
-    @property
-    def title(self) -> str:
-        return self._inner.title
-
-    @property
-    def is_live(self) -> bool:
-        return self._inner.is_live
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         result = self._inner.run(argv, timeout_s=timeout_s)
@@ -132,9 +124,6 @@ class RecordingSource:
             self._answers.nvml(call, *args, value=value)
         return value
 
-    def expect(self, device: int, like: int) -> None:
-        self._inner.expect(device, like)
-
     def env(self, name: str) -> str | Unknown | None:
         value = self._inner.env(name)
         with self._lock:
@@ -146,9 +135,6 @@ class RecordingSource:
         with self._lock:
             self._answers.give(kind, given)
         return given
-
-    def close(self) -> None:
-        self._inner.close()
 
     def recording(self, title: str) -> Recording:
         """Return everything that was answered so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, known, map_known
+from probes.base.record import Reason, Unknown, known, map_both, map_known
 from probes.facts import GpuProcess
 from probes.parsers.nvidia_smi.nvml_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
@@ -51,10 +51,9 @@ class Device:
 
     def compute_capability(self) -> str | Unknown:
         pair = self.ask("nvmlDeviceGetCudaComputeCapability")
-        major, minor = whole_of(item(pair, 0)), whole_of(item(pair, 1))
-        if isinstance(major, Unknown):
-            return major
-        return map_known(minor, lambda minor: f"{major}.{minor}")
+        return map_both(
+            whole_of(item(pair, 0)), whole_of(item(pair, 1)), lambda major, minor: f"{major}.{minor}"
+        )
 
     def threshold(self, kind: int) -> int | Unknown:
         """Return a temperature of nvmlTemperatureThresholds_t."""

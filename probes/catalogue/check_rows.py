@@ -1,8 +1,12 @@
-"""Rows of checks that compare facts with limits: `probes/data/limit_checks/*.toml`.
+"""Rows of checks that compare facts with limits, and of checks that look for events in logs.
 
-Each file holds a group of subjects. A row names one or more facts of the machine, or of each of its
-devices, and the rules for those facts. The first broken rule becomes the finding.
-`probes/checks/limit_checks.py` evaluates the rows, and `probes/judging/check_table.py` orders them.
+A row of `probes/data/limit_checks/*.toml` names one or more facts of the machine, or of each of its devices,
+and the rules for these facts. The first broken rule becomes the finding. `probes/checks/limit_checks.py`
+evaluates the rows.
+
+A row of `probes/data/log_checks.toml` names kinds of events and the rules for them. The first fitting rule of
+an event determines the finding; an event without a fitting rule is only mentioned.
+`probes/checks/log_checks.py` evaluates the rows. `probes/judging/check_table.py` orders all rows.
 """
 
 from __future__ import annotations
@@ -124,17 +128,15 @@ def limit_rows() -> dict[str, dict[str, Any]]:
 
 def named_limits() -> dict[str, dict[str, Any]]:
     """Return the numbers of the rows that have a name, each with its source and date."""
-    numbers = {}
-    for row in limit_rows().values():
-        for rule in row["rules"]:
-            if "limit" in rule:
-                value = next(rule[key] for key in ("at_least", "at_most", "below") if key in rule)
-                numbers[rule["limit"]] = {
-                    "value": value,
-                    "source": rule.get("source", ""),
-                    "date": rule.get("date", ""),
-                }
-    return numbers
+    rules = (rule for row in limit_rows().values() for rule in row["rules"] if "limit" in rule)
+    return {
+        rule["limit"]: {
+            "value": next(rule[key] for key in ("at_least", "at_most", "below") if key in rule),
+            "source": rule.get("source", ""),
+            "date": rule.get("date", ""),
+        }
+        for rule in rules
+    }
 
 
 def sysctl_names() -> tuple[str, ...]:
@@ -142,3 +144,52 @@ def sysctl_names() -> tuple[str, ...]:
     return tuple(
         sorted({name for file in FILES for name in _SYSCTL.findall(row_text(f"limit_checks/{file}"))})
     )
+
+
+class LogRule(StrictRecord, kw_only=True):
+    """Conditions on an event, and the finding for the event. A condition that is left out is met."""
+
+    kinds: tuple[str, ...] = ()
+    fatal: bool | None = None
+    contains: tuple[str, ...] = ()
+    """Words of which the message must contain at least one."""
+    often: bool = False
+    """True if the event must occur more often than the limit of the check."""
+    status: Literal["WARN", "FAIL"] = "WARN"
+    bad: str
+    fix: str = ""
+
+
+class LogCheck(StrictRecord, kw_only=True):
+    """A check of the events of some kinds."""
+
+    id: str
+    title: str
+    group: Group
+    needs: tuple[Need, ...] = ("logs",)
+    log: str = "kernel-log"
+    """The kind of log that must have been read (`probes/catalogue/text_kinds.py`)."""
+    kinds: tuple[str, ...]
+    settled: bool = False
+    """True if events that a later boot or recovery has settled count too."""
+    without: str = ""
+    """Leave out events whose message has these words."""
+    subject: Literal["host", "device", "training device"] = "host"
+    """Subject of a finding: the machine, the event's device, or that device if training uses it."""
+    limit: str = ""
+    """Threshold above which an event is frequent; `{limit}` in `expected` is replaced by the threshold."""
+    expected: str
+    good: str
+    why: str
+    source: str
+    fix: str = ""
+    """The remedy of rules that give none."""
+    command: str = ""
+    root: bool = False
+    rules: tuple[LogRule, ...]
+
+
+@functools.lru_cache(maxsize=1)
+def log_rows() -> dict[str, dict[str, Any]]:
+    """Return the unconverted rows by their ids. A row with a mistake fails when its own check runs."""
+    return {row["id"]: row for row in read_rows("log_checks")["check"]}
