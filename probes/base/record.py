@@ -24,9 +24,10 @@ S = TypeVar("S")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True):
-    """An immutable value that is stored and sent as JSON. Unknown fields are ignored.
+    """An immutable value that is stored and sent as JSON.
 
-    Older readers therefore accept newer files. Subclasses add `kw_only=True` (msgspec does not inherit it).
+    Unknown fields are ignored, so that older readers accept newer files. Subclasses add `kw_only=True`, which
+    msgspec does not inherit.
     """
 
 
@@ -39,7 +40,7 @@ class Reason(str, enum.Enum):
     """The reason why a value is unknown."""
 
     NOT_SUPPORTED = "not_supported"
-    """The device or driver reports that it has no such value."""
+    """The device or driver reports that the value does not exist."""
     PERMISSION = "permission"
     TOOL_MISSING = "tool_missing"
     """The command, library or file with the value does not exist here."""
@@ -52,7 +53,7 @@ class Reason(str, enum.Enum):
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that rigtune tried to read without success. Never a pass, never a guess.
+    """A value that rigtune could not read. A check never passes on it, and nothing is guessed from it.
 
     As JSON: `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
     """
@@ -72,7 +73,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
 DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read only with --tier deep")
-"""Values that only the checks of the tier `deep` use, when those checks do not run."""
+"""The value of facts that only deep checks use, if deep checks do not run."""
 
 
 def known(value: T | Unknown) -> TypeGuard[T]:
@@ -81,20 +82,20 @@ def known(value: T | Unknown) -> TypeGuard[T]:
 
 
 def value_or(value: T | Unknown, default: T) -> T:
-    """Return `value`, or `default` if unknown. For display and ordering only, never for a verdict."""
+    """Return `value`, or `default` if unknown. For display and ordering, never for a verdict."""
     return default if isinstance(value, Unknown) else value
 
 
 def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
-    """Return the elements; none if they are unknown.
+    """Return the elements, or an empty tuple if unknown.
 
-    Not for verdicts: "there are none" and "unknown" look alike.
+    Not for verdicts, because "there are none" and "unknown" give the same result.
     """
     return () if isinstance(values, Unknown) else values
 
 
 def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
-    """Return `function` of the value; an Unknown stays the same."""
+    """Return `function` of the value; an Unknown is returned unchanged."""
     return value if isinstance(value, Unknown) else function(value)
 
 
@@ -121,7 +122,7 @@ def first_unknown(*values: object) -> Unknown | None:
 
 
 class EvidenceRef(Record, kw_only=True):
-    """The place where a value was read: enough to show the raw text again."""
+    """Reference to the origin of a value, precise enough to show the raw text again."""
 
     source: str
     """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement`, `rule` or `policy`."""

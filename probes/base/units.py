@@ -64,7 +64,7 @@ _MOST_COUNT = 1e9
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a measured value in the notation of its unit.
+    """Return a measured value with its unit.
 
     Units are `flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` and others.
     """

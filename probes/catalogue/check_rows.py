@@ -57,9 +57,9 @@ class LimitRule(StrictRecord, kw_only=True):
     source: str = ""
     date: str = ""
     where: Where | None = None
-    """The machines that the rule is for; None for all."""
+    """Machines to which the rule applies; None for all."""
     optional: bool = False
-    """True if the rule is left out when its fact is unknown; otherwise the check is undetermined."""
+    """True if the rule is left out when its fact is unknown; otherwise the check becomes UNKNOWN."""
     status: Literal["WARN", "FAIL"] = "WARN"
     bad: str
     expected: str = ""
@@ -71,7 +71,7 @@ class LimitRule(StrictRecord, kw_only=True):
 
 
 class LimitCheck(StrictRecord, kw_only=True):
-    """A check of one fact, or of some that belong together."""
+    """A check of one fact, or of several related facts."""
 
     id: str
     title: str
@@ -84,7 +84,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     alone: str = ""
     """Summary of the SKIP if there is only one device, so that there is nothing to compare it with."""
     given: Given | None = None
-    """Part that a machine needs for the check to make sense; without it there is one SKIP."""
+    """Part that the check needs; for a machine without the part there is one SKIP."""
     fact: str
     what: str
     """Completes "... could not be read"."""
@@ -98,7 +98,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     """Words for a switch that is off, and for one that is on."""
     seen: str = "{value}"
     fix: str = ""
-    """The remedy of rules that give none, with `command`, `root` and `reversible`."""
+    """Remedy for rules without their own, with `command`, `root` and `reversible`."""
     command: str = ""
     root: bool = False
     reversible: bool = True
@@ -112,9 +112,9 @@ class LimitCheck(StrictRecord, kw_only=True):
     essential: bool = False
     """True if every machine must have the fact; if it is missing, the result is UNKNOWN instead of SKIP."""
     unsupported: tuple[str, ...] = ()
-    """Values by which a device says that it has no such fact."""
+    """Values that mean that the device does not have the fact."""
     known: tuple[str, ...] = ()
-    """Facts without which the check is undetermined, although no rule is about them."""
+    """Further facts that must be known; otherwise the check becomes UNKNOWN."""
     only_known: str = ""
     """Summary of the SKIP if no device has a known fact. It also limits the check to devices with one."""
     rules: tuple[LimitRule, ...]
@@ -140,7 +140,7 @@ def named_limits() -> dict[str, dict[str, Any]]:
 
 
 def sysctl_names() -> tuple[str, ...]:
-    """Return the kernel settings that rows are about: `vm.swappiness` of `fact = "sysctl:vm.swappiness"`."""
+    """Return the kernel settings in rows: `vm.swappiness` for `fact = "sysctl:vm.swappiness"`."""
     return tuple(
         sorted({name for file in FILES for name in _SYSCTL.findall(row_text(f"limit_checks/{file}"))})
     )
@@ -183,7 +183,7 @@ class LogCheck(StrictRecord, kw_only=True):
     why: str
     source: str
     fix: str = ""
-    """The remedy of rules that give none."""
+    """Remedy for rules without their own."""
     command: str = ""
     root: bool = False
     rules: tuple[LogRule, ...]

@@ -1,6 +1,7 @@
 """The kinds of text that a person can give, each recognised by its contents.
 
-A new kind is a parser module and a row here.
+A new kind is a parser module and a row here. The title completes "It reads ..." and names the origin of the
+text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
 """
 
 from __future__ import annotations
@@ -8,18 +9,11 @@ from __future__ import annotations
 from probes.base.table_rows import Row
 
 
-class KindRow(Row, kw_only=True):
-    """One kind of text. The title completes "It reads ..." and names what wrote the text.
-
-    The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
-    """
+def _kind(kind_id: str, title: str, module: str) -> Row:
+    return Row(id=kind_id, title=title, module=f"probes.parsers.{module}")
 
 
-def _kind(kind_id: str, title: str, module: str) -> KindRow:
-    return KindRow(id=kind_id, title=title, module=f"probes.parsers.{module}")
-
-
-KINDS: tuple[KindRow, ...] = (
+KINDS: tuple[Row, ...] = (
     _kind("nvidia-smi-xml", "`nvidia-smi -q -x`", "nvidia_smi.nvsmi_xml"),
     _kind("nvidia-smi-text", "`nvidia-smi -q`, whole or a part (-d)", "nvidia_smi.nvsmi_text"),
     _kind("nvidia-smi-table", "`nvidia-smi`", "nvidia_smi.nvsmi_table"),

@@ -1,9 +1,8 @@
 """Collect variables that affect training: from this process, NCCL's configuration files and NCCL logs.
 
-NCCL uses the environment first, then
-`$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file never replaces a variable that is
-already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are read, and none that holds a
-secret.
+NCCL uses the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
+never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed
+names are read, and no variable with a secret.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def asked_names() -> tuple[str, ...]:
-    """Return the names of all variables that are read; no other is read."""
+    """Return the names of all variables that are read; rigtune reads no others."""
     return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
 
 
@@ -87,7 +86,7 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
 def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
     """Yield the files that NCCL reads in order of rank, and whether the user named the file."""
     if named:
-        # NCCL does not expand the name: a `~` is a folder of that name.
+        # NCCL does not expand the name: `~` would be a folder with this name.
         yield named, True
     else:
         home = source.env("HOME")

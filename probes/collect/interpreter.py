@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Reason, Unknown, command_ref, file_ref, map_known, when_missing
+from probes.base.record import Reason, Unknown, command_ref, file_ref, map_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
 from probes.reading.pythons import (
@@ -36,7 +36,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         if isinstance(path, Unknown):
             silence = silence or path
             continue
-        # Reading its files is harmless; starting a wrapper is not.
+        # Reading the files of an interpreter is harmless; starting a wrapper is not.
         python, torch = _read(source, options, path, may_ask=False)
         if torch is None or (isinstance(torch, Unknown) and torch.reason is Reason.TOOL_MISSING):
             continue
@@ -75,9 +75,9 @@ def _refusal(source: Source, path: str, found_by: str) -> str:
     """Return why an interpreter that the user did not name must not be started; empty if it may be.
 
     An environment that the user has activated may be started. Root must not start anything that another user
-    could have written: an active environment must also be on the PATH (activation puts it there), and the
-    current folder is not trusted. If the permissions cannot be read, a live machine refuses. An older
-    recording does not contain them, but nothing is started from a recording, so it is allowed.
+    could have written: an active environment must also be on the PATH, as after activation, and the current
+    folder is not trusted. If the permissions are unknown on a live machine, the interpreter is refused. Older
+    recordings lack the permissions, but nothing is started from a recording.
     """
     if found_by == _OWN:
         return ""
@@ -102,11 +102,12 @@ def _refusal(source: Source, path: str, found_by: str) -> str:
 
 def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython:
     path = _absolute(source, options, name)
-    exists_there = map_known(path, lambda path: exists(source, path))
-    if exists_there is False:
-        exists_there = Unknown(Reason.TOOL_MISSING, f"{path} does not exist")
-    if isinstance(path, Unknown) or isinstance(exists_there, Unknown):
-        return _unreadable(exists_there, exists_there)
+    if isinstance(path, Unknown):
+        return _unreadable(path, path)
+    there = exists(source, path)
+    if there is not True:
+        absent = there or Unknown(Reason.TOOL_MISSING, f"{path} does not exist")
+        return _unreadable(absent, absent)
     python, torch = _read(source, options, path, may_ask=options.ask_interpreters)
     if isinstance(python, Unknown):
         return _unreadable(path, python)
@@ -128,9 +129,9 @@ def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
 def _training(
     path: str, found_by: str, python: Python, torch: Torch | Unknown | None, refused: Sequence[str] = ()
 ) -> TrainingPython:
-    evidence: list[EvidenceRef] = []
-    if python.was_asked:
-        evidence.append(command_ref((path, "-c", "..."), "started once to learn where its packages are"))
+    question = command_ref((path, "-c", "..."), "started once to learn where its packages are")
+    evidence = [question] if python.was_asked else []
+    version: str | Unknown | None
     if isinstance(torch, Torch):
         version, cuda, nccl = torch.version, torch.cuda, torch.nccl
         evidence.append(file_ref(f"{torch.folder}/torch/version.py"))

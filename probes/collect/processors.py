@@ -38,7 +38,7 @@ _CPUS = "/sys/devices/system/cpu"
 _NODES = "/sys/devices/system/node"
 _GPUS = "/proc/driver/nvidia/gpus"
 _VOLATILE = frozenset({"allowed_cpus", "governor", "flags", "model", "max_mhz", "virtualization_flag"})
-"""Fields that change, depend on the process that asks, or are worded differently."""
+"""Fields that change, depend on the process, or that tools report in different words."""
 _NO_GOVERNOR = Unknown(Reason.NOT_SUPPORTED, "the kernel does not control CPU frequencies here")
 _NO_PACKAGES = Unknown(Reason.NOT_SUPPORTED, "the platform does not state CPU packages")
 

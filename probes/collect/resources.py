@@ -109,8 +109,7 @@ def collect_storage(source: Source, options: CollectOptions) -> dict[str, object
     if isinstance(text, Unknown):
         return {"storage": text}
     spaces = read_spaces(source)
-    mounts = filter(_is_usable, parse_mounts(text))
-    return {"storage": tuple(_filesystem(mount, spaces) for mount in mounts)}
+    return {"storage": tuple(_filesystem(mount, spaces) for mount in parse_mounts(text) if _is_usable(mount))}
 
 
 def _is_usable(mount: Mount) -> bool:

@@ -51,7 +51,7 @@ _VOLATILE = frozenset({
     "aer_nonfatal", "aer_fatal", "is_virtual_function", "pcie.generation", "pcie.generation_max",
     "pcie.width_max",
 })  # fmt: skip
-"""Fields that tools word differently, that change, or that NCCL states for the whole path."""
+"""Fields that change, that tools report in different words, or that NCCL reports for the whole path."""
 
 
 def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
@@ -79,7 +79,7 @@ def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
-    """Return the devices without bridges above no GPU, NVSwitch or NIC, and without unused devices."""
+    """Return the devices; of bridges and other devices only those on the path of a GPU, NVSwitch or NIC."""
     above: set[str] = set()
     for device in devices.values():
         parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None

@@ -152,17 +152,18 @@ class MachineFacts(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
-    """Always not recorded: no text that rigtune reads holds a hardware profile. The field stays for readers
-    of the JSON.
+    """Always not recorded, because no text that rigtune reads contains a hardware profile.
+
+    The field remains for readers of the JSON.
     """
     cluster: Cluster = Cluster()
-    """Always not recorded, likewise."""
+    """Always not recorded, like `profile`."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()
 
 
 def value_of(facts: MachineFacts, name: str) -> str | None:
-    """Return the effective value of a variable; None if it is not set or the environment is unknown."""
+    """Return the effective value of a variable; None if not set, or if the environment is unknown."""
     rows = items_of(facts.environment)
     return next((row.value for row in rows if row.name == name and row.is_effective), None)
 

@@ -44,7 +44,7 @@ class NumaNode(Record, kw_only=True):
     memory_bytes: int | Unknown = NOT_RECORDED
     memory_free_bytes: int | Unknown = NOT_RECORDED
     distances: tuple[int, ...] | Unknown = NOT_RECORDED
-    """Distance to each node in their order, 10 to itself, as stated by the firmware."""
+    """Distance to each node in the order of the nodes, as stated by the firmware; 10 to the node itself."""
     is_gpu_memory: bool | Unknown = NOT_RECORDED
     """True for memory of a GPU that the kernel shows as a NUMA node."""
 
@@ -155,9 +155,9 @@ class Kernel(Record, kw_only=True):
     somaxconn: int | Unknown = NOT_RECORDED
     file_max: int | Unknown = NOT_RECORDED
     remove_ipc: bool | Unknown = NOT_RECORDED
-    """Whether systemd-logind removes shared memory of a user who logs out."""
+    """True if systemd-logind removes the shared memory of a user who logs out."""
     sysctls: tuple[Sysctl, ...] | Unknown = NOT_RECORDED
-    """The further settings that data rows of checks are about."""
+    """Other settings that data rows of checks use."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
@@ -167,7 +167,7 @@ class Kernel(Record, kw_only=True):
 
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
-        """Corrected errors of the memory controllers per day since boot; all of them in the first day."""
+        """Corrected errors of the memory controllers per day since boot; in the first day, the total."""
         days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
         return map_known(self.memory_errors_corrected, lambda errors: errors / days)
 
@@ -185,12 +185,12 @@ class Naming(Record, kw_only=True):
     """The addresses behind the host's own name."""
 
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Addresses that the name resolves to here; loopback addresses break rendezvous."""
+    """Addresses to which this machine resolves the name; loopback addresses break rendezvous."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Power(Record, kw_only=True):
-    """Power and temperatures of the whole machine, as its management controller measures them."""
+    """Power and temperatures of the whole machine, measured by its management controller."""
 
     system_w: float | Unknown = NOT_RECORDED
     supply_capacity_w: float | Unknown = NOT_RECORDED

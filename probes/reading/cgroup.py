@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from probes.base.record import Reason, Record, Unknown, map_both, map_known, when_missing
@@ -36,7 +36,7 @@ def cpu_quota(source: Source) -> Limit:
     return _tightest(source, "cpu", {"cpu.max": _cpu_max, "cpu.cfs_quota_us": _cpu_quota})
 
 
-def _tightest(source: Source, controller: str, files: dict[str, Callable[[Source, str], _Value]]) -> Limit:
+def _tightest(source: Source, controller: str, files: Mapping[str, Callable[[Source, str], _Value]]) -> Limit:
     """Return the smallest limit in the group's folders. Per folder the first existing file counts."""
     folders = _folders(source, controller)
     if isinstance(folders, Unknown):
@@ -50,7 +50,7 @@ def _tightest(source: Source, controller: str, files: dict[str, Callable[[Source
             value = read(source, file)
             if isinstance(value, Unknown):
                 return Limit(value=value, file=file)
-            if value is not None and (tightest.value is None or value < tightest.value):
+            if value is not None and (not isinstance(tightest.value, float) or value < tightest.value):
                 tightest = Limit(value=value, file=file)
             break
     return tightest
@@ -88,8 +88,10 @@ def _upwards(mount: MountRoot, path: str) -> Iterator[str]:
 
 def _memory_limit(source: Source, file: str) -> _Value:
     text = read_text(source, file)
-    if isinstance(text, Unknown) or text == "max":
-        return None if text == "max" else text
+    if isinstance(text, Unknown):
+        return text
+    if text == "max":
+        return None
     if not text.isdecimal():
         return Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}")
     return float(text) if int(text) < _NO_LIMIT_BYTES else None

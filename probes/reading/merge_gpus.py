@@ -23,7 +23,7 @@ STEADY = frozenset({
 })  # fmt: skip
 """Fields that stay constant, so that two readings must agree.
 
-The fastest PCIe generation is not among them: nvidia-smi states that of the slot, lspci that of the card.
+The fastest PCIe generation is left out: nvidia-smi reports the generation of the slot, lspci of the card.
 """
 
 _SHORT = "..."
@@ -42,8 +42,9 @@ def _volatile() -> frozenset[str]:
 def merge_gpus(texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()) -> Merged[Gpu]:
     """Return one record per GPU of `texts` (in order of trust), in the order of their indices.
 
-    `others` add to those GPUs and bring none of their own. A GPU is matched by its address, else by its UUID,
-    else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is ignored.
+    `others` add values to these GPUs and no GPUs of their own. A GPU is matched by its address, else by its
+    UUID, else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is
+    ignored.
     """
     slots: list[list[Gpu]] = []
     for text, is_own in (*((text, True) for text in texts), *((text, False) for text in others)):

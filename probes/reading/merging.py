@@ -175,9 +175,10 @@ _VOLATILE_OF_NICS = frozenset({
 def merge_nics(records: Sequence[Nic]) -> Merged[Nic]:
     """Return one record per port, in the order of first appearance. `records` are in order of trust.
 
-    A record without a name belongs to the ports of its PCI device, else to those of its LID; without a match
-    it stays separate under its address or LID. A record of a PCI device is left out if named ports have no
-    address: the record may describe one of them, and a card would count twice.
+    A record without a name belongs to the ports of its PCI device, else to the ports with its LID. Without a
+    match the record stays separate, named by its address or LID. A record of a PCI device is left out if
+    named ports have no address: the record may describe one of these ports, and a card would be counted
+    twice.
     """
     ports: dict[tuple[str, int], list[Nic]] = {}
     for nic in records:

@@ -66,14 +66,8 @@ def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tup
                 return state
             links.append(NvLink(index=port, active=state))
         elif state:
-            links.append(
-                NvLink(
-                    index=port,
-                    active=True,
-                    bandwidth_bytes_per_s=speed,
-                    remote=_remote(source, index, port, bus_ids),
-                )
-            )
+            remote = _remote(source, index, port, bus_ids)
+            links.append(NvLink(index=port, active=True, bandwidth_bytes_per_s=speed, remote=remote))
         else:
             links.append(NvLink(index=port, active=False))
     if not links and _mig_enabled(source, index):
@@ -122,8 +116,8 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
     """Return why there are no GPU facts; None if the PCI bus has no NVIDIA GPU at all.
 
-    A driver that hangs or refuses exists even if the bus shows no GPU: a virtual machine or container may
-    hide it.
+    A driver that hangs or refuses access exists even if the bus shows no GPU, which a virtual machine or
+    container may hide.
     """
     if isinstance(addresses, Unknown):
         return reason if reason.reason is not NOT_RECORDED.reason else addresses

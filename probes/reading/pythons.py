@@ -21,7 +21,7 @@ from probes.sources.base import Source, read_text
 _LIB = pattern(r"python(\d+\.\d+)t?")
 _SETTING = pattern(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _NCCL = pattern(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
-_WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
+_QUESTION = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
 
 ROOT_UID = 0
 _MOST_LINKS = 40
@@ -34,7 +34,7 @@ class Python(Record, kw_only=True):
     version: str | Unknown
     packages: tuple[str, ...]
     was_asked: bool = False
-    """True if the interpreter was started once, because its files state nothing."""
+    """True if the interpreter was started once, because its files do not show where its packages are."""
 
 
 class Torch(Record, kw_only=True):
@@ -56,10 +56,10 @@ def exists(source: Source, path: str) -> bool | Unknown:
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
     """Return the interpreter at `path`, as seen from the working directory.
 
-    A virtual environment has a pyvenv.cfg one or two levels above the named file (PEP 405); like in Python,
-    links are followed only after that. A shim of pyenv is resolved by pyenv's own rules. Another file without
-    a lib/pythonX.Y beside it is a wrapper: it is started once if `may_ask` allows it, and is Unknown
-    otherwise.
+    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); like in
+    Python, links are followed only after that. A shim of pyenv is resolved by the rules of pyenv. Another
+    file without a lib/pythonX.Y beside its folder is a wrapper. With `may_ask` a wrapper is started once;
+    otherwise the result is Unknown.
     """
     path = _behind_shim(source, path, directory) or path
     folder = posixpath.dirname(posixpath.normpath(path))
@@ -111,29 +111,26 @@ def _behind_shim(source: Source, path: str, directory: str) -> str | None:
     """Return the interpreter that a pyenv shim selects.
 
     The version comes from $PYENV_VERSION, a .python-version in a parent folder, or the global setting
-    (pyenv(1), "Choosing the Python version"). This saves the tenth of a second of the shim's shell scripts.
+    (pyenv(1), "Choosing the Python version"). The shell scripts of the shim would take a tenth of a second.
     """
     root, marker, name = path.rpartition("/shims/")
     if not marker:
         return None
     named = source.env("PYENV_VERSION")
-    files = [posixpath.join(folder, ".python-version") for folder in _upwards(directory)]
-    texts = (read_text(source, file) for file in (*files, f"{root}/version"))
+    folder = pathlib.PurePosixPath(directory)
+    folders = (folder, *folder.parents) if folder.is_absolute() else ()
+    files = (*(str(folder / ".python-version") for folder in folders), f"{root}/version")
+    texts = (read_text(source, file) for file in files)
     version = (
         named
         if isinstance(named, str) and named
         else next((text for text in texts if isinstance(text, str)), "")
     )
     target = f"{root}/versions/{version}/bin/{name}"
-    # A file of the current folder names a version, never a path: what it leads to is started (CVE-2022-35861
-    # of pyenv).
+    # A version from a file of the current folder selects a program that is started: the version must not be a
+    # path (CVE-2022-35861 of pyenv).
     is_name = version and "/" not in version and not version.startswith(".")
     return target if is_name and exists(source, target) is True else None
-
-
-def _upwards(directory: str) -> list[str]:
-    folder = pathlib.PurePosixPath(directory)
-    return [str(folder), *map(str, folder.parents)] if folder.is_absolute() else []
 
 
 def _virtual_environment(source: Source, prefix: str, settings: dict[str, str]) -> Python:
@@ -162,7 +159,7 @@ def _installation(source: Source, prefix: str, executable: str) -> Python | None
 
 
 def _asked(source: Source, path: str) -> Python | Unknown:
-    text = source.run((path, "-c", _WHERE)).text()
+    text = source.run((path, "-c", _QUESTION)).text()
     if isinstance(text, Unknown):
         return text
     lines = text.split("\n")

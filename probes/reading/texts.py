@@ -54,10 +54,10 @@ class Output(Record, kw_only=True):
 def outputs(
     source: Source, kind: str, *argvs: tuple[str, ...], timeout_s: float = 10.0, even_failed: bool = False
 ) -> tuple[Output, ...] | Unknown:
-    """Return the texts of `kind` and the output of each command of `argvs`; Unknown without any.
+    """Return the given texts of `kind` and the output of each command of `argvs`; Unknown without any.
 
-    `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command
-    counts too.
+    `kind` is a row of `probes/catalogue/text_kinds.py`. With `even_failed`, the output of a failed command is
+    returned too.
     """
     texts = [
         Output(text=given.text, evidence=EvidenceRef(source="paste", key=given.name))
@@ -98,18 +98,17 @@ class TextReader(Record, Generic[R], kw_only=True):
     commands: tuple[tuple[str, ...], ...] = ()
     timeout_s: float = 10.0
     even_failed: bool = False
-    """True if the output of a failed command counts.
-
-    A tool may end with an error when one of several devices vanishes.
+    """True if the output of a failed command is used, because a tool fails if one of several devices
+    vanishes.
     """
     is_driver: bool = False
-    """True if the text reports what only a working driver knows."""
+    """True if the text contains values that only a working driver can report."""
     is_live: bool = False
-    """True if the commands are worth their time on a live machine."""
+    """True if the commands are also started on a live machine."""
     unread: str = ""
     """Second function of the module: `(text: str) -> tuple[Unread, ...]`, with `source` left empty.
 
-    Only set if no other collector reports the same lines.
+    Only set if no other collector reports these lines.
     """
     attached: str = ""
     """Function for the driver's own count: `(text: str) -> int | Unknown | None`."""
@@ -232,9 +231,9 @@ GPUS: tuple[TextReader[Gpu], ...] = (
 """Texts that report GPUs.
 
 A text without NVML's indices (lspci, an NCCL topology) gives `index=UNNUMBERED`. If nothing else reports such
-a GPU, it is numbered by its PCI address, as NVML does. If the driver's own texts are there, the others only
-add to the GPUs that the driver shows. On a live machine NVML is asked first, and the live rows if it does not
-answer.
+a GPU, its index follows from its PCI address, as in NVML. If there are texts of the driver, the other texts
+only add values to the GPUs that the driver reports. On a live machine NVML is asked first; the live rows are
+read if NVML does not answer.
 """
 
 NICS: tuple[TextReader[Nic], ...] = (
@@ -253,9 +252,10 @@ NICS: tuple[TextReader[Nic], ...] = (
 )
 """Texts that report NICs.
 
-A text that knows the PCI device but not the RDMA device's name (lspci) gives `name=""` and `pci_bus_id`. Such
-a record adds to all ports of that device. If nothing else reports the device, it gets a record named by its
-address. On a live machine sysfs is asked; a deep check also asks the live row, which reports the RDMA MTU.
+A text with the PCI device but without the name of the RDMA device (lspci) gives `name=""` and `pci_bus_id`.
+The values of such a record are added to all ports of the device. If nothing else reports the device, its name
+is its address. On a live machine sysfs is read; a deep check also reads the live row, which reports the RDMA
+MTU.
 """
 
 LINKS: tuple[TextReader[Link], ...] = (

@@ -1,8 +1,9 @@
-"""The one port to the outside world below `assistant/`.
+"""The only access to the outside world below `assistant/`.
 
-A source answers narrow questions about a machine. Failures are values: a collector never has to catch. Five
-sources implement it: live (`live.py`), recording (`recording.py`), and stored answers (`stored.py`) that come
-from a recording, from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`).
+A source answers narrow questions about a machine. Failures are values, so that a collector catches no
+exceptions. The implementations are live (`live.py`), recording (`recording.py`), and stored answers
+(`stored.py`) that come from a recording, from loose files (`loose.py`) or from a catalogue machine
+(`catalogue.py`).
 
 All input of the user is read with `read_bounded`, so that a wrong file, an endless device or a decompression
 bomb causes a short error message and does not exhaust memory.
@@ -23,7 +24,7 @@ NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "Nvm
 """Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
 _CHUNK_BYTES = 1 << 16
 STRANGER = "unrecognised"
-"""The kind of given files that rigtune does not recognise."""
+"""Kind of the given files that rigtune does not recognise."""
 
 
 class Given(Record, kw_only=True):
@@ -68,10 +69,7 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Return True if questions cost time.
-
-        A second way to a fact is then used only after the first failed.
-        """
+        """Return True if questions cost time; a collector then asks a second time only after a failure."""
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         """Run a read-only command without a shell in the C locale, and kill the command at the deadline."""
@@ -89,7 +87,7 @@ class Source(Protocol):
         """Return the result of an NVML `Get` call by its C name; devices are passed by index."""
 
     def expect(self, device: int, like: int) -> None:
-        """Announce that GPU `device` will be asked what GPU `like` was asked.
+        """Announce that GPU `device` will get the same questions as GPU `like`.
 
         A live source may then send all these questions at once.
         """
@@ -98,13 +96,10 @@ class Source(Protocol):
         """Return an environment variable; None if not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """Return the texts that a person gave of one kind (`probes/catalogue/text_kinds.py`).
-
-        None on a live machine.
-        """
+        """Return the texts of one kind (`probes/catalogue/text_kinds.py`) that a person gave; () if live."""
 
     def close(self) -> None:
-        """End everything that the source started; the source answers no further questions."""
+        """End everything that the source started. The source then answers no more questions."""
 
 
 class PassingSource:

@@ -1,6 +1,6 @@
-"""A catalogue machine as a source: the answers of a machine of that type.
+"""A catalogue machine as a source, which answers like a machine of that type.
 
-The same collectors work on this source. Everything that depends on one individual machine (temperatures,
+The same collectors work on this source. Everything that depends on the individual machine (temperatures,
 processes, limits, addresses) is not recorded and stays unknown. The devices are placed on the PCI bus so that
 their sysfs paths show the distances in the row.
 """
@@ -39,7 +39,8 @@ def catalogue_source(machine: MachineModel, gpu: GpuModel) -> StoredSource:
     _processors(answers, machine)
     _numa_nodes(answers, machine)
     answers.nvml("nvmlSystemGetDriverVersion", value=machine.driver_version)
-    answers.nvml("nvmlSystemGetCudaDriverVersion", value=_cuda_number(machine.cuda_driver_version))
+    major, minor = map(int, machine.cuda_driver_version.split("."))
+    answers.nvml("nvmlSystemGetCudaDriverVersion", value=1000 * major + 10 * minor)
     answers.nvml("nvmlDeviceGetCount", value=machine.gpu_count)
     for index, place in enumerate(layout.gpus):
         _gpu(answers, gpu, index, place)
@@ -108,12 +109,6 @@ def _cpus_of(machine: MachineModel, node: int) -> str:
 
 def _span(start: int, length: int) -> str:
     return f"{start}-{start + length - 1}" if length > 1 else str(start)
-
-
-def _cuda_number(version: str) -> int:
-    """Return the driver's number of a CUDA version: 12080 for `12.8`."""
-    major, minor = version.split(".")
-    return int(major) * 1000 + int(minor) * 10
 
 
 def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
@@ -232,7 +227,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class _Bus:
-    """Assigns bus numbers, which rise from 1 like those of firmware, and host bridges."""
+    """Assigns host bridges, and bus numbers that rise from 1 as firmware numbers them."""
 
     def __init__(self, machine: MachineModel) -> None:
         self._numbers = count(1)

@@ -38,7 +38,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
         return open_loose(
             [(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths]
         )
-    from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - not for planning
 
     return LiveSource()
 

@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
 _KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
-"""Trees answered by the kernel itself or from memory, each with a path that always exists.
+"""Trees that the kernel answers itself or from memory, each with a path that always exists.
 
-A thread for each of a hundred such questions would cost more than the questions. A question that blocks in a
-wedged driver delays only its own collector, which has a deadline.
+A thread for each of a hundred such questions would take longer than the questions. A question that blocks in
+a hung driver delays only the collector that asks, and the collector has a deadline.
 """
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
@@ -148,7 +148,7 @@ class _Helper:
 
 
 _idle: list[_Helper] = []
-"""Helpers kept for the next call: starting a thread takes longer than most calls."""
+"""Helpers for later calls, because starting a thread takes longer than most calls."""
 
 
 def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:

@@ -30,7 +30,7 @@ _MAX_LINKS = 40
 
 
 class Blob(StrictRecord, kw_only=True, omit_defaults=True):
-    """Content that is not text: bytes as base64, or the reason why there are none."""
+    """Content that is not text: bytes as base64, or the reason why there is no content."""
 
     base64: bytes | None = None
     unknown: Reason | None = None
@@ -180,8 +180,7 @@ def unpack(data: bytes, name: str) -> bytes:
 class StoredSource:
     """Answers from a recording; questions without a recorded answer are `Unknown` (not recorded).
 
-    A path that was not asked for in these words is also resolved through the recorded symbolic links, like in
-    the kernel.
+    A path without a recorded answer is resolved through the recorded symbolic links, like in the kernel.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -246,9 +245,8 @@ class StoredSource:
 
 
 def follow_links(path: str, links: Mapping[str, str | Unknown]) -> str:
-    """Return the target of `path` through all `links` (absolute targets).
-
-    `path` itself in a circle of links.
+    """Return the target of `path` through all `links` (absolute targets); `path` itself if links form a
+    circle.
     """
     resolved, remaining, hops = "/", _parts(path), 0
     while remaining:
