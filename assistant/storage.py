@@ -20,7 +20,7 @@ import platformdirs
 from probes.base.errors import InputError, OutputError
 from probes.base.record import Record, to_json
 from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
-from probes.sources.bounded import read_bounded
+from probes.sources.base import read_bounded
 from recipes.launch.recipe import Artifact
 
 _HINTS = {

@@ -12,7 +12,7 @@ import msgspec
 from assistant.storage import read_bytes
 from probes.base.errors import InputError
 from probes.base.record import Record
-from probes.sources.bounded import read_bounded
+from probes.sources.base import read_bounded
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintReport, idle_waivers, without_waived

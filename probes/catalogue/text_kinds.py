@@ -1,6 +1,7 @@
 """The kinds of text that a person can give, each recognised by its contents.
 
-A new kind is a parser module and a row here.
+A new kind is a parser module and a row here. The title completes "It reads ..." and names the origin of the
+text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
 """
 
 from __future__ import annotations
@@ -86,4 +87,6 @@ KINDS: tuple[KindRow, ...] = (
     _kind("lsmod", "`lsmod`", "host.package_lists:recognise_lsmod"),
     _kind("driver-version", "/proc/driver/nvidia/version", "host.version_outputs:recognise_driver"),
 )
-"""Every kind whose recogniser agrees takes the text: a pasted terminal session may hold several."""
+"""A text may be of several kinds, for example a pasted terminal session: each kind that recognises the text
+is read.
+"""

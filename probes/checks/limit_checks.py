@@ -25,7 +25,7 @@ from probes.base.record import (
     value_or,
 )
 from probes.base.units import duration, gib, percent
-from probes.catalogue.limit_rows import LimitCheck, LimitRule
+from probes.catalogue.check_rows import LimitCheck, LimitRule
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails

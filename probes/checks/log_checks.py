@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from probes.catalogue.log_rows import LogCheck, LogRule
+from probes.catalogue.check_rows import LogCheck, LogRule
 from probes.facts import LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, events_of

@@ -14,10 +14,7 @@ class PciDevice(Record, kw_only=True):
     """A device that matters for training, or a bridge above such a device."""
 
     bus_id: str
-    """Address in lower case with a four-digit domain: `0000:1b:00.0`.
-
-    Empty if a pasted part does not name it.
-    """
+    """Address in lower case with a four-digit domain: `0000:1b:00.0`; empty if a pasted part lacks it."""
     kind: PciKind
     device_id: str | Unknown = NOT_RECORDED
     """Vendor and device: `10de:2330`."""
@@ -70,7 +67,7 @@ class Link(Record, kw_only=True):
     kind: LinkKind | Unknown
     nvlink_count: int | None = None
     sees_nvlink: bool = False
-    """True if the source would report an NVLink between the two; a listing of the PCI bus would not."""
+    """True if the source reports NVLinks at all; a listing of the PCI bus does not."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

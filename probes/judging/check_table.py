@@ -9,8 +9,7 @@ import functools
 from typing import Any
 
 from probes.base.table_rows import CheckRow, Group, Need, Tier
-from probes.catalogue.limit_rows import limit_rows
-from probes.catalogue.log_rows import log_rows
+from probes.catalogue.check_rows import limit_rows, log_rows
 
 
 def _check(

@@ -9,8 +9,7 @@ from pathlib import Path
 from probes.base.errors import InputError, UsageError
 from probes.base.record import printable
 from probes.catalogue.hardware import load_catalogue
-from probes.sources.base import MAX_GIVEN_BYTES, Source
-from probes.sources.bounded import Readable, read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, Readable, Source, read_bounded
 
 _STDIN = "standard input"
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -39,7 +38,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
         return open_loose(
             [(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths]
         )
-    from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - not for planning
 
     return LiveSource()
 

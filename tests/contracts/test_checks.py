@@ -12,8 +12,7 @@ import pytest
 
 import probes.checks
 from probes.base.table_rows import CheckRow
-from probes.catalogue.limit_rows import LimitCheck, limit_rows
-from probes.catalogue.log_rows import LogCheck, log_rows
+from probes.catalogue.check_rows import LimitCheck, LogCheck, limit_rows, log_rows
 from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
 from probes.facts.observed import EventKind
 from probes.judging.check_table import CHECKS

@@ -11,8 +11,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 
 from probes.base.record import EvidenceRef, Unknown, known
-from probes.facts import Interface
-from probes.facts.variables import value_of
+from probes.facts import Interface, value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import candidate_interfaces, default_interface
 from probes.judging.reporting import HOST

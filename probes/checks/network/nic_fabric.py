@@ -13,8 +13,7 @@ import shlex
 from collections import Counter
 
 from probes.base.record import Unknown, known, value_or
-from probes.facts import Nic
-from probes.facts.variables import value_of
+from probes.facts import Nic, value_of
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import is_up, training_rails
 from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_nics, subject_name

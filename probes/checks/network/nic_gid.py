@@ -11,8 +11,7 @@ import re
 import shlex
 
 from probes.base.record import Unknown, known
-from probes.facts import Gid, Nic
-from probes.facts.variables import value_of
+from probes.facts import Gid, Nic, value_of
 from probes.judging.findings import Evidence, Findings, Judge, Remedy
 from probes.judging.rails import training_rails
 from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name

@@ -14,9 +14,8 @@ from probes.base.record import Unknown, known
 from probes.base.units import quantity
 from probes.compare.measured_findings import of, refs_of
 from probes.compare.reference_values import gpus_in
-from probes.facts import PciDevice
+from probes.facts import PciDevice, is_virtual
 from probes.facts.measurements import Measurement
-from probes.facts.virtual import is_virtual
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names
 from probes.reading.pci.paths import REDIRECTS, names_of, subject_of, training_devices, tree_of, unread_tree

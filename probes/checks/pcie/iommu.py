@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from probes.base.record import Unknown, known
 from probes.base.versions import at_least
-from probes.facts import MachineFacts
-from probes.facts.virtual import is_virtual
+from probes.facts import MachineFacts, is_virtual
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
 from probes.reading.pci.paths import training_devices

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from probes.base.record import Reason
-from probes.collect import numa, pci
 from probes.collect.collecting import CollectOptions
+from probes.collect.processors import collect_numa
+from probes.collect.topology import collect_pci
 from probes.facts import NumaNode, PciDevice
 from tests.support.fake_source import FakeSource
 
@@ -48,7 +49,7 @@ LINKS = {
 
 
 def devices_of(source: FakeSource) -> dict[str, PciDevice]:
-    devices = pci.collect(source, CollectOptions())["pci_devices"]
+    devices = collect_pci(source, CollectOptions())["pci_devices"]
     assert isinstance(devices, tuple)
     return {device.bus_id: device for device in devices}
 
@@ -73,7 +74,7 @@ def test_devices_of_interest_and_the_bridges_above_them() -> None:
 
 
 def test_a_kernel_without_pci_has_no_device() -> None:
-    assert pci.collect(FakeSource(), CollectOptions()) == {
+    assert collect_pci(FakeSource(), CollectOptions()) == {
         "pci_devices": (),
         "contradictions": (),
         "unread": (),
@@ -84,7 +85,7 @@ def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:
     slots = f"{GPU}  CPU1 Slot10 PCI-E 5.0 X16\n"
     listing = "16:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2331] (rev a1)\n"
     source = FakeSource(files=FILES, links=LINKS, given={"dmidecode": slots, "lspci": listing})
-    result = pci.collect(source, CollectOptions())
+    result = collect_pci(source, CollectOptions())
     assert devices_of(source)[GPU].slot == "CPU1 Slot10 PCI-E 5.0 X16"
     (contradiction,) = result["contradictions"]  # type: ignore[misc]
     assert (contradiction.subject, contradiction.field) == (GPU, "device_id")
@@ -98,7 +99,7 @@ def test_a_tree_of_buses_alone_has_links_without_names() -> None:
 
 
 def nodes_of(source: FakeSource) -> dict[int, NumaNode]:
-    nodes = numa.collect(source, CollectOptions())["numa_nodes"]
+    nodes = collect_numa(source, CollectOptions())["numa_nodes"]
     assert isinstance(nodes, tuple)
     return {node.index: node for node in nodes}
 
@@ -127,5 +128,5 @@ def test_texts_that_disagree_on_nodes() -> None:
     given = {"numactl": "node 0 cpus: 0 1\nnode 0 size: 10 MB\n", "lscpu": "NUMA node0 CPU(s): 0-3\n"}
     source = FakeSource(given=given, missing=Reason.NOT_RECORDED)
     assert nodes_of(source)[0].cpus == "0-1"
-    (contradiction,) = numa.collect(source, CollectOptions())["contradictions"]  # type: ignore[misc]
+    (contradiction,) = collect_numa(source, CollectOptions())["contradictions"]  # type: ignore[misc]
     assert (contradiction.subject, contradiction.field) == ("NUMA node 0", "cpus")

@@ -18,7 +18,7 @@ from probes.redaction import KINDS, redact
 from probes.redaction.placeholders import Book
 from probes.redaction.text import TextRedactor
 from probes.sources.base import CommandResult, Given
-from probes.sources.recording_draft import Answers
+from probes.sources.recording import Answers
 from probes.sources.stored import Recording, StoredSource, dump_recording, load_recording
 
 HEX40 = "8f14e45fceea167a5a36dedd4bea2543c0ffee42"

@@ -15,8 +15,7 @@ import pytest
 
 from probes.base.record import Reason, Unknown
 from probes.sources.commands import CommandRunner
-from probes.sources.deadline import within
-from probes.sources.live import LiveSource
+from probes.sources.live import LiveSource, within
 
 
 @pytest.fixture

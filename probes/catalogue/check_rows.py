@@ -1,8 +1,12 @@
-"""Rows of checks that compare facts with limits: `probes/data/limit_checks/*.toml`.
+"""Rows of checks that compare facts with limits, and of checks that look for events in logs.
 
-Each file holds a group of subjects. A row names one or more facts of the machine, or of each of its
-devices, and the rules for those facts. The first broken rule becomes the finding.
-`probes/checks/limit_checks.py` evaluates the rows, and `probes/judging/check_table.py` orders them.
+A row of `probes/data/limit_checks/*.toml` names one or more facts of the machine, or of each of its devices,
+and the rules for these facts. The first broken rule becomes the finding. `probes/checks/limit_checks.py`
+evaluates the rows.
+
+A row of `probes/data/log_checks.toml` names kinds of events and the rules for them. The first fitting rule of
+an event determines the finding; an event without a fitting rule is only mentioned.
+`probes/checks/log_checks.py` evaluates the rows. `probes/judging/check_table.py` orders all rows.
 """
 
 from __future__ import annotations
@@ -53,9 +57,9 @@ class LimitRule(StrictRecord, kw_only=True):
     source: str = ""
     date: str = ""
     where: Where | None = None
-    """The machines that the rule is for; None for all."""
+    """Machines to which the rule applies; None for all."""
     optional: bool = False
-    """True if the rule is left out when its fact is unknown; otherwise the check is undetermined."""
+    """True if the rule is left out when its fact is unknown; otherwise the check becomes UNKNOWN."""
     status: Literal["WARN", "FAIL"] = "WARN"
     bad: str
     expected: str = ""
@@ -67,7 +71,7 @@ class LimitRule(StrictRecord, kw_only=True):
 
 
 class LimitCheck(StrictRecord, kw_only=True):
-    """A check of one fact, or of some that belong together."""
+    """A check of one fact, or of several related facts."""
 
     id: str
     title: str
@@ -80,7 +84,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     alone: str = ""
     """Summary of the SKIP if there is only one device, so that there is nothing to compare it with."""
     given: Given | None = None
-    """Part that a machine needs for the check to make sense; without it there is one SKIP."""
+    """Part that the check needs; for a machine without the part there is one SKIP."""
     fact: str
     what: str
     """Completes "... could not be read"."""
@@ -94,7 +98,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     """Words for a switch that is off, and for one that is on."""
     seen: str = "{value}"
     fix: str = ""
-    """The remedy of rules that give none, with `command`, `root` and `reversible`."""
+    """Remedy for rules without their own, with `command`, `root` and `reversible`."""
     command: str = ""
     root: bool = False
     reversible: bool = True
@@ -108,9 +112,9 @@ class LimitCheck(StrictRecord, kw_only=True):
     essential: bool = False
     """True if every machine must have the fact; if it is missing, the result is UNKNOWN instead of SKIP."""
     unsupported: tuple[str, ...] = ()
-    """Values by which a device says that it has no such fact."""
+    """Values that mean that the device does not have the fact."""
     known: tuple[str, ...] = ()
-    """Facts without which the check is undetermined, although no rule is about them."""
+    """Further facts that must be known; otherwise the check becomes UNKNOWN."""
     only_known: str = ""
     """Summary of the SKIP if no device has a known fact. It also limits the check to devices with one."""
     rules: tuple[LimitRule, ...]
@@ -124,21 +128,68 @@ def limit_rows() -> dict[str, dict[str, Any]]:
 
 def named_limits() -> dict[str, dict[str, Any]]:
     """Return the numbers of the rows that have a name, each with its source and date."""
-    numbers = {}
-    for row in limit_rows().values():
-        for rule in row["rules"]:
-            if "limit" in rule:
-                value = next(rule[key] for key in ("at_least", "at_most", "below") if key in rule)
-                numbers[rule["limit"]] = {
-                    "value": value,
-                    "source": rule.get("source", ""),
-                    "date": rule.get("date", ""),
-                }
-    return numbers
+    rules = (rule for row in limit_rows().values() for rule in row["rules"] if "limit" in rule)
+    return {
+        rule["limit"]: {
+            "value": next(rule[key] for key in ("at_least", "at_most", "below") if key in rule),
+            "source": rule.get("source", ""),
+            "date": rule.get("date", ""),
+        }
+        for rule in rules
+    }
 
 
 def sysctl_names() -> tuple[str, ...]:
-    """Return the kernel settings that rows are about: `vm.swappiness` of `fact = "sysctl:vm.swappiness"`."""
+    """Return the kernel settings in rows: `vm.swappiness` for `fact = "sysctl:vm.swappiness"`."""
     return tuple(
         sorted({name for file in FILES for name in _SYSCTL.findall(row_text(f"limit_checks/{file}"))})
     )
+
+
+class LogRule(StrictRecord, kw_only=True):
+    """Conditions on an event, and the finding for the event. A condition that is left out is met."""
+
+    kinds: tuple[str, ...] = ()
+    fatal: bool | None = None
+    contains: tuple[str, ...] = ()
+    """Words of which the message must contain at least one."""
+    often: bool = False
+    """True if the event must occur more often than the limit of the check."""
+    status: Literal["WARN", "FAIL"] = "WARN"
+    bad: str
+    fix: str = ""
+
+
+class LogCheck(StrictRecord, kw_only=True):
+    """A check of the events of some kinds."""
+
+    id: str
+    title: str
+    group: Group
+    needs: tuple[Need, ...] = ("logs",)
+    log: str = "kernel-log"
+    """The kind of log that must have been read (`probes/catalogue/text_kinds.py`)."""
+    kinds: tuple[str, ...]
+    settled: bool = False
+    """True if events that a later boot or recovery has settled count too."""
+    without: str = ""
+    """Leave out events whose message has these words."""
+    subject: Literal["host", "device", "training device"] = "host"
+    """Subject of a finding: the machine, the event's device, or that device if training uses it."""
+    limit: str = ""
+    """Threshold above which an event is frequent; `{limit}` in `expected` is replaced by the threshold."""
+    expected: str
+    good: str
+    why: str
+    source: str
+    fix: str = ""
+    """Remedy for rules without their own."""
+    command: str = ""
+    root: bool = False
+    rules: tuple[LogRule, ...]
+
+
+@functools.lru_cache(maxsize=1)
+def log_rows() -> dict[str, dict[str, Any]]:
+    """Return the unconverted rows by their ids. A row with a mistake fails when its own check runs."""
+    return {row["id"]: row for row in read_rows("log_checks")["check"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.reading.merging.merge_gpus import merge_gpus
+from probes.reading.merge_gpus import merge_gpus
 
 
 def gpu(index: int, bus: str = "", **fields: object) -> Gpu:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from probes.base.record import Record, Unknown, only_known
-from probes.facts import Contradiction, Gpu, GpuProcess, MigDevice, NvLink
+from probes.facts import Gpu, MigDevice
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.reading.merging import merge
+from probes.reading.merging import Merged, merge, merge_groups
 
 R = TypeVar("R", bound=Record)
 
@@ -23,7 +23,7 @@ STEADY = frozenset({
 })  # fmt: skip
 """Fields that stay constant, so that two readings must agree.
 
-The fastest PCIe generation is not among them: nvidia-smi states that of the slot, lspci that of the card.
+The fastest PCIe generation is left out: nvidia-smi reports the generation of the slot, lspci of the card.
 """
 
 _SHORT = "..."
@@ -39,13 +39,12 @@ def _volatile() -> frozenset[str]:
     return frozenset(names - STEADY)
 
 
-def merge_gpus(
-    texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()
-) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
+def merge_gpus(texts: Sequence[Sequence[Gpu]], others: Sequence[Sequence[Gpu]] = ()) -> Merged[Gpu]:
     """Return one record per GPU of `texts` (in order of trust), in the order of their indices.
 
-    `others` add to those GPUs and bring none of their own. A GPU is matched by its address, else by its UUID,
-    else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is ignored.
+    `others` add values to these GPUs and no GPUs of their own. A GPU is matched by its address, else by its
+    UUID, else by its index. A UUID or address that a text gives to several GPUs (a redacted value) is
+    ignored.
     """
     slots: list[list[Gpu]] = []
     for text, is_own in (*((text, True) for text in texts), *((text, False) for text in others)):
@@ -113,26 +112,27 @@ def _numbered(slots: list[list[Gpu]]) -> list[list[Gpu]]:
     ]
 
 
-def _joined(slots: list[list[Gpu]]) -> tuple[tuple[Gpu, ...], tuple[Contradiction, ...]]:
-    volatile = _volatile()
-    merged: list[Gpu] = []
-    contradictions: list[Contradiction] = []
-    for slot in slots:
-        if len(slot) == 1:
-            merged.append(slot[0])
-            continue
-        gpu, conflicts = merge(f"GPU{slot[0].index}", _without_short_names(slot), volatile=volatile)
-        contradictions += conflicts
-        merged.append(
-            msgspec.structs.replace(
-                gpu,
-                nvlinks=_by_key([record.nvlinks for record in slot], _link_key),
-                processes=_by_key([record.processes for record in slot], _process_key),
-                mig_devices=_mig_devices([record.mig_devices for record in slot]),
-                failed_queries=_failed_queries(slot),
-            )
-        )
-    return tuple(merged), tuple(contradictions)
+def _joined(slots: list[list[Gpu]]) -> Merged[Gpu]:
+    groups = ((f"GPU{slot[0].index}", _without_short_names(slot)) for slot in slots)
+    merged, contradictions = merge_groups(groups, volatile=_volatile())
+    gpus = (
+        slot[0] if len(slot) == 1 else _with_parts(gpu, slot) for gpu, slot in zip(merged, slots, strict=True)
+    )
+    return tuple(gpus), contradictions
+
+
+def _with_parts(gpu: Gpu, slot: list[Gpu]) -> Gpu:
+    """Return a merged GPU with the NVLinks, processes and MIG devices of all texts."""
+    failed = only_known(record.failed_queries for record in slot)
+    return msgspec.structs.replace(
+        gpu,
+        nvlinks=_by_key([record.nvlinks for record in slot], "index"),
+        processes=_by_key([record.processes for record in slot], "pid"),
+        mig_devices=_mig_devices([record.mig_devices for record in slot]),
+        failed_queries=tuple(dict.fromkeys(name for names in failed for name in names))
+        if failed
+        else slot[0].failed_queries,
+    )
 
 
 def _without_short_names(slot: list[Gpu]) -> list[Gpu]:
@@ -148,29 +148,15 @@ def _without_short_names(slot: list[Gpu]) -> list[Gpu]:
     return [msgspec.structs.replace(gpu, name=Gpu(index=0).name) if is_short(gpu) else gpu for gpu in slot]
 
 
-def _link_key(link: NvLink) -> Hashable:
-    return link.index
-
-
-def _process_key(process: GpuProcess) -> Hashable:
-    return process.pid
-
-
-def _by_key(
-    values: Sequence[tuple[R, ...] | Unknown], key: Callable[[R], Hashable]
-) -> tuple[R, ...] | Unknown:
-    """Return the parts of all texts; a part that several texts name is one record."""
+def _by_key(values: Sequence[tuple[R, ...] | Unknown], key: str) -> tuple[R, ...] | Unknown:
+    """Return the parts of all texts; parts with the same value of the field `key` become one record."""
     known = only_known(values)
     if not known:
         return values[0]
-    parts: dict[Hashable, list[R]] = {}
-    for value in known:
-        for part in value:
-            parts.setdefault(key(part), []).append(part)
-    return tuple(
-        merge("", group, volatile=_all_fields(group[0]))[0] if len(group) > 1 else group[0]
-        for group in parts.values()
-    )
+    parts: dict[object, list[R]] = {}
+    for part in (part for value in known for part in value):
+        parts.setdefault(getattr(part, key), []).append(part)
+    return tuple(map(_first_known, parts.values()))
 
 
 def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[MigDevice, ...] | Unknown:
@@ -181,17 +167,10 @@ def _mig_devices(values: Sequence[tuple[MigDevice, ...] | Unknown]) -> tuple[Mig
     known = only_known(values)
     if not known:
         return values[0]
-    longest = max(known, key=len)
-    alike = [value for value in known if len(value) == len(longest)]
-    return tuple(merge("", group, volatile=_all_fields(group[0]))[0] for group in zip(*alike, strict=True))
+    most = max(map(len, known))
+    return tuple(map(_first_known, zip(*(value for value in known if len(value) == most), strict=True)))
 
 
-def _failed_queries(slot: list[Gpu]) -> tuple[str, ...] | Unknown:
-    known = only_known(gpu.failed_queries for gpu in slot)
-    return (
-        tuple(dict.fromkeys(name for names in known for name in names)) if known else slot[0].failed_queries
-    )
-
-
-def _all_fields(record: Record) -> frozenset[str]:
-    return frozenset(record.__struct_fields__)
+def _first_known(records: Sequence[R]) -> R:
+    """Return the first known value of each field; differences are no contradictions."""
+    return merge("", records, volatile=frozenset(records[0].__struct_fields__))[0]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from probes.base.record import Reason, Unknown
-from probes.sources.deadline import within
+from probes.sources.live import within
 
 
 def test_results_and_errors_reach_the_caller():
