@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Gpu, LogEvent, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.kernel.kernel_gpu import pci_device

@@ -11,9 +11,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref, value_or
 from probes.facts import FabricPort, FabricSwitch, states
 from probes.parsers.fabric.rdma_words import guid, lane_speed, or_missing
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Unknown, only_known, value_or
+from probes.base.record import NOT_RECORDED, Unknown, line_ref, only_known, value_or
 from probes.facts import Nic
 from probes.parsers.fabric.rdma_words import or_missing, whole_number
 from probes.parsers.topology.pci_addresses import normal_address

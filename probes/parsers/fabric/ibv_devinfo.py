@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown, value_or
+from probes.base.record import Reason, Unknown, line_ref, value_or
 from probes.facts import Gid, Nic
 from probes.parsers.fabric.infiniband_files import port_link_layer
 from probes.parsers.fabric.rdma_words import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import Nic, Unread
 from probes.parsers.fabric.rdma_words import guid, physical_state, port_rate, port_state, whole_number
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.facts import Nic, counts
 from probes.parsers.fabric.rdma_words import LANE_GBPS, physical_state, port_state, whole_number
 from probes.parsers.tools.tool_text import json_object

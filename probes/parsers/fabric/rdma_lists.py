@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.facts import Gid, Nic, counts
 from probes.parsers.fabric.infiniband_files import port_link_layer, port_word
 from probes.parsers.fabric.rdma_words import (

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, line_ref
 from probes.facts import Cpu, NumaNode
 from probes.parsers.host.cpulist import is_cpu_list
 

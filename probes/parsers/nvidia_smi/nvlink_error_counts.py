@@ -11,8 +11,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, items_of
+from probes.base.record import NOT_RECORDED, items_of, line_ref
 from probes.facts import Gpu, NvLink, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpulist import parse_cpu_list

@@ -6,8 +6,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED

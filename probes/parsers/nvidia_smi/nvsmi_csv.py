@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import Unknown, first_unknown, map_known, only_known
+from probes.base.record import Unknown, first_unknown, line_ref, map_known, only_known
 from probes.facts import Count, Gpu, GpuProcess, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import event_reasons, is_failure, memory_bytes, printed, whole

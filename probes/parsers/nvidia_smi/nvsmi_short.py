@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
 from probes.base.record import (
     NOT_RECORDED,
@@ -20,6 +19,7 @@ from probes.base.record import (
     Unknown,
     first_unknown,
     items_of,
+    line_ref,
     map_known,
     only_known,
 )

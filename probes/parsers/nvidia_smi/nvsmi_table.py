@@ -6,8 +6,16 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown, items_of, map_known
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    items_of,
+    line_ref,
+    map_known,
+)
 from probes.facts import Gpu, GpuProcess, MigDevice, Unread
 from probes.parsers.nvidia_smi.nvidia_words import (
     compute_mode,

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref
 from probes.facts import Gpu, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole

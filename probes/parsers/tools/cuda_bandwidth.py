@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.base.evidence import line_ref
-from probes.base.record import value_or
+from probes.base.record import line_ref, value_or
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
 from probes.parsers.tools.tool_text import gpus_measured, number, status_result, untagged_lines

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED
+from probes.base.record import NOT_RECORDED, line_ref
 from probes.base.versions import numbers_of
 from probes.facts import Diagnosis, Gpu, Unread
 from probes.parsers.tools.dcgm_json import ROOTS, metadata, parse_damaged, parse_json

@@ -9,8 +9,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import Gpu
 from probes.parsers.nvidia_smi.nvidia_words import printed
 from probes.parsers.topology.pci_addresses import normal_address

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Diagnosis
 from probes.parsers.tools.dcgm_words import HOST, SETTING_ERRORS, TOOL, result_of, subjects_of
 from probes.parsers.tools.tool_text import line_at

@@ -6,8 +6,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED
+from probes.base.record import NOT_RECORDED, line_ref
 from probes.facts import Gpu, NvLink, Unread
 from probes.parsers.nvidia_smi.nvlink_error_counts import Links, count_errors
 

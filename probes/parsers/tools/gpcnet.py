@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.base.units import MIB
 from probes.facts import ToolResult
 from probes.parsers.tools.tool_text import number, status_result, untagged

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
 from probes.parsers.tools.tool_text import number, status_result, untagged, untagged_lines

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult, Unread
 from probes.parsers.tools.tool_text import (

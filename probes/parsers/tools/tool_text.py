@@ -7,8 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import ToolResult
 
 _PREFIX = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?|\d{1,6}: ")

@@ -6,8 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref
 from probes.facts import Dmi, PciDevice
 from probes.parsers.topology.pci_addresses import normal_address
 

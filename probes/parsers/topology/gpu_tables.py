@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.facts import Gpu, Link, LinkKind, PeerAccess, Unread
 
 _GPU = pattern(r"GPU\d{1,3}")

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.facts import Cpu, Dmi, Gpu, Link, Nic, NumaNode, PciDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpulist import mask_cpus, mask_list

@@ -10,8 +10,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
 from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
 from probes.parsers.topology.lspci_forms import as_plain, is_machine_form, is_tree, parse_tree
 from probes.parsers.topology.pci_addresses import (

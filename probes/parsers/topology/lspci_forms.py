@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED
+from probes.base.record import NOT_RECORDED, line_ref
 from probes.facts import PciDevice, PciKind
 from probes.parsers.topology.pci_classes import vendor_of_words
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED

@@ -13,8 +13,7 @@ from itertools import combinations
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown, first_unknown, value_or
+from probes.base.record import NOT_RECORDED, Record, Unknown, first_unknown, line_ref, value_or
 from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.host.cpulist import mask_list

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
 from probes.facts import Gpu, Link, LinkKind, Unread
 from probes.parsers.host.cpulist import is_cpu_list
 
