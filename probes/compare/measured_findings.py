@@ -175,12 +175,12 @@ def falls_short(
     worst = min(short, key=lambda beside: beside.share)
     cause = aspect.cause(evidence, part)
     is_failure = any(beside.status is Status.FAIL for beside in short)
-    report = judge.failed if is_failure else judge.warned
     why = f": {cause.words}" if cause is not None else ""
     reference = worst.compared
-    return report(
+    return judge.problem(
         part,
         f"{aspect.slow}, {percent(round(worst.share, 2))} of what such hardware reaches{why}",
+        fails=is_failure,
         expected=f"about {quantity(reference.value, worst.measured.unit)} ({reference.words})",
         observed=observed([beside.measured for beside in short]),
         remedy=cause.remedy if cause is not None else aspect.remedy,

@@ -92,10 +92,10 @@ def _judge(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
     unread = _unread(links)
     if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread
-    report = JUDGE.failed if dead or len(links) < places.most else JUDGE.warned
-    return report(
+    return JUDGE.problem(
         f"GPU{gpu.index}",
         "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",
+        fails=dead or len(links) < places.most,
         expected=f"{expected} links up",
         observed=f"{up} up" + _words(dead),
         remedy=_RESET,

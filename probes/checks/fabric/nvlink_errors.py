@@ -47,12 +47,12 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
     if not bad:
         return f"{len(counted)} links without errors"
     severe = any(_is_severe(link, full.value) for link, _ in bad)
-    report = JUDGE.failed if severe else JUDGE.warned
-    return report(
+    return JUDGE.problem(
         f"GPU{gpu.index}",
         "NVLinks count errors"
         if not severe
         else "NVLinks were trained anew or have run out of counting errors",
+        fails=severe,
         expected="0 replays, recoveries and CRC errors",
         observed="; ".join(f"link {link.index}: {words}" for link, words in bad),
         remedy=_REMEDY,

@@ -111,10 +111,10 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
         return "status success" if known(fabric.status) and gpu.fabric_state == "completed" else fabric.health
     if not fabric.health:
         return "no flag of the health mask is raised"
-    report = HEALTH.warned if set(fabric.health) <= _HARMLESS_FLAGS else HEALTH.failed
-    return report(
+    return HEALTH.problem(
         f"GPU{gpu.index}",
         "the NVLink fabric is not healthy",
+        fails=not (set(fabric.health) <= _HARMLESS_FLAGS),
         expected="no flag of the health mask",
         observed=", ".join(flag.replace("_", " ") for flag in fabric.health),
         remedy=_RESET,
@@ -220,17 +220,17 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
     devices = list(dict.fromkeys(event.device for event in same if event.device))
     count = sum(event.count for event in same)
     part = load_xids().switch_part(first.code) if first.code is not None else None
-    report = FAULTS.failed if is_fatal and not is_settled else FAULTS.warned
     what = (
         f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
     )
     severity = "" if is_fatal is None else "fatal, " if is_fatal else "not fatal, "
     times = "once" if count == 1 else f"{count} times"
-    return report(
+    return FAULTS.problem(
         ", ".join(devices) or HOST,
         "an NVSwitch reports errors"
         if first.kind != "fabric-manager"
         else "the Fabric Manager reports errors",
+        fails=is_fatal and not is_settled,
         expected="no errors",
         observed=f"{what}: {severity}{times}" + (f", last {first.last_time}" if first.last_time else ""),
         remedy=_RESET

@@ -63,12 +63,12 @@ def check(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
         if pair.status != "OK" and pair.capability not in _NOT_NEEDED:
             refused.setdefault((pair.status, _is_joined(pair, joined)), []).append(pair)
     for (status, is_fault), pairs in refused.items():
-        report = JUDGE.failed if is_fault else JUDGE.warned
-        yield report(
+        yield JUDGE.problem(
             fold_names(sorted({pair.a for pair in pairs} | {pair.b for pair in pairs})),
             "GPUs joined by NVLink do not reach each other"
             if is_fault
             else "GPUs do not reach each other's memory",
+            fails=is_fault,
             expected="OK",
             observed=f"{status} between {len({frozenset((pair.a, pair.b)) for pair in pairs})} pairs: "
             + _MEANING.get(status, "a status that is not in the legend"),

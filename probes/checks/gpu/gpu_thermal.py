@@ -61,10 +61,10 @@ def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> Finding:
-    write = GPU.failed if is_over else GPU.warned
-    return write(
+    return GPU.problem(
         f"GPU{gpu.index}",
         "so hot that clocks fall" if is_over else "close to the temperature at which clocks fall",
+        fails=is_over,
         expected="a margin to the limit",
         observed=observed,
         remedy=COOLING,

@@ -34,12 +34,12 @@ def check(gpu: Gpu, evidence: Evidence) -> Judged:
     is_stale = (
         _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
     )
-    write = JUDGE.failed if row.severe and not is_stale else JUDGE.warned
-    return write(
+    return JUDGE.problem(
         f"GPU{gpu.index}",
         f"a reason is raised, and the clock is at its highest: {row.meaning}"
         if is_stale
         else f"clocks are held down: {row.meaning}",
+        fails=row.severe and not is_stale,
         expected="no slowdown",
         observed=", ".join(reasons),
         remedy=Remedy(text=row.remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),

@@ -171,14 +171,14 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
     for case in cases:
         if case.severity == "none":
             continue
-        report = judge.failed if case.severity == "fail" else judge.warned
         recurs = case.code == FALLEN_OFF and case.count > 1
         text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
         notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events} - {None}
         text += "".join(f"A sub-code means that {note}. " for note in sorted(filter(None, notes)))
-        yield report(
+        yield judge.problem(
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
+            fails=case.severity == "fail",
             expected=f"no Xid {case.code}",
             observed=_sub_codes(case.events)
             + _observed(case.events)
@@ -246,10 +246,10 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             evidence=_refs((event,)),
         )
     severe = any(words in event.message for words in _SEVERE) and not event.settled
-    report = DRIVER.failed if severe else DRIVER.warned
-    return report(
+    return DRIVER.problem(
         subject,
         "the driver cannot use a GPU" if severe else "the driver complains",
+        fails=severe,
         expected="no such message",
         observed=_observed((event,)),
         remedy=Remedy(

@@ -26,11 +26,11 @@ def check(evidence: Evidence) -> Finding:
         return JUDGE.undetermined(HOST, size, what="the size of /dev/shm", evidence=limits.evidence)
     if size < wanted.value:
         row = minimum if size < minimum.value else wanted
-        write = JUDGE.failed if size < minimum.value and with_gpus else JUDGE.warned
         in_container = isinstance(evidence.facts.container.runtime, str)
-        return write(
+        return JUDGE.problem(
             HOST,
             "shared memory (/dev/shm) is small",
+            fails=size < minimum.value and with_gpus,
             expected=f"at least {gib(row.value)}",
             observed=gib(size),
             remedy=_in_container(row.value) if in_container else _on_host(row.value),

@@ -60,14 +60,14 @@ def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Fin
     is_setting = test.lower() in SETTING_TESTS or any(
         diagnosis.error_code in SETTING_ERRORS for diagnosis in same
     )
-    report = JUDGE.failed if result == "FAIL" and not is_setting else JUDGE.warned
     what = "health watch" if same[0].tool.endswith("health") else "test"
     number = next(
         (f" (error {diagnosis.error_code})" for diagnosis in same if diagnosis.error_code is not None), ""
     )
-    return report(
+    return JUDGE.problem(
         _names(same),
         f"DCGM's {what} {test} {'failed' if result == 'FAIL' else 'warns'}",
+        fails=result == "FAIL" and not is_setting,
         expected="Pass",
         observed=(message or result.capitalize()) + number,
         remedy=Remedy(

@@ -135,10 +135,10 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
         collapse = collapse_of([(int(point.parameters["bytes"]), point.median, point) for point in points])
         if collapse is None:
             continue
-        report = COLLECTIVES.failed if collapse.fails else COLLECTIVES.warned
-        yield report(
+        yield COLLECTIVES.problem(
             subject,
             f"{collective.replace('_', '-')} collapses with growing size",
+            fails=collapse.fails,
             expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} "
             f"({gb_per_s(collapse.peak.median)})",
             observed=f"{gb_per_s(collapse.low.median)} with {gib(int(collapse.low.parameters['bytes']))}",
@@ -168,10 +168,10 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
         beside = by_layer[layer]
         cause = of_network(evidence) if layer == "nic" else of_collective(evidence)
         fails = status_of(beside.share, limits) is Status.FAIL and beside.compared.firm
-        report = ISOLATION.failed if fails else ISOLATION.warned
-        yield report(
+        yield ISOLATION.problem(
             _NAMES[layer],
             f"{verdict.because}{f': {cause.words}' if cause else ''}",
+            fails=fails,
             expected=f"about {gb_per_s(beside.compared.value)} ({beside.compared.words})",
             observed=observed([beside.measured]),
             remedy=cause.remedy if cause else _REMEDIES[layer],
@@ -244,7 +244,6 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     gpus = gpus_in(name)
     cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
-    report = PAIRS.failed if fails else PAIRS.warned
     statement = (
         "slow with every other"
         if isinstance(slow.part, str)
@@ -256,9 +255,10 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
         for measurement in judged
         if (pair := pair_of(measurement.subject)) and (slow.part in pair or slow.part == pair)
     ]
-    return report(
+    return PAIRS.problem(
         name,
         f"{statement}{f': {cause.words}' if cause else ''}",
+        fails=fails,
         expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=gb_per_s(slow.value),
         remedy=cause.remedy if cause else _REMEDIES["nvlink"] if gpus else _BUSY_RANK,

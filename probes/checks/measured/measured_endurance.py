@@ -78,13 +78,13 @@ def _sags(evidence: Evidence, fraction: Measurement) -> Finding:
     sensors = "; ".join(
         reading for measurement in rates for reading in (_clocks(measurement), _heat(measurement)) if reading
     )
-    report = SUSTAINED.failed if fails else SUSTAINED.warned
     limit = (
         evidence.thresholds.measured_fail_fraction if fails else evidence.thresholds.sustained_drop_fraction
     )
-    return report(
+    return SUSTAINED.problem(
         fraction.subject,
         f"slows down under load{why}",
+        fails=fails,
         expected=f"at least {percent(1 - evidence.thresholds.sustained_drop_fraction.value)} of the first "
         "seconds' rate",
         observed=f"{percent(round(fraction.median, 2))}{f'; {sensors}' if sensors else ''}",

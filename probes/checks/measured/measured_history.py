@@ -73,16 +73,16 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
         if case.conditions.get("host_busy") is True
     ]
     fails = any(case.status is Status.FAIL for case in cases)
-    report = BASELINE.failed if fails else BASELINE.warned
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
     why = f"; changed: {', '.join(changes)}" if changes else ""
     doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
-    return report(
+    return BASELINE.problem(
         measured.subject,
         f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
         f"{run}{why}{doubt}",
+        fails=fails,
         expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
         observed=quantity(measured.median, measured.unit),
         remedy=_REMEDY,

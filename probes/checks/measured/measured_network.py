@@ -116,7 +116,6 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
     measurements = [measurement for measurement in group if _concerns(slow.part, measurement)]
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     limit = evidence.thresholds.measured_warn_fraction.value
-    report = JUDGE.failed if fails else JUDGE.warned
     is_host = isinstance(slow.part, str)
     links = ", ".join(
         f"{measurement.subject} {gb_per_s(measurement.median)}"
@@ -127,9 +126,10 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
         if isinstance(slow.part, str)
         else "this link is slow, and both hosts have faster ones"
     )
-    return report(
+    return JUDGE.problem(
         words_of_part(slow.part),
         f"{statement}: {percent(round(slow.share, 2))} of the others",
+        fails=fails,
         expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=links or gb_per_s(slow.value),
         remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,

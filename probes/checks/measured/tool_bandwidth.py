@@ -98,10 +98,10 @@ def _against(
     status = status_of(_value(result) / expected.rate, limits)
     if status is Status.PASS:
         return None
-    report = judge.failed if status is Status.FAIL else judge.warned
-    return report(
+    return judge.problem(
         result.subject,
         f"{result.test} is slow",
+        fails=status is Status.FAIL,
         expected=f"about {gb_per_s(expected.rate)} ({expected.words})",
         observed=f"{gb_per_s(_value(result))} by {result.tool}",
         remedy=remedy,

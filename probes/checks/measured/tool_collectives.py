@@ -115,10 +115,10 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
     if collapse is None:
         return None
     peak, low = collapse.peak, collapse.low
-    report = BANDWIDTH.failed if collapse.fails else BANDWIDTH.warned
-    return report(
+    return BANDWIDTH.problem(
         HOST,
         f"{test} collapses with growing size",
+        fails=collapse.fails,
         expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
         observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
         remedy=_CONGESTED,
@@ -137,10 +137,10 @@ def _slow(
     status = status_of(_value(best) / reference.rate, evidence.thresholds)
     if status is Status.PASS:
         return None
-    report = BANDWIDTH.failed if status is Status.FAIL else BANDWIDTH.warned
-    return report(
+    return BANDWIDTH.problem(
         HOST,
         f"{test} is slower than the GPUs' links",
+        fails=status is Status.FAIL,
         expected=f"about {gb_per_s(reference.rate)} bus bandwidth",
         observed=f"{gb_per_s(_value(best))} with {gib(best.size_bytes or 0)}" + _of(best),
         remedy=_SLOW,

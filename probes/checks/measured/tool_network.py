@@ -75,10 +75,10 @@ def _bandwidth(
         return JUDGE.passed(
             subject, "transfers are as fast as the port", observed=observed, evidence=best.evidence
         )
-    report = JUDGE.failed if status is Status.FAIL else JUDGE.warned
-    return report(
+    return JUDGE.problem(
         subject,
         "RDMA transfers are slower than the port",
+        fails=status is Status.FAIL,
         expected=f"about {gb_per_s(expected)} over {gbit_per_s(rate_gbps)}",
         observed=observed,
         remedy=_REMEDY,

@@ -66,10 +66,10 @@ def _judge(nic: Nic, *, unused: bool) -> Judged:
     if unused and nic.link_layer != "Ethernet":
         return "IP over InfiniBand is not in use"
     # The port itself is up: over InfiniBand only IP is missing.
-    write = JUDGE.failed if nic.link_layer == "Ethernet" else JUDGE.warned
-    return write(
+    return JUDGE.problem(
         subject_name(nic),
         "the network interface of the training port is down",
+        fails=nic.link_layer == "Ethernet",
         expected=f"{nic.netdev} up",
         observed=f"{nic.netdev} down, the port itself is {nic.state}",
         remedy=Remedy(

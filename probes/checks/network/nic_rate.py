@@ -35,10 +35,10 @@ def check(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
             return gbit_per_s(nic.rate_gbps)
         # A slower port below a GPU's switch is a rail. Without distances it may also be a storage port of the
         # same device type.
-        write = JUDGE.failed if distances_known else JUDGE.warned
-        return write(
+        return JUDGE.problem(
             subject_name(nic),
             "the port is slower than the other training ports",
+            fails=distances_known,
             expected=gbit_per_s(usual),
             observed=gbit_per_s(nic.rate_gbps),
             remedy=Remedy(

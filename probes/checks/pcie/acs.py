@@ -90,11 +90,11 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
             if worst
             else ""
         )
-        report = JUDGE.failed if worst else JUDGE.warned
-        yield report(
+        yield JUDGE.problem(
             bridge.bus_id,
             f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} "
             "through the host",
+            fails=worst,
             expected="no redirect",
             observed=", ".join(controls).replace("_", " ") + statement,
             remedy=CLEAR,

@@ -189,10 +189,10 @@ def _gone(device: PciDevice, subject: str) -> Finding:
 
 
 def _error_event(event: LogEvent, subject: str) -> Finding:
-    write = ERRORS.failed if event.fatal is True else ERRORS.warned
-    return write(
+    return ERRORS.problem(
         subject,
         "the kernel reports PCIe errors",
+        fails=event.fatal is True,
         expected="none",
         observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
         remedy=RESEAT,

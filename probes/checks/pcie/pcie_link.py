@@ -93,12 +93,12 @@ def _judge(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
     if link.width < link.width_max:
         floor = evidence.thresholds.pcie_width_minimum_fraction
         fault = link.width < widest or link.width < floor.value * link.width_max
-        write = JUDGE.failed if fault else JUDGE.warned
-        return write(
+        return JUDGE.problem(
             subject,
             "the PCIe link is narrower than it could be"
             if fault
             else "the PCIe link is narrower than the GPU allows; the slot may be so",
+            fails=fault,
             expected=f"x{link.width_max}",
             observed=f"x{link.width}",
             remedy=RESEAT if fault else COMPARE,
