@@ -47,7 +47,7 @@ Need = Literal[
     "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
     "measurements", "baselines"
 ]  # fmt: skip
-"""Part of a machine that a check judges (`probes/judging/applicability.py`).
+"""Part of a machine that a check judges (`probes/judging/policies/selection.py`).
 
 A machine without it gives one SKIP, and the module is not even loaded.
 """

@@ -1,4 +1,4 @@
-"""Measure all-reduce over each layer between the GPUs alone, and over all: `slow_layers` names the slow one.
+"""Measure all-reduce over each layer between the GPUs alone, and over all: `slow_parts` names the slow one.
 
 Each layer needs its own start, because NCCL reads its variables once. Their effects (NCCL user guide,
 Environment Variables):
@@ -29,7 +29,7 @@ from probes.bench.answers import failure_of
 from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.bench.collective_answers import collective_cases, collective_measurements
 from probes.bench.worker_answers import DoneLine, LinesByRank
-from probes.compare.slow_layers import LAYERS, Layer, not_isolated
+from probes.compare.slow_parts import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 from probes.judging.rails import is_down, is_up

@@ -16,7 +16,7 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, fold_names, subject_name
+from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
 from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
@@ -210,7 +210,7 @@ def _of_each(
     for same in groups.values():
         value = value_of(same[0])
         names = tuple(subject_name(gpu) for gpu in same)
-        refs = tuple(dict.fromkeys(ref for gpu in same for ref in gpu.evidence))
+        refs = evidence_of(same)
         if isinstance(value, Unknown):
             yield Held(*wish, value, holds=False, subjects=names)
         else:
@@ -220,7 +220,7 @@ def _of_each(
 def _held_nics(evidence: Evidence) -> Iterator[Held]:
     wanted, nics = evidence.policy.nic, evidence.facts.nics
     active = training_rails(evidence.facts).active
-    refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
+    refs = evidence_of(active)
     names = tuple(subject_name(nic) for nic in active) or (HOST,)
     if wanted.count is not None:
         found_count = (

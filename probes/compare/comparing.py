@@ -12,9 +12,8 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.base.statistics import Change, compare, outliers
-from probes.compare.expected_rates import status_of
 from probes.compare.measurement_judgement import Comparison
-from probes.compare.reference_values import Reference, reference_of
+from probes.compare.reference_values import Reference, reference_of, status_of
 from probes.facts.measurements import Baseline, Measurement, Parameter
 from probes.judging.findings import Evidence, Status
 

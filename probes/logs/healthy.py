@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from probes.base.units import GB
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.deducing.common import nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate, used_hcas
 from probes.logs.event import Event

@@ -1,8 +1,10 @@
-"""Check the NVSwitches, the fabric that they make, its manager and IMEX.
+"""Check the NVSwitches, the fabric that they make, the Fabric Manager and IMEX.
 
-The driver reports the fabric's health mask. NVSwitches that a virtual machine does not see are managed by its
-host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide;
-leptonai/gpud, nvswitch.
+The Fabric Manager sets up the switches; without it no new job gets NVLink. In a virtual machine or container
+it usually runs outside, so that only a service that failed right here counts, and the host manages NVSwitches
+that a virtual machine does not see. The driver reports the fabric's health mask. Source: NVIDIA Fabric
+Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks); NVML reference,
+nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
 """
 
 from __future__ import annotations
@@ -11,10 +13,29 @@ from collections.abc import Iterator, Sequence
 
 from probes.base.record import EvidenceRef, Reason, Unknown, known
 from probes.catalogue.xids import load_xids
-from probes.facts import Gpu, LogEvent
+from probes.facts import Gpu, LogEvent, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, is_behind_switch, on_gpus
+from probes.judging.reporting import (
+    HOST,
+    Judged,
+    each_gpu,
+    evidence_of,
+    fold_names,
+    is_behind_switch,
+    on_gpus,
+)
 
+MANAGER = Judge(
+    check_id="fabric-manager",
+    why="Without the Fabric Manager the NVSwitches are not set up: CUDA does not start, or NVLink is lost "
+    "at the next reset.",
+)
+
+_START = Remedy(
+    text="Install the Fabric Manager of the driver's exact version, and start it.",
+    command="systemctl enable --now nvidia-fabricmanager",
+    needs_root=True,
+)
 VERSION = Judge(
     check_id="fabric-manager-version",
     why="A Fabric Manager of another version than the driver's refuses to start, and NVLink stays down.",
@@ -51,6 +72,48 @@ _RESET = Remedy(
     command="systemctl restart nvidia-fabricmanager && nvidia-smi -r",
     needs_root=True,
 )
+
+
+@on_gpus(MANAGER)
+def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    facts, service = evidence.facts, evidence.facts.software.fabric_manager
+    refs = facts.software.evidence
+    if not any(is_behind_switch(gpu) for gpu in gpus):
+        return MANAGER.skipped(HOST, "no NVSwitch was seen")
+    if service == "active":
+        return MANAGER.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
+    if isinstance(service, Unknown):
+        return MANAGER.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
+    if service != "failed" and _may_run_outside(facts):
+        return MANAGER.skipped(
+            HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs
+        )
+    if all(gpu.fabric_state == "completed" for gpu in gpus):
+        if service is None:
+            return MANAGER.passed(
+                HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs
+            )
+        return MANAGER.warned(
+            HOST,
+            "the fabric is set up, and its manager has stopped",
+            expected="active",
+            observed=service,
+            remedy=_START,
+            evidence=refs,
+        )
+    return MANAGER.failed(
+        HOST,
+        "the Fabric Manager does not run",
+        expected="active",
+        observed=service or "not installed",
+        remedy=_START,
+        evidence=refs,
+    )
+
+
+def _may_run_outside(facts: MachineFacts) -> bool:
+    inside = (facts.container.runtime, facts.container.virtualization)
+    return any(isinstance(value, str) for value in inside)
 
 
 @on_gpus(VERSION)
@@ -158,7 +221,7 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
 
 @on_gpus(COUNT)
 def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    from probes.compare.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
+    from probes.compare.reference_rows import load_references  # noqa: PLC0415 - few machines have NVSwitches
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
@@ -171,7 +234,7 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
-    refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
+    refs = evidence_of(switches)
     if not switches:
         return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
     if row is None or any(model != models[0] for model in models):
@@ -239,7 +302,7 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
             text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch "
             "needs service."
         ),
-        evidence=tuple(dict.fromkeys(ref for event in same for ref in event.evidence)),
+        evidence=evidence_of(same),
     )
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from probes.base.record import EvidenceRef, Record
+from probes.base.record import Record
 from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of, on_events
+from probes.judging.reporting import HOST, events_of, evidence_of, on_events
 
 HARDWARE = Judge(
     check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
@@ -184,7 +184,7 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
             + _observed(case.events)
             + ("; recovery action now: none" if case.recovered else ""),
             remedy=Remedy(text=text + case.row.action),
-            evidence=(*_refs(case.events), load_xids().ref),
+            evidence=(*evidence_of(case.events), load_xids().ref),
         )
 
 
@@ -211,7 +211,7 @@ def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Findin
             expected="recovery action None",
             observed=_observed((event,)),
             remedy=Remedy(text=f"Drain the node, then do what the driver names: {action}."),
-            evidence=_refs((event,)),
+            evidence=evidence_of((event,)),
         )
 
 
@@ -225,7 +225,7 @@ def _silent_processor(evidence: Evidence, device: str | None, events: list[LogEv
             text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the driver if "
             "it comes back."
         ),
-        evidence=_refs(events),
+        evidence=evidence_of(events),
     )
 
 
@@ -243,7 +243,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
                 if lost
                 else "Load nvidia-peermem after the RDMA drivers, or use the DMA-BUF path of the open driver."
             ),
-            evidence=_refs((event,)),
+            evidence=evidence_of((event,)),
         )
     severe = any(words in event.message for words in _SEVERE) and not event.settled
     return DRIVER.problem(
@@ -258,7 +258,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             if severe
             else "Compare the time with failed jobs; update the driver if they go together."
         ),
-        evidence=_refs((event,)),
+        evidence=evidence_of((event,)),
     )
 
 
@@ -295,7 +295,3 @@ def _observed(events: Iterable[LogEvent]) -> str:
 def _sub_codes(events: Iterable[LogEvent]) -> str:
     codes = sorted({event.sub_code for event in events if event.sub_code is not None})
     return f"sub-code {', '.join(map(str, codes))}; " if codes else ""
-
-
-def _refs(events: Iterable[LogEvent]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for event in events for ref in event.evidence))

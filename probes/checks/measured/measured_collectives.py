@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from probes.base.record import known
 from probes.base.units import gb_per_s, gib, percent
 from probes.compare.comparing import Beside, beside_references
-from probes.compare.expected_rates import status_of
 from probes.compare.measured_findings import (
     Aspect,
     by_subject,
@@ -25,12 +24,20 @@ from probes.compare.measured_findings import (
     of,
     refs_of,
 )
-from probes.compare.reference_values import gpus_in
-from probes.compare.size_curves import collapse_of
+from probes.compare.reference_rows import load_references
+from probes.compare.reference_values import gpus_in, status_of
 from probes.compare.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
-from probes.compare.slow_layers import LAYERS, Layer, slow_layer
-from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
-from probes.compare.tool_references import load_references
+from probes.compare.slow_parts import (
+    LAYERS,
+    Layer,
+    Pair,
+    SlowPart,
+    collapse_of,
+    pair_of,
+    slow_layer,
+    slow_parts,
+    words_of_part,
+)
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST
@@ -76,7 +83,7 @@ _REMEDIES: dict[Layer, Remedy] = {
 _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
     collapses = list(_collapses(evidence))
     yield from collapses
     aspect = Aspect(

@@ -16,7 +16,7 @@ from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
 from probes.compare.measured_findings import failures, limit_ref, of, refs_of, words_of
 from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import Cause, of_compute, of_host_copy
-from probes.compare.slow_pairs import pair_of
+from probes.compare.slow_parts import pair_of
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names

@@ -22,7 +22,7 @@ from probes.compare.measured_findings import (
     refs_of,
 )
 from probes.compare.slow_causes import of_network
-from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.compare.slow_parts import Pair, SlowPart, pair_of, slow_parts, words_of_part
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
@@ -54,7 +54,7 @@ _COLLECTIVE = Remedy(
 @on_measured(
     JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
 )
-def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
+def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     slow_members: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):

@@ -1,21 +1,24 @@
-"""Check that the ranks' interface is clear and that each network has only one interface.
+"""Check that the ranks' interface is clear, that each network has one, and that the host name leads there.
 
 NCCL and Gloo take the first interface that is up unless they are configured; a second interface in the same
-subnet answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux
-kernel documentation, ip-sysctl (arp_ignore).
+subnet answers for the first. Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the
+address of its own name. Debian writes the name with 127.0.1.1 into /etc/hosts. Source: NCCL user guide,
+NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore);
+vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import EvidenceRef, Unknown, known
+from probes.base.record import Unknown, known, value_or
 from probes.facts import Interface
 from probes.facts.variables import value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import candidate_interfaces, default_interface
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, evidence_of
 
 CHOICE = Judge(
     check_id="interface-choice",
@@ -26,9 +29,14 @@ SUBNETS = Judge(
     why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its "
     "rail.",
 )
+HOSTNAME = Judge(
+    check_id="hostname-address",
+    why="A node whose name leads to a loopback address offers other nodes an address that leads to "
+    "themselves.",
+)
 
 
-def check(evidence: Evidence) -> Finding:
+def interface_choice(evidence: Evidence) -> Finding:
     facts = evidence.facts
     usable = candidate_interfaces(facts)
     if isinstance(usable, Unknown):
@@ -38,7 +46,7 @@ def check(evidence: Evidence) -> Finding:
         (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
     )
     default = default_interface(facts)
-    refs = _refs(usable)
+    refs = evidence_of(usable)
     if forced is not None:
         return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
     if default is not None:
@@ -97,7 +105,7 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
                 command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
                 needs_root=True,
             ),
-            evidence=_refs([interface for interface in usable if interface.name in names]),
+            evidence=evidence_of([interface for interface in usable if interface.name in names]),
         )
     if unread is not None:
         yield SUBNETS.undetermined(HOST, unread, what="the addresses of the interfaces")
@@ -105,7 +113,7 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
         yield SUBNETS.skipped(HOST, "no interface leads to a network")
     elif not shared:
         yield SUBNETS.passed(
-            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=_refs(usable)
+            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=evidence_of(usable)
         )
 
 
@@ -135,5 +143,35 @@ def _words(usable: Iterable[Interface]) -> str:
     )
 
 
-def _refs(interfaces: Iterable[Interface]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for interface in interfaces for ref in interface.evidence))
+def hostname_address(evidence: Evidence) -> Finding:
+    naming = evidence.facts.naming
+    name = value_or(evidence.facts.hostname, "the host's name")
+    if isinstance(naming.addresses, Unknown):
+        return HOSTNAME.undetermined(
+            HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence
+        )
+    reachable = [address for address in naming.addresses if not _is_loopback(address)]
+    if reachable:
+        return HOSTNAME.passed(
+            HOST,
+            "the host's name leads to an address",
+            observed=", ".join(reachable),
+            evidence=naming.evidence,
+        )
+    remedy = Remedy(
+        text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
+        "launcher an address.",
+        command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
+    )
+    return HOSTNAME.warned(
+        HOST,
+        "the host's name leads to itself" if naming.addresses else "the host's name does not resolve",
+        expected=f"an address of the network for {name}",
+        observed=", ".join(naming.addresses) or "none",
+        remedy=remedy,
+        evidence=naming.evidence,
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith(("127.", "fe80:")) or address == "::1"

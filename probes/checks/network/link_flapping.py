@@ -25,7 +25,7 @@ REMEDY = Remedy(
 _LAST_MEMBER = "without any active interface"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def link_flapping(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     events = events_in(facts)
     losses = [event for event in events if event.kind == "link-down"] if known(events) else []

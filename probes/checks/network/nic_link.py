@@ -1,26 +1,47 @@
-"""Check that the links are as fast, as wide and as free of errors as the cards allow.
+"""Check that the training ports are up, at one rate, and as fast and wide as their cards allow.
+
+`probes/judging/rails.py` selects these ports. A training port that is down costs its share of the bandwidth
+or stops the job; a port for storage or management only deserves a look. NCCL spreads a collective evenly over
+the rails, so the slowest port sets the pace.
 
 A port trains down if a cable or transceiver is poor, or if the other end is slower. Half of a card's rate is
 normal if one port of a switch is split over two hosts (HDR100, NDR200): then the lanes are fast and few.
-Source: OCI GPU health checks (bit error rates); NVIDIA/nccl#709 (MTU); NVIDIA/nccl#307, #489 (rates); NVIDIA
-ConnectX user manuals; NVIDIA firmware tools, mlxlink.
+Source: NCCL user guide, troubleshooting; AMD-AGI/Primus; NVIDIA/nccl#307, #489 (rates), #709 (MTU); OCI GPU
+health checks (bit error rates); NVIDIA ConnectX user manuals; NVIDIA firmware tools, mlxlink.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from probes.base.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.rails import is_up, training_rails
+from probes.judging.rails import Rails, card_of, is_up, training_rails
 from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
+STATE = Judge(
+    check_id="nic-state",
+    why="NCCL uses the ports that are up: with one rail down, multi-node training loses its bandwidth or "
+    "does not start.",
+)
+SPARE = Judge(
+    check_id=STATE.check_id,
+    why="It may serve storage or management, or nobody at all; training goes on without it.",
+)
+
+
+_UNCONFIGURED = ("INIT", "ARMED")
+"""States of a port with a cable whose subnet manager has not finished."""
+RATE = Judge(
+    check_id="nic-rate",
+    why="NCCL shares the load evenly over the rails: the slowest port slows every multi-node collective.",
+)
 SPEED = Judge(
     check_id="nic-speed", why="Every message between nodes takes as much longer as the link is slower."
 )
@@ -36,12 +57,129 @@ MTU = Judge(
     check_id="nic-mtu",
     why="Small packets cost rate, and two ports that disagree drop large messages while small tests pass.",
 )
-RESEAT = Remedy(
+_RESEAT = Remedy(
     text="Reseat or replace cable and transceiver, and compare with the switch port.", command="ibstat"
 )
 _NONE_UP = "no RDMA port is up, see nic-state"
 _MTUS = (4096, 2048, 1024, 512, 256)
 """MTUs of InfiniBand and RoCE in bytes (Linux, enum ib_mtu)."""
+
+
+@on_nics(STATE)
+def nic_state(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
+    rails = training_rails(evidence.facts)
+    with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
+    in_use = {card_of(nic) for nic in nics if nic.state == "ACTIVE"}
+
+    def judge(nic: Nic) -> Judged:
+        is_second = nic.state == "DOWN" and card_of(nic) in in_use and nic not in rails.down
+        return "a second port, not in use" if is_second else _judge_state(nic, rails, with_gpus=with_gpus)
+
+    return judge_each(STATE, nics, judge, what="the state of the port", good="RDMA ports are up")
+
+
+def _judge_state(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
+    if isinstance(nic.state, Unknown):
+        return _vanished(nic, nic.state) if nic.state.reason is Reason.ERROR else nic.state
+    if nic.state == "ACTIVE":
+        return f"{nic.state}, {nic.physical_state}" if isinstance(nic.physical_state, str) else nic.state
+    physical = value_or(nic.physical_state, "")
+    observed = ", ".join(word for word in (nic.state, physical) if word)
+    remedy = _remedy(nic, physical)
+    if nic in rails.down and (
+        rails.active or nic.state in _UNCONFIGURED or (with_gpus and physical != "Disabled")
+    ):
+        return STATE.failed(
+            subject_name(nic),
+            "a training port is down",
+            expected="ACTIVE, LinkUp",
+            observed=observed,
+            remedy=remedy,
+        )
+    summary = "a port is down that training does not seem to need"
+    return SPARE.warned(
+        subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy
+    )
+
+
+def _vanished(nic: Nic, error: Unknown) -> Finding:
+    """Report a device that the kernel lists but cannot show: its driver has lost it."""
+    remedy = Remedy(
+        text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
+        command="dmesg",
+    )
+    return STATE.failed(
+        subject_name(nic),
+        "the device is listed and cannot be read",
+        expected="ACTIVE, LinkUp",
+        observed=error.words,
+        remedy=remedy,
+    )
+
+
+def _remedy(nic: Nic, physical: str) -> Remedy:
+    device = shlex.quote(nic.name)
+    if nic.link_layer == "Ethernet" and (physical == "Disabled" or nic.state in _UNCONFIGURED):
+        if isinstance(nic.netdev, str):
+            text, command = (
+                "Its network interface is switched off: set it up.",
+                f"ip link set {shlex.quote(nic.netdev)} up",
+            )
+            return Remedy(text=text, command=command, needs_root=True)
+        text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
+        return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
+    if nic.state == "INIT":
+        text = (
+            "The cable is fine and no subnet manager has configured the port: start or ask for the "
+            "subnet manager."
+        )
+        return Remedy(text=text, command=f"sminfo -C {device} -P {nic.port}")
+    if nic.state == "ARMED":
+        return Remedy(text="The subnet manager has not finished with this port: look at its log.")
+    if physical == "Disabled":
+        text = "The port is switched off by an administrator: enable it."
+        return Remedy(text=text, command=f"ibportstate -C {device} -D 0 {nic.port} enable", needs_root=True)
+    if physical == "Polling":
+        text = "The port finds no partner: check cable, transceiver and switch port."
+        return Remedy(text=text, command=f"ibstat {device} {nic.port}")
+    return Remedy(text="Check cable, transceiver and switch port.", command=f"ibstat {device} {nic.port}")
+
+
+@on_nics(RATE)
+def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+    rails = training_rails(evidence.facts)
+    if not rails.active:
+        return RATE.skipped(HOST, "no RDMA port is up, see nic-state")
+    usual = rails.active[0].rate_gbps
+    links = evidence.facts.links if known(evidence.facts.links) else ()
+    distances_known = any(link.a.startswith("GPU") != link.b.startswith("GPU") for link in links)
+
+    def judge(nic: Nic) -> Judged:
+        if isinstance(nic.rate_gbps, Unknown):
+            return nic.rate_gbps
+        if isinstance(usual, Unknown) or nic.rate_gbps >= usual:
+            return gbit_per_s(nic.rate_gbps)
+        # A slower port below a GPU's switch is a rail. Without distances it may also be a storage port of the
+        # same device type.
+        return RATE.problem(
+            subject_name(nic),
+            "the port is slower than the other training ports",
+            fails=distances_known,
+            expected=gbit_per_s(usual),
+            observed=gbit_per_s(nic.rate_gbps),
+            remedy=Remedy(
+                text="Reseat or replace cable and transceiver, and compare with the switch port.",
+                command="ibstat",
+            ),
+        )
+
+    return judge_each(
+        RATE,
+        rails.active + rails.slower,
+        judge,
+        what="the rate of the port",
+        good="training ports run at one rate",
+    )
 
 
 @on_nics(SPEED)
@@ -73,7 +211,7 @@ def _by_layout(nic: Nic, layout: Layout) -> Judged:
         "the port is slower than this machine's ports are",
         expected=f"{gbit_per_s(layout.rate_gbps)} in a {layout.title}",
         observed=_rate_words(nic),
-        remedy=RESEAT,
+        remedy=_RESEAT,
         evidence=(expected_ref(layout, layout.id),),
     )
 
@@ -102,7 +240,7 @@ def _by_card(nic: Nic) -> Judged:
             "the link runs at an older speed than its card can",
             expected=f"{gbit_per_s(card.rate_gbps)} of a {card.title}, or half of it over a split cable",
             observed=_rate_words(nic),
-            remedy=RESEAT,
+            remedy=_RESEAT,
             evidence=(expected_ref(card, card.part),),
         )
     return _rate_words(nic)
@@ -133,7 +271,7 @@ def nic_width(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
             "the link has lost lanes",
             expected="4X, or 2X over a split HDR or NDR cable",
             observed=_rate_words(nic),
-            remedy=RESEAT,
+            remedy=_RESEAT,
         )
 
     yield from judge_each(

@@ -26,7 +26,7 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     if not gpus or not (yield from nics_of(JUDGE, evidence)):
         return

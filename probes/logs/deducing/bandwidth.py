@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from probes.base.units import GB
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.deducing.common import deduced, nodes_of
 from probes.logs.deducing.run_hardware import gpu_id, nic_rate
 from probes.logs.event import Event

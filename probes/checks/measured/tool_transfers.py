@@ -1,9 +1,11 @@
-"""Check that the copies measured by other tools are as fast as the links allow.
+"""Check that the transfers measured by other tools, between GPUs, host and network, are as fast as the links.
 
-The reference is the achievable rate of the GPU's PCIe link or NVLinks. If the GPU is not known, GPUs are only
-compared with each other. Copies by the copy engine over one GPU's link at a time are judged; copies by SMs,
-and several at once, are slower by nature. Source: `probes/data/tool_references.toml`; NVIDIA/nvbandwidth,
-README; leptonai/gpud and azurehpc-health-checks, their gates.
+The reference is the achievable rate of the GPU's PCIe link, its NVLinks or the RDMA port. If the GPU is not
+known, GPUs are only compared with each other. Copies by the copy engine over one GPU's link at a time are
+judged; copies by SMs, and several at once, are slower by nature. RDMA headers take a few hundredths of a
+port's rate, and small messages do not fill it; a loop within one card has the same rate. Source:
+`probes/data/tool_references.toml`; NVIDIA/nvbandwidth, README; leptonai/gpud and azurehpc-health-checks,
+their gates; linux-rdma/perftest; oracle-quickstart/oci-hpc, active health checks.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Unknown, known
-from probes.base.units import gb_per_s
+from probes.base.record import Unknown, known
+from probes.base.units import duration, gb_per_s, gbit_per_s
 from probes.catalogue.thresholds import Thresholds
-from probes.compare.expected_rates import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
+from probes.compare.reference_rows import ToolReferences, load_references
+from probes.compare.reference_values import Expected, host_copy_rate, model_of, peer_copy_rate, status_of
 from probes.facts import ToolResult
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST, SMI_LINK, fold_names
+from probes.judging.reporting import HOST, SMI_LINK, evidence_of, fold_names, on_results
 
 HOST_COPIES = Judge(
     check_id="host-bandwidth",
@@ -43,6 +46,18 @@ _PCIE = Remedy(
 _NVLINK = Remedy(
     text="Look at the NVLinks' state, speed and errors of both GPUs, and at the fabric.",
     command="nvidia-smi nvlink -s",
+)
+NETWORK = Judge(
+    check_id="network-bandwidth",
+    why="Collectives across machines are no faster than the slowest port among them.",
+)
+
+_ONE_WAY = frozenset({"ib_write_bw", "ib_read_bw", "ib_send_bw"})
+_LATENCIES = frozenset({"ib_write_lat", "ib_send_lat"})
+_PORT = Remedy(
+    text="Look at the port's speed, width and errors, at the NUMA node of the process, and at the PCIe link "
+    "of the card; run the test with one port at a time.",
+    command="ib_write_bw -a -F --report_gbits",
 )
 
 
@@ -77,7 +92,7 @@ def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Rem
             fine.append(result)
     if fine:
         yield judge.passed(
-            _names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=_refs(fine)
+            _names(fine), "copies are as fast as the link", observed=_spread(fine), evidence=evidence_of(fine)
         )
     yield from _among_peers(judge, evidence.thresholds, unknown, remedy)
 
@@ -160,7 +175,7 @@ def _among_peers(
                 _names(same),
                 f"{same[0].test} is alike on all GPUs",
                 observed=_spread(same),
-                evidence=_refs(same),
+                evidence=evidence_of(same),
             )
 
 
@@ -179,5 +194,83 @@ def _names(results: Sequence[ToolResult]) -> str:
     return fold_names(list(dict.fromkeys(name for result in results for name in result.subject.split("-"))))
 
 
-def _refs(results: Sequence[ToolResult]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for result in results for ref in result.evidence))
+@on_results(NETWORK)
+def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
+    references = load_references()
+    rates = _port_rates(evidence)
+    judged = 0
+    groups: dict[tuple[str, str], list[ToolResult]] = {}
+    for result in results:
+        if isinstance(result.value, float):
+            groups.setdefault((result.test, result.subject), []).append(result)
+    for (test, subject), same in groups.items():
+        finding: Finding | None = None
+        if test in _ONE_WAY and subject in rates:
+            finding = _bandwidth(evidence.thresholds, references, subject, rates[subject], same)
+        elif test in _LATENCIES:
+            finding = _latency(references, subject, same)
+        if finding is not None:
+            judged += 1
+            yield finding
+    if not judged:
+        yield NETWORK.skipped(HOST, "no transfer over a port of known rate was measured")
+
+
+def _port_rates(evidence: Evidence) -> dict[str, float]:
+    """Return the rates of the RDMA ports in Gb/s by device; devices with several ports are left out."""
+    nics = evidence.facts.nics if known(evidence.facts.nics) else ()
+    names = [nic.name for nic in nics]
+    return {nic.name: nic.rate_gbps for nic in nics if known(nic.rate_gbps) and names.count(nic.name) == 1}
+
+
+def _bandwidth(
+    limits: Thresholds, references: ToolReferences, subject: str, rate_gbps: float, same: Sequence[ToolResult]
+) -> Finding | None:
+    large = [result for result in same if (result.size_bytes or 0) >= references.saturating.network_bytes]
+    if not large or rate_gbps <= 0:
+        return None
+    best = max(large, key=_value_)
+    expected = rate_gbps * 1e9 / 8 * references.network.fraction
+    status = status_of(_value_(best) / expected, limits)
+    observed = f"{gb_per_s(_value(best))} ({gbit_per_s(round(_value(best) * 8e-9, 1))}) by {best.test}"
+    if status is Status.PASS:
+        return NETWORK.passed(
+            subject, "transfers are as fast as the port", observed=observed, evidence=best.evidence
+        )
+    return NETWORK.problem(
+        subject,
+        "RDMA transfers are slower than the port",
+        fails=status is Status.FAIL,
+        expected=f"about {gb_per_s(expected)} over {gbit_per_s(rate_gbps)}",
+        observed=observed,
+        remedy=_PORT,
+        evidence=(*best.evidence, references.network.ref, limits.measured_warn_fraction.ref),
+    )
+
+
+def _latency(references: ToolReferences, subject: str, same: Sequence[ToolResult]) -> Finding | None:
+    row = references.network
+    small = [
+        result
+        for result in same
+        if result.size_bytes is not None and result.size_bytes <= row.latency_largest_bytes
+    ]
+    if not small:
+        return None
+    best = min(small, key=_value_)
+    if _value_(best) <= row.latency_s:
+        return NETWORK.passed(
+            subject, "small transfers are quick", observed=duration(_value_(best)), evidence=best.evidence
+        )
+    return NETWORK.warned(
+        subject,
+        "small RDMA transfers are slow",
+        expected=f"at most {duration(row.latency_s)}",
+        observed=f"{duration(_value(best))} by {best.test}",
+        remedy=_PORT,
+        evidence=(*best.evidence, row.ref),
+    )
+
+
+def _value_(result: ToolResult) -> float:
+    return result.value if isinstance(result.value, float) else 0.0

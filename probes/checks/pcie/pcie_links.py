@@ -1,9 +1,11 @@
-"""Check that PCIe links run at the speed of both ends, without replays or lost packets.
+"""Check that PCIe links have full width and the speed of both ends, without replays or lost packets.
 
-An idle GPU lowers its generation to save power, so only its maximum is judged here; NICs and NVMe devices
-keep theirs. A GPU's maximum is that of its path, as the driver reports it. Source: DCGM, nvvs/plugin_src/pcie
-(replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth); leptonai/gpud, kmsg (slot power); mlx5
-driver (slot power).
+A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe
+generation to save power: its current generation counts only while it is busy, and otherwise only its maximum,
+which is that of its path, as the driver reports it. NICs and NVMe devices keep theirs. Other devices are
+compared with the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
+(outliers); DCGM, nvvs/plugin_src/pcie (replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth);
+leptonai/gpud, kmsg and mlx5 driver (slot power).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import msgspec
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, fold_names, judge_each
+from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, fold_names, gpus_of, judge_each
 from probes.reading.pci.paths import (
     Tree,
     is_for_training,
@@ -26,6 +28,27 @@ from probes.reading.pci.paths import (
     unread_tree,
 )
 
+WIDTH = Judge(
+    check_id="pcie-link",
+    why="Host copies, offloading and GPUDirect RDMA share this link; at half the width they take twice as "
+    "long.",
+)
+
+_RESEAT = Remedy(
+    text="Reseat the card and its riser, and look at the slot's settings in the BIOS.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
+_COMPARE = Remedy(
+    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, "
+    "reseat the card.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
+_WATCHED = frozenset({"rdma", "nvme", "nvswitch"})
+_WATCH = Remedy(
+    text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command=SMI_LINK
+)
 SPEED = Judge(
     check_id="pcie-speed",
     why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
@@ -35,23 +58,106 @@ ERRORS = Judge(
     why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
 )
 
-SLOT = Remedy(
+_SLOT = Remedy(
     text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare "
     "with the data sheet.",
     command="lspci -vv | grep -E 'LnkCap:|LnkSta:'",
     needs_root=True,
 )
-LOAD = Remedy(
+_LOAD = Remedy(
     text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser "
     "and power.",
     command=SMI_LINK,
 )
-RESEAT = Remedy(
+_RESEAT_OR_REPLACE = Remedy(
     text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
 )
 _NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
-STEADY = frozenset({"rdma", "nvme"})
+_STEADY = frozenset({"rdma", "nvme"})
 """Kinds that keep their speed when idle. Plain Ethernet serves the management."""
+
+
+def pcie_link(evidence: Evidence) -> Iterator[Finding]:
+    rest = tuple(_others(evidence))
+    yield from rest
+    if rest and not known(evidence.facts.gpus):
+        return
+    gpus = yield from gpus_of(WIDTH, evidence)
+    widest = max((gpu.pcie.width for gpu in gpus if known(gpu.pcie.width)), default=0)
+    yield from judge_each(
+        WIDTH,
+        gpus,
+        lambda gpu: _judge_width(gpu, widest, evidence),
+        what="the PCIe link",
+        good="PCIe links have their full width",
+    )
+
+
+def _others(evidence: Evidence) -> Iterator[Finding]:
+    """Yield NICs, NVMe and NVSwitches that trained narrower than both ends allow.
+
+    The others share one finding.
+    """
+    facts, well = evidence.facts, []
+    tree, names = tree_of(facts), names_of(facts)
+    for device in facts.pci_devices if known(facts.pci_devices) else ():
+        subject, now = subject_of(device, names), device.pcie.width
+        if device.kind not in _WATCHED and device.bus_id:
+            continue
+        most = tree.possible_width(device)
+        if isinstance(now, Unknown) or isinstance(most, Unknown):
+            continue
+        if now >= most:
+            well.append(subject)
+            continue
+        yield WIDTH.warned(
+            subject,
+            "the PCIe link is narrower than both of its ends allow",
+            expected=f"x{most}",
+            observed=f"x{now}",
+            remedy=_RESEAT,
+            evidence=device.evidence,
+        )
+    if well:
+        yield WIDTH.passed(fold_names(well), "PCIe links have the width of both ends")
+
+
+def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
+    link, subject = gpu.pcie, f"GPU{gpu.index}"
+    if isinstance(link.width, Unknown):
+        return link.width
+    if isinstance(link.width_max, Unknown):
+        return link.width_max
+    if link.width < link.width_max:
+        floor = evidence.thresholds.pcie_width_minimum_fraction
+        fault = link.width < widest or link.width < floor.value * link.width_max
+        return WIDTH.problem(
+            subject,
+            "the PCIe link is narrower than it could be"
+            if fault
+            else "the PCIe link is narrower than the GPU allows; the slot may be so",
+            fails=fault,
+            expected=f"x{link.width_max}",
+            observed=f"x{link.width}",
+            remedy=_RESEAT if fault else _COMPARE,
+            evidence=(floor.ref,),
+        )
+    slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
+    if slow and _works(gpu):
+        return WIDTH.warned(
+            subject,
+            "the PCIe link of a busy GPU runs at a lower generation than it could",
+            expected=f"generation {link.generation_max}",
+            observed=f"generation {link.generation}",
+            remedy=_WATCH,
+        )
+    return f"x{link.width}"
+
+
+def _works(gpu: Gpu) -> bool:
+    """Return whether a GPU is busy by both signs; a GPU between two kernels shows neither."""
+    busy = known(gpu.utilization_percent) and gpu.utilization_percent > 0
+    return busy and known(gpu.throttle_reasons) and "gpu_idle" not in gpu.throttle_reasons
 
 
 def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
@@ -95,7 +201,7 @@ def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
         "the slot or its setting is slower than the card",
         expected=f"generation {row.pcie_generation}",
         observed=f"generation {gpu.pcie.generation_max} at most",
-        remedy=SLOT,
+        remedy=_SLOT,
     )
 
 
@@ -110,7 +216,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             "the link states a speed that no PCIe generation has",
             expected="2.5, 5, 8, 16, 32 or 64 GT/s",
             observed=f"{now.detail}, {_lanes(device)}",
-            remedy=SLOT,
+            remedy=_SLOT,
             evidence=device.evidence,
         )
     if not device.bus_id and known(device.downgraded):
@@ -121,11 +227,11 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             "a link runs below the speed that its device has",
             expected="the speed of LnkCap, under load",
             observed=f"generation {now}, downgraded",
-            remedy=LOAD,
+            remedy=_LOAD,
             evidence=device.evidence,
         )
     most = tree.possible_generation(device)
-    if device.kind not in STEADY or isinstance(most, Unknown):
+    if device.kind not in _STEADY or isinstance(most, Unknown):
         return None
     if now >= most:
         return f"generation {now}"
@@ -134,7 +240,7 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
         "the link runs below the speed that both of its ends have",
         expected=f"generation {most}",
         observed=f"generation {now}",
-        remedy=SLOT,
+        remedy=_SLOT,
         evidence=device.evidence,
     )
 
@@ -195,7 +301,7 @@ def _error_event(event: LogEvent, subject: str) -> Finding:
         fails=event.fatal is True,
         expected="none",
         observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
-        remedy=RESEAT,
+        remedy=_RESEAT_OR_REPLACE,
         evidence=event.evidence,
     )
 
@@ -213,6 +319,6 @@ def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | 
         "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
         expected=f"none lost, at most {most.value:g} corrected",
         observed=observed,
-        remedy=RESEAT,
+        remedy=_RESEAT_OR_REPLACE,
         evidence=(*device.evidence, most.ref),
     )

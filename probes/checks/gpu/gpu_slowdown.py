@@ -1,19 +1,33 @@
-"""Compare temperatures with the board's own limits and between GPUs, and check the fans.
+"""Check that nothing slows a GPU down: clock event reasons, heat, fans.
 
-Hopper and newer report a margin (T.Limit) that falls with the temperature, and its offset at which clocks
-fall; older GPUs report degrees. Some boards report a margin of 0 while they are cool; this is no reading.
-Source: NVIDIA/NVSentinel, thermal margins; leptonai/gpud, temperatures; NVML reference.
+Power capping (`sw_power_cap`) is normal under load, and an idle GPU gives `gpu_idle`; neither is a finding,
+but GPUs that do the same work are capped alike. Hopper and newer report a margin (T.Limit) that falls with
+the temperature, and the margin at which clocks fall; older GPUs report degrees. Some boards report a margin
+of 0 while they are cool; this is no reading. Source: NVML reference, clock event reasons and their counters;
+NVIDIA/DCGM#242 and leptonai/gpud (thermal and power brake, temperatures); NVIDIA/NVSentinel, thermal margins.
 """
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, known
-from probes.catalogue.thresholds import Thresholds
-from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, each_gpu, on_gpus
+from collections.abc import Iterable
 
-GPU = Judge(
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.catalogue.thresholds import Thresholds, ViolationLimit
+from probes.facts import Count, Gpu, count_of
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, each_gpu, judge_each, on_gpus
+
+THROTTLE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
+
+_GENERAL = "hw_slowdown"
+VIOLATIONS = Judge(
+    check_id="gpu-violations",
+    why="What held the clocks down before does so again under load, and all ranks wait.",
+)
+
+_CAP = "sw_power_cap"
+_SECOND_US = 1e6
+TEMPERATURE = Judge(
     check_id="gpu-temperature",
     why="A hot GPU lowers its clocks, and all ranks wait for it; at the last limit it shuts down.",
 )
@@ -23,12 +37,100 @@ SPREAD = Judge(
 )
 FAN = Judge(check_id="gpu-fan", why="A GPU whose fan stands still overheats within minutes of load.")
 
-COOLING = Remedy(
+_COOLING = Remedy(
     text="Check fans, airflow, inlet temperature and the heat sink.", command="nvidia-smi -q -d TEMPERATURE"
 )
 
 
-@each_gpu(GPU, what="the temperature", good="GPUs are cool enough")
+@each_gpu(THROTTLE, what="the clock event reasons", good="nothing holds the clocks down")
+def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
+    rows = evidence.thresholds.throttle_reasons
+    reasons = gpu.throttle_reasons
+    if isinstance(reasons, Unknown):
+        return reasons
+    active = [row for row in rows if row.name in reasons]
+    if not active:
+        return ", ".join(reasons) or "no reason active"
+    # The general bit is set together with the one that names the cause; the last row in the table is the most
+    # specific.
+    row = next((row for row in reversed(active) if row.severe), active[-1])
+    # A cause comes together with the general bit. A cause without it at the highest clock is stale, or an
+    # error of the driver.
+    is_stale = (
+        _GENERAL not in reasons and known(gpu.sm_clock_mhz) and gpu.sm_clock_mhz == gpu.sm_clock_max_mhz
+    )
+    return THROTTLE.problem(
+        f"GPU{gpu.index}",
+        f"a reason is raised, and the clock is at its highest: {row.meaning}"
+        if is_stale
+        else f"clocks are held down: {row.meaning}",
+        fails=row.severe and not is_stale,
+        expected="no slowdown",
+        observed=", ".join(reasons),
+        remedy=Remedy(text=row.remedy, command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
+        evidence=(row.ref,),
+    )
+
+
+@on_gpus(VIOLATIONS)
+def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+    limits = evidence.thresholds.violation_limits
+    free = [
+        gpu
+        for gpu in gpus
+        if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0
+    ]
+    return judge_each(
+        VIOLATIONS,
+        gpus,
+        lambda gpu: _violations(gpu, limits, peers_free=len(free)),
+        what="the time that clocks were held down",
+        good="clocks were not held down for long",
+    )
+
+
+def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int) -> Judged:
+    counters = gpu.limits.violations_us
+    if isinstance(counters, Unknown):
+        return counters
+    for limit in limits:
+        seconds = (count_of(counters, limit.name) or 0) / _SECOND_US
+        if seconds > limit.value:
+            return VIOLATIONS.warned(
+                f"GPU{gpu.index}",
+                f"clocks were held down: {limit.meaning}",
+                expected=f"at most {limit.value:g} s since the driver was loaded",
+                observed=f"{seconds:.1f} s",
+                remedy=Remedy(
+                    text="Read the counters again under load; if they rise, check cooling and power of this "
+                    "GPU.",
+                    command="nvidia-smi -q -d PERFORMANCE",
+                ),
+                evidence=(limit.ref,),
+            )
+    capped = count_of(counters, _CAP) or 0
+    if capped and peers_free:
+        return VIOLATIONS.warned(
+            f"GPU{gpu.index}",
+            "the power limit held this GPU down and others never",
+            expected="all GPUs alike",
+            observed=f"{capped / _SECOND_US:.3g} s here, 0 on {peers_free} others",
+            remedy=Remedy(
+                text="Fine where only this GPU had work; else compare power limits and cooling.",
+                command="nvidia-smi -q -d POWER",
+            ),
+        )
+    return _longest(counters)
+
+
+def _longest(counters: tuple[Count, ...]) -> str:
+    most = max(counters, key=lambda counter: counter.value, default=None)
+    return (
+        f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
+    )
+
+
+@each_gpu(TEMPERATURE, what="the temperature", good="GPUs are cool enough")
 def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
     thresholds = evidence.thresholds
     temperature, margin, slowdown = (
@@ -61,13 +163,13 @@ def gpu_temperature(gpu: Gpu, evidence: Evidence) -> Judged:
 
 
 def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> Finding:
-    return GPU.problem(
+    return TEMPERATURE.problem(
         f"GPU{gpu.index}",
         "so hot that clocks fall" if is_over else "close to the temperature at which clocks fall",
         fails=is_over,
         expected="a margin to the limit",
         observed=observed,
-        remedy=COOLING,
+        remedy=_COOLING,
         evidence=(thresholds.temperature_margin_warn_c.ref,),
     )
 
@@ -96,7 +198,7 @@ def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thre
         "much hotter than another GPU at the same power",
         expected=f"at most {limits.temperature_spread_c.value:.0f} degrees apart",
         observed=f"{hottest} °C against {coolest} °C of GPU{cool}",
-        remedy=COOLING,
+        remedy=_COOLING,
         evidence=(limits.temperature_spread_c.ref,),
     )
 
@@ -134,7 +236,7 @@ def gpu_fan(gpu: Gpu, evidence: Evidence) -> Judged:
             "the fan stands still on a hot GPU",
             expected="a turning fan",
             observed=f"0 % at {temperature} °C",
-            remedy=COOLING,
+            remedy=_COOLING,
             evidence=(needed.ref,),
         )
     return f"{speed} %"

@@ -1,18 +1,38 @@
-"""Check that training loads one NCCL, new enough and with the plugin of this platform.
+"""Check that torch and NCCL run on these GPUs: versions, architectures, duplicates, plugins.
 
-Source: NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
-documentation. Versions are data rows.
+A torch build from before the GPU was made, or from after its support ended, imports well and fails at the
+first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA Toolkit release
+notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
+documentation. The versions are data rows.
 """
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, value_or
+import shlex
+
+from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.versions import at_least, numbers_of
+from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, MachineFacts, Nic
 from probes.judging.environment_values import nccl_version as version_of_nccl
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, on_nics
 
+TORCH = Judge(
+    check_id="torch-cuda",
+    why="Training starts with `import torch`; without a build that this driver runs it fails, or runs on "
+    "the CPU.",
+)
+
+_INSTALL = Remedy(
+    text="Install torch into the environment that training uses, and name its interpreter with --python.",
+    command="python3 -m venv .venv && .venv/bin/pip install torch",
+)
+ARCHITECTURE = Judge(
+    check_id="torch-architecture",
+    why='Torch imports well and the first kernel fails: "no kernel image is available for execution on the '
+    'device".',
+)
 VERSION = Judge(
     check_id="nccl-version",
     why="An NCCL from before these GPUs does not start on them, or does not know their links.",
@@ -26,6 +46,130 @@ PLUGIN = Judge(
     check_id="nccl-plugin",
     why="Without it NCCL cannot use these network cards and sends everything over TCP.",
 )
+
+
+def torch_cuda(evidence: Evidence) -> Finding:
+    facts, training = evidence.facts, evidence.facts.training
+    refs = training.evidence
+    torch = training.torch_version
+    if training.path is None or torch is None:
+        return TORCH.warned(
+            HOST,
+            "no Python interpreter with torch was found",
+            expected="an interpreter with torch",
+            observed=training.path if isinstance(training.path, str) else "none",
+            remedy=_INSTALL,
+            evidence=refs,
+        )
+    if isinstance(torch, Unknown):
+        return TORCH.undetermined(HOST, torch, what="the torch version", evidence=refs)
+    if isinstance(facts.gpus, Unknown):
+        return TORCH.undetermined(HOST, facts.gpus, what="the GPUs", evidence=refs)
+    if not facts.gpus:
+        return TORCH.passed(HOST, "torch is installed", observed=f"torch {torch}", evidence=refs)
+    return _with_gpus(facts, torch, evidence.thresholds)
+
+
+def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
+    cuda, driver, refs = (
+        facts.training.torch_cuda_version,
+        facts.software.driver_version,
+        facts.training.evidence,
+    )
+    python = shlex.quote(facts.training.path) if isinstance(facts.training.path, str) else "python3"
+    if isinstance(cuda, Unknown):
+        return TORCH.undetermined(HOST, cuda, what="the CUDA version that torch was built for", evidence=refs)
+    if cuda is None:
+        return TORCH.failed(
+            HOST,
+            "torch is built without CUDA",
+            expected="a CUDA build",
+            observed=f"torch {torch}",
+            remedy=Remedy(
+                text="Install a CUDA build of torch that suits the driver.",
+                command=f"{python} -m pip install --force-reinstall torch",
+            ),
+            evidence=refs,
+        )
+    row = limits.cuda_driver(cuda)
+    if row is None:
+        unknown = Unknown(Reason.NOT_RECORDED, f"no row for CUDA {cuda}")
+        return TORCH.undetermined(HOST, unknown, what="the driver that this CUDA needs", evidence=refs)
+    if not known(driver) or driver is None:
+        unknown = driver if isinstance(driver, Unknown) else Unknown(Reason.TOOL_MISSING, "no driver")
+        return TORCH.undetermined(HOST, unknown, what="the driver version", evidence=refs)
+    enough = at_least(driver, row.driver)
+    if isinstance(enough, Unknown):
+        return TORCH.undetermined(HOST, enough, what="the driver version", evidence=refs)
+    supported = facts.software.cuda_driver_version
+    # With a forward compatibility package an older driver supports a newer CUDA.
+    if enough or (known(supported) and at_least(supported, str(row.cuda_major)) is True):
+        return TORCH.passed(
+            HOST,
+            "the driver runs torch's CUDA",
+            observed=f"torch {torch}, CUDA {cuda}, driver {driver}",
+            evidence=(*refs, row.ref),
+        )
+    for_this_driver = f"CUDA {supported} or older" if known(supported) else "the CUDA that nvidia-smi shows"
+    return TORCH.failed(
+        HOST,
+        f"the driver is too old for torch's CUDA {cuda}",
+        expected=f"driver {row.driver} or newer",
+        observed=f"driver {driver}",
+        remedy=Remedy(
+            text=f"Upgrade the driver, or install a torch build for {for_this_driver}.", needs_root=True
+        ),
+        evidence=(*refs, row.ref),
+    )
+
+
+@on_gpus(ARCHITECTURE)
+def torch_architecture(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
+    training = evidence.facts.training
+    cuda = training.torch_cuda_version
+    if isinstance(cuda, Unknown):
+        if training.path is None or training.torch_version is None:
+            return ARCHITECTURE.skipped(HOST, "there is no torch, see torch-cuda")
+        return ARCHITECTURE.undetermined(
+            HOST, cuda, what="the CUDA version that torch was built for", evidence=training.evidence
+        )
+    if cuda is None:
+        return ARCHITECTURE.skipped(HOST, "there is no CUDA build of torch, see torch-cuda")
+    return judge_each(
+        ARCHITECTURE,
+        gpus,
+        lambda gpu: _judge_architecture(gpu, cuda, evidence.thresholds),
+        what="the compute capability",
+        good="torch's CUDA knows these GPUs",
+    )
+
+
+def _judge_architecture(gpu: Gpu, cuda: str, limits: Thresholds) -> Judged:
+    capability = gpu.compute_capability
+    if isinstance(capability, Unknown):
+        return capability
+    row = limits.cuda_architecture(capability)
+    if row is None:
+        return Unknown(Reason.NOT_RECORDED, f"no row for compute capability {capability}")
+    new_enough = at_least(cuda, row.cuda_first)
+    if isinstance(new_enough, Unknown):
+        return new_enough
+    too_new = row.cuda_last is not None and numbers_of(cuda)[0] > numbers_of(row.cuda_last)[0]
+    if new_enough and not too_new:
+        return f"CUDA {cuda} for compute capability {capability}"
+    span = (
+        f"CUDA {row.cuda_first} or newer"
+        if row.cuda_last is None
+        else f"CUDA {row.cuda_first} to {row.cuda_last}"
+    )
+    return ARCHITECTURE.failed(
+        f"GPU{gpu.index}",
+        f"torch's CUDA has no code for compute capability {capability}",
+        expected=span,
+        observed=f"CUDA {cuda}",
+        remedy=Remedy(text=f"Install a torch build for {span}."),
+        evidence=(row.ref,),
+    )
 
 
 @on_gpus(VERSION)
