@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known
 from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
@@ -30,9 +30,9 @@ MESH = Judge(
 )
 
 _WHOLE_BOARDS = frozenset({8, 16})
-"""GPUs of a board. Fewer GPUs may be a part of a hybrid cube that was given to a container."""
+"""Numbers of GPUs on a board. Fewer GPUs may be a part of a hybrid cube that a container was given."""
 _MOST_BRIDGED = 4
-"""GPUs that one bridge joins (H200 NVL)."""
+"""Most GPUs that one bridge joins (H200 NVL)."""
 _MORE_THAN_A_CUBE = 4
 """Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
 
@@ -78,15 +78,12 @@ def nvlink_mesh(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     links = evidence.facts.links
     if isinstance(links, Unknown):
         return MESH.undetermined(HOST, links, what="the links between the GPUs")
-    pairs = {
-        frozenset((link.a, link.b)): link
-        for link in links
-        if link.a.startswith("GPU") and link.b.startswith("GPU")
-    }
-    unread = next((link.kind for link in pairs.values() if isinstance(link.kind, Unknown)), None)
-    if not pairs or unread is not None:
-        missing = unread or Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
-        return MESH.undetermined(HOST, missing, what="the links between the GPUs")
+    pairs = {frozenset((link.a, link.b)): link for link in links if _is_between_gpus(link)}
+    unread = first_unknown(*(link.kind for link in pairs.values()))
+    if not pairs:
+        unread = Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
+    if unread is not None:
+        return MESH.undetermined(HOST, unread, what="the links between the GPUs")
     return _judge_mesh(evidence, gpus, pairs)
 
 
@@ -106,8 +103,7 @@ def _judge_mesh(
     if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
         yield MESH.skipped(HOST, "the number of links between two GPUs is unknown", evidence=refs)
         return
-    totals = {name: _sum(name, names, pairs) for name in names}
-    sums = {name: total for name, total in totals.items() if total is not None}
+    sums = {name: total for name in names if (total := _sum(name, names, pairs)) is not None}
     if len(sums) < 2:
         yield MESH.undetermined(
             HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
@@ -148,9 +144,8 @@ def _uneven(
     One link less at one GPU also lowers the sums of its peers, by less than its own.
     """
     least, most = min(sums.values()), max(sums.values())
-    poor = [name for name, total in sums.items() if total == least]
     return MESH.failed(
-        fold_names(poor),
+        fold_names([name for name, total in sums.items() if total == least]),
         "fewer NVLinks than the other GPUs have",
         expected=f"{most} in all to the other GPUs",
         observed=f"{least}; pairs: {_kinds(pairs)}",
@@ -182,20 +177,22 @@ def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str
     """Return GPUs that should sit behind switches or in a full mesh and have a pair without NVLink."""
     meshed: set[str] = set()
     for gpu in gpus:
-        row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
-        # GPUs with six links (V100) form a cube in which some pairs have no NVLink by design.
-        if (
-            row is not None
-            and row.nvlink_count >= 8
-            and not row.nvlink_bridge
-            and gpu.mig_enabled is not True
-        ):
+        if _is_meshed(gpu, evidence) and gpu.mig_enabled is not True:
             meshed.add(f"GPU{gpu.index}")
     bare: set[str] = set()
     for pair, link in pairs.items():
         if pair <= meshed and link.kind != "NVLINK" and link.sees_nvlink:
             bare |= pair
     return sorted(bare)
+
+
+def _is_meshed(gpu: Gpu, evidence: Evidence) -> bool:
+    """Return whether GPUs of this model have switches or a full mesh.
+
+    GPUs with six links (V100) form a cube in which some pairs have no NVLink by design.
+    """
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
+    return row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge
 
 
 def _kinds(pairs: dict[frozenset[str], Link]) -> str:
@@ -249,10 +246,9 @@ def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
 @on_gpus(GEFORCE)
 def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     affected = [gpu for gpu in gpus if known(gpu.name) and _AFFECTED in gpu.name.lower()]
-    if any(isinstance(gpu.name, Unknown) for gpu in gpus) and not affected:
-        return GEFORCE.undetermined(
-            HOST, next(gpu.name for gpu in gpus if isinstance(gpu.name, Unknown)), what="the GPU's model"
-        )
+    unread = first_unknown(*(gpu.name for gpu in gpus))
+    if unread is not None and not affected:
+        return GEFORCE.undetermined(HOST, unread, what="the GPU's model")
     if len(affected) < 2:
         return GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")
     row = evidence.thresholds.geforce_peer_access_fixed
@@ -293,12 +289,9 @@ def _without_table(
             remedy=_PLATFORM,
             evidence=hidden,
         )
-    elif isinstance(access, Unknown):
-        yield ACCESS.undetermined(HOST, access, what="peer access")
     else:
-        yield ACCESS.undetermined(
-            HOST, Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for"), what="peer access"
-        )
+        none = Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for")
+        yield ACCESS.undetermined(HOST, access if isinstance(access, Unknown) else none, what="peer access")
 
 
 def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, ...] | None:
@@ -318,9 +311,7 @@ def _joined(evidence: Evidence, gpus: Sequence[Gpu]) -> set[frozenset[str]] | No
     links = evidence.facts.links
     if known(links) and any(_is_between_gpus(link) for link in links):
         return {frozenset((link.a, link.b)) for link in links if link.kind == "NVLINK"}
-    rows = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
-    is_meshed = all(row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge for row in rows)
-    return None if is_meshed else set()
+    return None if all(_is_meshed(gpu, evidence) for gpu in gpus) else set()
 
 
 def _is_between_gpus(link: Link) -> bool:

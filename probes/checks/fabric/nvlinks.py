@@ -19,13 +19,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, value_or
 from probes.base.units import gb_per_s
 from probes.catalogue.hardware import GpuModel
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import Judged, each_gpu, judge_each, on_gpus
+from probes.judging.reporting import Judged, each_gpu, judge_each, on_gpus, unknown_among
 
 ACTIVE = Judge(
     check_id="nvlink-active",
@@ -34,6 +34,7 @@ ACTIVE = Judge(
 )
 
 _NO_NVLINK = Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
+_NONE_UP = Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
 _NO_BRIDGE = Unknown(Reason.NOT_SUPPORTED, "no NVLink is in use, and this GPU has them only with a bridge")
 
 _RESET = Remedy(
@@ -60,15 +61,19 @@ _COLLECTIVE = Remedy(
 @on_gpus(ACTIVE)
 def nvlink_active(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
     rows = {gpu.index: evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus}
-    usual = _usual([gpu for gpu in gpus if rows[gpu.index] is None])
-    most = max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0)
-    alone = _is_alone(gpus, evidence)
+    attached = evidence.facts.attached_gpus
+    places = _Places(
+        most=max((len(gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks)), default=0),
+        usual=_usual([gpu for gpu in gpus if rows[gpu.index] is None]),
+        alone=len(gpus) == 1
+        and gpus[0].index in (0, UNNUMBERED)
+        and not (isinstance(attached, int) and attached > 1),
+    )
     good = (
         "all NVLinks are up"
         if all(rows.values())
         else "as many NVLinks as the others; the catalogue has no checked figures of the GPU"
     )
-    places = _Places(most=most, usual=usual, alone=alone)
     return judge_each(
         ACTIVE,
         gpus,
@@ -86,6 +91,7 @@ class _Places(NamedTuple):
     usual: int | None
     """Links up on most of the GPUs without checked figures in the catalogue."""
     alone: bool
+    """True for the first GPU of its machine if no sign of other GPUs exists."""
 
 
 def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
@@ -112,13 +118,13 @@ def _judge_active(gpu: Gpu, row: GpuModel | None, places: _Places) -> Judged:
         return f"{up} of {expected} links"
     if up == 0 and (places.alone or row is None or row.nvlink_bridge):
         return Unknown(Reason.NOT_SUPPORTED, "one GPU alone needs no NVLink") if places.alone else _NO_BRIDGE
-    unread = _unread(links)
+    unread = first_unknown(*(link.active for link in links))
     if unread is not None and (not dead or _may_be_up(links) + up >= expected):
         return unread
     return ACTIVE.problem(
         f"GPU{gpu.index}",
         "NVLinks are down" if dead else "fewer NVLinks than such a GPU has",
-        fails=dead or len(links) < places.most,
+        fails=bool(dead) or len(links) < places.most,
         expected=f"{expected} links up",
         observed=f"{up} up" + _words(dead),
         remedy=_RESET,
@@ -142,20 +148,6 @@ def _may_be_up(links: tuple[NvLink, ...]) -> float:
     return math.inf if any(link.index == UNNUMBERED for link in unread) else len(unread)
 
 
-def _is_alone(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
-    """Return whether this is the first GPU of its machine and no sign of other GPUs exists."""
-    attached = evidence.facts.attached_gpus
-    return (
-        len(gpus) == 1
-        and gpus[0].index in (0, UNNUMBERED)
-        and not (isinstance(attached, int) and attached > 1)
-    )
-
-
-def _unread(links: tuple[NvLink, ...]) -> Unknown | None:
-    return next((link.active for link in links if isinstance(link.active, Unknown)), None)
-
-
 def _usual(gpus: list[Gpu]) -> int | None:
     """Return the number of links up that most GPUs have; None if there is no other GPU to compare with."""
     counts = Counter(sum(link.active is True for link in gpu.nvlinks) for gpu in gpus if known(gpu.nvlinks))
@@ -169,19 +161,18 @@ def nvlink_speed(gpu: Gpu, evidence: Evidence) -> Judged:
     row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
     floor = evidence.thresholds.nvlink_rate_minimum_fraction
     if row is not None and row.nvlink_count == 0:
-        return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
+        return _NO_NVLINK
     if isinstance(gpu.nvlinks, Unknown):
         return gpu.nvlinks
     up = [link for link in gpu.nvlinks if link.active is True]
     if not up:
-        return Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
+        return _NONE_UP
     if row is None or not row.nvlink_bandwidth_bytes_per_s:
         return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no NVLink rate for this GPU")
-    rates: dict[int, float] = {}
-    for link in up:
-        if isinstance(link.bandwidth_bytes_per_s, Unknown):
-            return link.bandwidth_bytes_per_s
-        rates[link.index] = link.bandwidth_bytes_per_s
+    unread = first_unknown(*(link.bandwidth_bytes_per_s for link in up))
+    if unread is not None:
+        return unread
+    rates = {link.index: value_or(link.bandwidth_bytes_per_s, 0.0) for link in up}
     expected, slowest = row.nvlink_bandwidth_bytes_per_s, min(rates.values())
     slow = [index for index, rate in rates.items() if rate < floor.value * expected]
     if not slow:
@@ -207,16 +198,14 @@ def nvlink_errors(gpu: Gpu, evidence: Evidence) -> Judged:
     full = evidence.thresholds.nvlink_counter_end
     links = gpu.nvlinks
     if row is not None and row.nvlink_count == 0:
-        return Unknown(Reason.NOT_SUPPORTED, "this GPU has no NVLink")
+        return _NO_NVLINK
     if isinstance(links, Unknown):
         return links
     counted = [link for link in links if any(known(getattr(link, field)) for field in _NAMES)]
     if not counted:
         if not any(link.active is True for link in links):
-            return Unknown(Reason.NOT_SUPPORTED, "no NVLink is up")
-        return next(
-            (link.replay_errors for link in links if isinstance(link.replay_errors, Unknown)), NOT_RECORDED
-        )
+            return _NONE_UP
+        return unknown_among(*(link.replay_errors for link in links))
     bad = [(link, words) for link in counted if (words := _errors(link))]
     if not bad:
         return f"{len(counted)} links without errors"
@@ -242,6 +231,5 @@ def _errors(link: NvLink) -> str:
 
 
 def _is_severe(link: NvLink, full: float) -> bool:
-    if isinstance(link.recovery_errors, int) and link.recovery_errors > 0:
-        return True
-    return any(isinstance(count, int) and count >= full for count in (link.crc_errors, link.replay_errors))
+    fewest = ((link.recovery_errors, 1), (link.crc_errors, full), (link.replay_errors, full))
+    return any(known(count) and count >= least for count, least in fewest)

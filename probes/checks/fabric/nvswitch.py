@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, only_known, value_or
 from probes.catalogue.xids import load_xids
 from probes.facts import Gpu, LogEvent, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
@@ -23,6 +23,7 @@ from probes.judging.reporting import (
     fold_names,
     is_behind_switch,
     on_gpus,
+    unknown_among,
 )
 
 MANAGER = Judge(
@@ -62,7 +63,7 @@ IMEX = Judge(
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})
-"""The fabric mends a route by itself."""
+"""Flags of faults that the fabric repairs by itself."""
 _ZERO = frozenset("0-")
 _EVENTS = frozenset({"sxid", "fabric-manager", "nvswitch"})
 _FABRIC_LOGS = frozenset({"kernel-log", "fabric-manager-log"})
@@ -78,7 +79,7 @@ _RESET = Remedy(
 def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     facts, service = evidence.facts, evidence.facts.software.fabric_manager
     refs = facts.software.evidence
-    if not any(is_behind_switch(gpu) for gpu in gpus):
+    if not any(map(is_behind_switch, gpus)):
         return MANAGER.skipped(HOST, "no NVSwitch was seen")
     if service == "active":
         return MANAGER.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
@@ -112,34 +113,29 @@ def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 
 def _may_run_outside(facts: MachineFacts) -> bool:
-    inside = (facts.container.runtime, facts.container.virtualization)
-    return any(isinstance(value, str) for value in inside)
+    return isinstance(facts.container.runtime, str) or isinstance(facts.container.virtualization, str)
 
 
 @on_gpus(VERSION)
 def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    software = evidence.facts.software
+    software, refs = evidence.facts.software, evidence.facts.software.evidence
     manager = software.fabric_manager_version
-    drivers = {gpu.driver_version for gpu in gpus if known(gpu.driver_version)}
-    driver = (
-        software.driver_version
-        if isinstance(software.driver_version, str)
-        else next(iter(sorted(drivers)), None)
-    )
+    driver = software.driver_version
+    if not isinstance(driver, str):
+        driver = min(only_known(gpu.driver_version for gpu in gpus), default=None)
     if manager is None:
-        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
-    if isinstance(manager, Unknown) and not any(is_behind_switch(gpu) for gpu in gpus):
-        return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
+        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=refs)
     if isinstance(manager, Unknown):
-        return VERSION.undetermined(
-            HOST, manager, what="the Fabric Manager's version", evidence=software.evidence
-        )
+        if not any(map(is_behind_switch, gpus)):
+            return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=refs)
+        return VERSION.undetermined(HOST, manager, what="the Fabric Manager's version", evidence=refs)
     if driver is None:
         missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
-        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
-    if _release(manager) == _release(driver):
+        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=refs)
+    # The version of a package ends with its own release: 535.161.08-1.
+    if manager.partition("-")[0].strip() == driver.partition("-")[0].strip():
         return VERSION.passed(
-            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence
+            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=refs
         )
     return VERSION.failed(
         HOST,
@@ -152,7 +148,7 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
             command="systemctl restart nvidia-fabricmanager",
             needs_root=True,
         ),
-        evidence=software.evidence,
+        evidence=refs,
     )
 
 
@@ -187,17 +183,17 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
 @on_gpus(CLIQUE)
 def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     places = {gpu.index: (gpu.fabric.cluster_uuid, gpu.fabric.clique_id) for gpu in gpus}
-    known_places = {index: place for index, place in places.items() if all(known(part) for part in place)}
+    known_places = {index: place for index, place in places.items() if first_unknown(*place) is None}
     if not known_places:
-        unknown = next(part for part in places[gpus[0].index] if isinstance(part, Unknown))
+        unknown = unknown_among(*places[gpus[0].index])
         if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
             yield CLIQUE.skipped(HOST, "these GPUs report no clique")
-        elif not any(is_behind_switch(gpu) for gpu in gpus):
+        elif not any(map(is_behind_switch, gpus)):
             yield CLIQUE.skipped(HOST, "no NVSwitch was seen")
         else:
             yield CLIQUE.undetermined(HOST, unknown, what="the clique")
         return
-    refs = tuple(dict.fromkeys(ref for gpu in gpus if gpu.index in known_places for ref in gpu.evidence))
+    refs = evidence_of(gpu for gpu in gpus if gpu.index in known_places)
     names = fold_names([f"GPU{index}" for index in known_places])
     if len(set(known_places.values())) == 1:
         uuid, clique = next(iter(known_places.values()))
@@ -225,12 +221,9 @@ def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
-        is_behind = any(is_behind_switch(gpu) for gpu in gpus)
-        return (
-            COUNT.undetermined(HOST, devices, what="the PCI bus")
-            if is_behind
-            else COUNT.skipped(HOST, "no NVSwitch was seen")
-        )
+        if any(map(is_behind_switch, gpus)):
+            return COUNT.undetermined(HOST, devices, what="the PCI bus")
+        return COUNT.skipped(HOST, "no NVSwitch was seen")
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
@@ -280,7 +273,6 @@ def _is_fatal(event: LogEvent) -> bool | None:
 def _fault(same: Sequence[LogEvent]) -> Finding:
     first = same[0]
     is_fatal, is_settled = _is_fatal(first), all(event.settled for event in same)
-    devices = list(dict.fromkeys(event.device for event in same if event.device))
     count = sum(event.count for event in same)
     part = load_xids().switch_part(first.code) if first.code is not None else None
     what = (
@@ -289,11 +281,11 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
     severity = "" if is_fatal is None else "fatal, " if is_fatal else "not fatal, "
     times = "once" if count == 1 else f"{count} times"
     return FAULTS.problem(
-        ", ".join(devices) or HOST,
+        ", ".join(dict.fromkeys(event.device for event in same if event.device)) or HOST,
         "an NVSwitch reports errors"
         if first.kind != "fabric-manager"
         else "the Fabric Manager reports errors",
-        fails=is_fatal and not is_settled,
+        fails=is_fatal is True and not is_settled,
         expected="no errors",
         observed=f"{what}: {severity}{times}" + (f", last {first.last_time}" if first.last_time else ""),
         remedy=_RESET
@@ -310,8 +302,7 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
 def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     refs: tuple[EvidenceRef, ...] = software.evidence
-    is_needed = any(known(gpu.fabric.cluster_uuid) and set(gpu.fabric.cluster_uuid) - _ZERO for gpu in gpus)
-    if not is_needed:
+    if not any(set(value_or(gpu.fabric.cluster_uuid, "")) - _ZERO for gpu in gpus):
         return IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
     if isinstance(software.imex, Unknown):
         return IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
@@ -343,8 +334,3 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             evidence=refs,
         )
     return IMEX.passed(HOST, "the IMEX domain is up", observed="UP", evidence=refs)
-
-
-def _release(version: str) -> str:
-    """Return the release of a package's version: `535.161.08` for `535.161.08-1`."""
-    return version.partition("-")[0].strip()

@@ -19,7 +19,6 @@ MODE = Judge(
     why="Without ECC a flipped bit in memory changes gradients and weights, and nobody notices.",
 )
 
-_CONSUMER_DEFAULT = Unknown(Reason.NOT_SUPPORTED, "ECC is off by default on this board")
 MEMORY = Judge(
     check_id="gpu-memory-size",
     why="A model that fits the other GPUs does not fit this one, and the whole job ends.",
@@ -30,17 +29,8 @@ CONFIDENTIAL = Judge(
 )
 
 
-def _reset(gpu: Gpu) -> Remedy:
-    return Remedy(
-        text="Reset the GPU when no job uses it, or restart the machine.",
-        command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
-        needs_root=True,
-    )
-
-
 @each_gpu(MODE, what="the ECC mode", good="ECC is on")
 def ecc_mode(gpu: Gpu, evidence: Evidence) -> Judged:
-    boards = evidence.thresholds.ecc_off_by_default.value
     enabled, pending = gpu.ecc_enabled, gpu.memory_health.ecc_pending
     if isinstance(enabled, Unknown):
         return enabled
@@ -50,12 +40,17 @@ def ecc_mode(gpu: Gpu, evidence: Evidence) -> Judged:
             "the ECC mode changes with the next reset",
             expected="the mode that is wanted, in force",
             observed=f"{_word(enabled)} now, {_word(pending)} after a reset",
-            remedy=_reset(gpu),
+            remedy=Remedy(
+                text="Reset the GPU when no job uses it, or restart the machine.",
+                command=f"nvidia-smi --gpu-reset -i {smi_name(gpu)}",
+                needs_root=True,
+            ),
         )
     if enabled:
         return "on"
+    boards = evidence.thresholds.ecc_off_by_default.value
     if known(gpu.name) and any(word in gpu.name.lower() for word in boards):
-        return _CONSUMER_DEFAULT
+        return Unknown(Reason.NOT_SUPPORTED, "ECC is off by default on this board")
     return MODE.warned(
         f"GPU{gpu.index}",
         "ECC is off",
@@ -75,8 +70,7 @@ def _word(enabled: bool) -> str:
 
 @on_gpus(MEMORY)
 def gpu_memory_size(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    limits = evidence.thresholds
-    most = _largest(gpus)
+    limits, most = evidence.thresholds, _largest(gpus)
 
     def judge(gpu: Gpu) -> Judged:
         size = gpu.memory_bytes
@@ -138,10 +132,9 @@ def confidential_compute(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
                 needs_root=True,
             ),
         )
-    rest = [gpu for gpu in gpus if gpu.confidential_compute is not True]
     yield from judge_each(
         CONFIDENTIAL,
-        rest,
+        [gpu for gpu in gpus if gpu not in on],
         lambda gpu: gpu.confidential_compute if isinstance(gpu.confidential_compute, Unknown) else "off",
         what="the state of confidential computing",
         good="confidential computing is off",

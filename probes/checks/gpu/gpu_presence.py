@@ -10,10 +10,20 @@ replace the GPU. Source: NVIDIA driver documentation; exit codes and outputs of 
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.base.record import Reason, Unknown, items_of, known
 from probes.facts import Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.reporting import HOST, NO_GPU, Judged, each_gpu, has_no_gpu, judge_each, on_gpus, smi_name
+from probes.judging.reporting import (
+    HOST,
+    NO_GPU,
+    Judged,
+    each_gpu,
+    has_no_gpu,
+    judge_each,
+    on_gpus,
+    smi_name,
+    unknown_among,
+)
 
 DRIVER = Judge(
     check_id="gpu-driver", why="Without a driver that answers, no CUDA program starts on these GPUs."
@@ -79,9 +89,13 @@ def gpu_driver(evidence: Evidence) -> Findings:
         )
     if isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
         return DRIVER.undetermined(HOST, driver, what="the driver version")
-    return judge_each(
-        DRIVER, gpus, lambda gpu: _judge(gpu, driver), what="the GPU", good="the driver answers for every GPU"
-    )
+
+    def judge(gpu: Gpu) -> Judged:
+        """Judge one GPU. `gpu-lost` reports lost GPUs, and `driver-library` versions that differ."""
+        version = driver if isinstance(driver, str) else gpu.driver_version
+        return version if isinstance(version, Unknown) else f"driver {version}"
+
+    return judge_each(DRIVER, gpus, judge, what="the GPU", good="the driver answers for every GPU")
 
 
 def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
@@ -116,37 +130,27 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
     )
 
 
-def _judge(gpu: Gpu, driver: str | Unknown | None) -> Judged:
-    """Judge one GPU.
-
-    `gpu-lost` reports lost GPUs, and `driver-library` versions that differ.
-    """
-    version = driver if isinstance(driver, str) else gpu.driver_version
-    return version if isinstance(version, Unknown) else f"driver {version}"
-
-
 @on_gpus(COUNT)
 def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
+    available = f"{len(gpus)} GPUs"
     if isinstance(attached, int) and attached > len(gpus):
         return COUNT.warned(
             HOST,
             "the driver counts more GPUs than it describes",
             expected=f"{attached} GPUs",
-            observed=f"{len(gpus)} GPUs",
+            observed=available,
             remedy=Remedy(
                 text="Truncated output looks like this: capture it again. If it stays so, a GPU is lost.",
                 command="nvidia-smi -L",
             ),
         )
-    if isinstance(on_bus, Unknown) and isinstance(attached, int):
-        return COUNT.passed(
-            HOST, "every GPU that the driver counts is available", observed=f"{len(gpus)} GPUs"
-        )
     if isinstance(on_bus, Unknown):
+        if isinstance(attached, int):
+            return COUNT.passed(HOST, "every GPU that the driver counts is available", observed=available)
         return COUNT.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
     if len(on_bus) <= len(gpus):
-        return COUNT.passed(HOST, "every GPU on the PCI bus is available", observed=f"{len(gpus)} GPUs")
+        return COUNT.passed(HOST, "every GPU on the PCI bus is available", observed=available)
     listed = {gpu.pci_bus_id for gpu in gpus}
     missing = [bus_id for bus_id in on_bus if bus_id not in listed]
     if isinstance(evidence.facts.container.runtime, str) or isinstance(evidence.facts.scheduler.kind, str):
@@ -154,7 +158,7 @@ def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             HOST,
             "this container or job sees fewer GPUs than the machine has",
             expected=f"{len(on_bus)} GPUs",
-            observed=f"{len(gpus)} GPUs",
+            observed=available,
             remedy=Remedy(
                 text="If training should use all GPUs, start the container or the job with all of them."
             ),
@@ -163,7 +167,7 @@ def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         HOST,
         "the driver lists fewer GPUs than the PCI bus",
         expected=f"{len(on_bus)} GPUs",
-        observed=f"{len(gpus)} GPUs; not listed: {', '.join(missing) or 'unknown'}",
+        observed=f"{available}; not listed: {', '.join(missing) or 'unknown'}",
         remedy=Remedy(
             text="Look for Xid 79 in the kernel log and restart the machine; if the GPU is still missing, "
             "its card or slot is faulty.",
@@ -175,25 +179,25 @@ def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
 
 @each_gpu(LOST, what="the readings of the GPU", good="every GPU answers all queries")
 def gpu_lost(gpu: Gpu, evidence: Evidence) -> Judged:
-    readings = _readings(gpu)
+    # These are the readings that every GPU of every driver has.
+    readings = (
+        gpu.name,
+        gpu.memory_bytes,
+        gpu.memory_used_bytes,
+        gpu.temperature_c,
+        gpu.power_w,
+        gpu.utilization_percent,
+        gpu.sm_clock_mhz,
+    )
     broken = [value for value in readings if isinstance(value, Unknown) and value.reason is Reason.ERROR]
-    queries = () if isinstance(gpu.failed_queries, Unknown) else gpu.failed_queries
-    failed = [name for name in queries if name not in _JUDGED_ELSEWHERE]
-    if any(word in value.detail.lower() for value in broken for word in _LOST_WORDS):
-        why = next(value for value in broken if any(word in value.detail.lower() for word in _LOST_WORDS))
+    failed = [name for name in items_of(gpu.failed_queries) if name not in _JUDGED_ELSEWHERE]
+    lost = [value for value in broken if any(word in value.detail.lower() for word in _LOST_WORDS)]
+    if lost or len(broken) >= 2:
         return LOST.failed(
             f"GPU{gpu.index}",
-            "the driver has lost this GPU",
+            "the driver has lost this GPU" if lost else "the GPU does not answer",
             expected="an answer",
-            observed=why.words,
-            remedy=_RESTART,
-        )
-    if len(broken) >= 2:
-        return LOST.failed(
-            f"GPU{gpu.index}",
-            "the GPU does not answer",
-            expected="an answer",
-            observed=broken[0].words,
+            observed=(lost or broken)[0].words,
             remedy=_RESTART,
         )
     if failed or broken:
@@ -210,18 +214,5 @@ def gpu_lost(gpu: Gpu, evidence: Evidence) -> Judged:
             ),
         )
     if all(isinstance(value, Unknown) for value in readings):
-        return next((value for value in readings if isinstance(value, Unknown)), NOT_RECORDED)
+        return unknown_among(*readings)
     return "all readings that were asked for"
-
-
-def _readings(gpu: Gpu) -> tuple[object, ...]:
-    """Return the readings that every GPU of every driver has."""
-    return (
-        gpu.name,
-        gpu.memory_bytes,
-        gpu.memory_used_bytes,
-        gpu.temperature_c,
-        gpu.power_w,
-        gpu.utilization_percent,
-        gpu.sm_clock_mhz,
-    )

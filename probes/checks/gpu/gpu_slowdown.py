@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.base.record import NOT_RECORDED, Reason, Unknown, known, only_known
 from probes.catalogue.thresholds import Thresholds, ViolationLimit
-from probes.facts import Count, Gpu, count_of
+from probes.facts import Gpu, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, each_gpu, judge_each, on_gpus
+from probes.judging.reporting import HOST, Judged, each_gpu, judge_each, on_gpus, unknown_among
 
 THROTTLE = Judge(check_id="gpu-throttle", why="All ranks wait for the GPU whose clocks are held down.")
 
@@ -44,14 +44,13 @@ _COOLING = Remedy(
 
 @each_gpu(THROTTLE, what="the clock event reasons", good="nothing holds the clocks down")
 def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
-    rows = evidence.thresholds.throttle_reasons
     reasons = gpu.throttle_reasons
     if isinstance(reasons, Unknown):
         return reasons
-    active = [row for row in rows if row.name in reasons]
+    active = [row for row in evidence.thresholds.throttle_reasons if row.name in reasons]
     if not active:
         return ", ".join(reasons) or "no reason active"
-    # The general bit is set together with the one that names the cause; the last row in the table is the most
+    # The general bit is set together with the bit that names the cause; the last row in the table is the most
     # specific.
     row = next((row for row in reversed(active) if row.severe), active[-1])
     # A cause comes together with the general bit. A cause without it at the highest clock is stale, or an
@@ -74,22 +73,19 @@ def gpu_throttle(gpu: Gpu, evidence: Evidence) -> Judged:
 
 @on_gpus(VIOLATIONS)
 def gpu_violations(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
-    limits = evidence.thresholds.violation_limits
-    free = [
-        gpu
-        for gpu in gpus
-        if known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0
-    ]
+    peers_free = sum(
+        known(gpu.limits.violations_us) and count_of(gpu.limits.violations_us, _CAP) == 0 for gpu in gpus
+    )
     return judge_each(
         VIOLATIONS,
         gpus,
-        lambda gpu: _violations(gpu, limits, peers_free=len(free)),
+        lambda gpu: _violations(gpu, evidence.thresholds.violation_limits, peers_free),
         what="the time that clocks were held down",
         good="clocks were not held down for long",
     )
 
 
-def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int) -> Judged:
+def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], peers_free: int) -> Judged:
     counters = gpu.limits.violations_us
     if isinstance(counters, Unknown):
         return counters
@@ -120,10 +116,6 @@ def _violations(gpu: Gpu, limits: tuple[ViolationLimit, ...], *, peers_free: int
                 command="nvidia-smi -q -d POWER",
             ),
         )
-    return _longest(counters)
-
-
-def _longest(counters: tuple[Count, ...]) -> str:
     most = max(counters, key=lambda counter: counter.value, default=None)
     return (
         f"at most {most.value / _SECOND_US:.3g} s ({most.name})" if most is not None and most.value else "0 s"
@@ -176,21 +168,18 @@ def _hot(gpu: Gpu, observed: str, thresholds: Thresholds, *, is_over: bool) -> F
 
 @on_gpus(SPREAD)
 def gpu_temperature_spread(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    unread = next((gpu.temperature_c for gpu in gpus if isinstance(gpu.temperature_c, Unknown)), None)
     readings = [(gpu.temperature_c, gpu.index) for gpu in gpus if known(gpu.temperature_c)]
     if len(gpus) == 1:
         return SPREAD.skipped(HOST, "one GPU has no other to compare with")
-    if unread is not None and len(readings) < 2:
+    if len(readings) < 2:
+        unread = unknown_among(*(gpu.temperature_c for gpu in gpus))
         return SPREAD.undetermined(HOST, unread, what="the temperatures")
-    return _spread(gpus, sorted(readings), evidence.thresholds)
-
-
-def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thresholds) -> Finding:
-    (coolest, cool), (hottest, hot) = readings[0], readings[-1]
-    difference = hottest - coolest
-    observed = f"{coolest} to {hottest} °C"
-    if difference <= limits.temperature_spread_c.value:
-        return SPREAD.passed(HOST, "no GPU is much hotter than the others", observed=observed)
+    limits = evidence.thresholds
+    (coolest, cool), (hottest, hot) = min(readings), max(readings)
+    if hottest - coolest <= limits.temperature_spread_c.value:
+        return SPREAD.passed(
+            HOST, "no GPU is much hotter than the others", observed=f"{coolest} to {hottest} °C"
+        )
     if not _is_alike(gpus, limits):
         return SPREAD.skipped(HOST, "the GPUs do not do the same work now: this is judged under load")
     return SPREAD.warned(
@@ -205,8 +194,8 @@ def _spread(gpus: tuple[Gpu, ...], readings: list[tuple[int, int]], limits: Thre
 
 def _is_alike(gpus: tuple[Gpu, ...], limits: Thresholds) -> bool:
     """Return whether GPUs of one model are all at work and take about the same power."""
-    powers = [gpu.power_w for gpu in gpus if known(gpu.power_w)]
-    loads = [gpu.utilization_percent for gpu in gpus if known(gpu.utilization_percent)]
+    powers = only_known(gpu.power_w for gpu in gpus)
+    loads = only_known(gpu.utilization_percent for gpu in gpus)
     if not len(powers) == len(loads) == len(gpus) or len({str(gpu.name) for gpu in gpus}) > 1:
         return False
     is_even = max(powers) - min(powers) <= limits.equal_load_fraction.value * max(powers)

@@ -13,7 +13,7 @@ from probes.base.units import gib
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
 from probes.judging.findings import Evidence, Judge, Remedy
-from probes.judging.reporting import Judged, each_gpu
+from probes.judging.reporting import Judged, each_gpu, unknown_among
 
 BUSY = Judge(
     check_id="gpu-busy",
@@ -46,16 +46,18 @@ def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
     limit = evidence.thresholds.gpu_memory_in_use_bytes
     subject, used = f"GPU{gpu.index}", gpu.memory_used_bytes
     if known(gpu.processes) and gpu.processes:
-        shown, more = gpu.processes[:_SHOWN], len(gpu.processes) - _SHOWN
+        more = len(gpu.processes) - _SHOWN
         return BUSY.warned(
             subject,
             "other processes use this GPU",
             expected="none",
-            observed="; ".join(_describe(process) for process in shown)
+            observed="; ".join(map(_describe, gpu.processes[:_SHOWN]))
             + (f" and {more} more" if more > 0 else ""),
             remedy=_OWNER,
         )
-    if isinstance(gpu.processes, Unknown) and known(used) and used > limit.value:
+    if known(gpu.processes):
+        return "no processes"
+    if known(used) and used > limit.value:
         return BUSY.warned(
             subject,
             "memory is in use, but no process that uses it is visible from here",
@@ -64,9 +66,7 @@ def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
             remedy=_OWNER,
             evidence=(limit.ref,),
         )
-    if isinstance(gpu.processes, Unknown):
-        return gpu.processes
-    return "no processes"
+    return gpu.processes
 
 
 def _describe(process: GpuProcess) -> str:
@@ -111,10 +111,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     if load < limits.idle_utilization_percent.value or _has_work(gpu, limits):
         return f"{load} %"
     power, cap = gpu.power_w, gpu.power_limit_w
-    if isinstance(power, Unknown):
-        return power
-    if isinstance(cap, Unknown):
-        return cap
+    if isinstance(power, Unknown) or isinstance(cap, Unknown):
+        return unknown_among(power, cap)
     if power >= cap * limits.idle_power_fraction.value:
         return f"{load} % at {power:.0f} W"
     return IDLE.warned(
@@ -151,9 +149,8 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     processes = gpu.processes
     if isinstance(processes, Unknown):
         return processes
-    loads = [process.sm_percent for process in processes]
-    if processes and all(isinstance(load, Unknown) for load in loads):
-        return next(load for load in loads if isinstance(load, Unknown))
+    if processes and not any(known(process.sm_percent) for process in processes):
+        return unknown_among(processes[0].sm_percent)
     spinning = [process for process in processes if _is_spinning(process, limits)]
     if not spinning:
         return f"{len(processes)} processes"
@@ -175,6 +172,5 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
 
 def _is_spinning(process: GpuProcess, limits: Thresholds) -> bool:
     sm, memory = process.sm_percent, process.memory_percent
-    if isinstance(sm, Unknown) or isinstance(memory, Unknown):
-        return False
-    return sm >= limits.spinning_sm_percent.value and memory <= limits.spinning_memory_percent.value
+    is_full = known(sm) and sm >= limits.spinning_sm_percent.value
+    return is_full and known(memory) and memory <= limits.spinning_memory_percent.value

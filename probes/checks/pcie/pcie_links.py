@@ -14,10 +14,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.record import Reason, Unknown, known, value_or
-from probes.facts import Gpu, LogEvent, MachineFacts, PciDevice
+from probes.base.record import Reason, Unknown, items_of, known, only_known, value_or
+from probes.facts import Gpu, MachineFacts, PciDevice
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, SMI_LINK, Judged, events_in, fold_names, gpus_of, judge_each
+from probes.judging.reporting import (
+    HOST,
+    SMI_LINK,
+    Judged,
+    events_in,
+    fold_names,
+    gpus_of,
+    judge_each,
+    unknown_among,
+)
 from probes.reading.pci.paths import (
     Tree,
     is_for_training,
@@ -83,7 +92,7 @@ def pcie_link(evidence: Evidence) -> Iterator[Finding]:
     if rest and not known(evidence.facts.gpus):
         return
     gpus = yield from gpus_of(WIDTH, evidence)
-    widest = max((gpu.pcie.width for gpu in gpus if known(gpu.pcie.width)), default=0)
+    widest = max(only_known(gpu.pcie.width for gpu in gpus), default=0)
     yield from judge_each(
         WIDTH,
         gpus,
@@ -100,12 +109,10 @@ def _others(evidence: Evidence) -> Iterator[Finding]:
     """
     facts, well = evidence.facts, []
     tree, names = tree_of(facts), names_of(facts)
-    for device in facts.pci_devices if known(facts.pci_devices) else ():
-        subject, now = subject_of(device, names), device.pcie.width
-        if device.kind not in _WATCHED and device.bus_id:
-            continue
-        most = tree.possible_width(device)
-        if isinstance(now, Unknown) or isinstance(most, Unknown):
+    for device in items_of(facts.pci_devices):
+        subject, now, most = subject_of(device, names), device.pcie.width, tree.possible_width(device)
+        is_other = device.kind not in _WATCHED and device.bus_id
+        if is_other or isinstance(now, Unknown) or isinstance(most, Unknown):
             continue
         if now >= most:
             well.append(subject)
@@ -124,10 +131,8 @@ def _others(evidence: Evidence) -> Iterator[Finding]:
 
 def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
     link, subject = gpu.pcie, f"GPU{gpu.index}"
-    if isinstance(link.width, Unknown):
-        return link.width
-    if isinstance(link.width_max, Unknown):
-        return link.width_max
+    if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
+        return unknown_among(link.width, link.width_max)
     if link.width < link.width_max:
         floor = evidence.thresholds.pcie_width_minimum_fraction
         fault = link.width < widest or link.width < floor.value * link.width_max
@@ -143,7 +148,9 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
             evidence=(floor.ref,),
         )
     slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
-    if slow and _works(gpu):
+    # A busy GPU shows both signs of work; between two kernels it shows neither.
+    reasons = value_or(gpu.throttle_reasons, ("gpu_idle",))
+    if slow and value_or(gpu.utilization_percent, 0) > 0 and "gpu_idle" not in reasons:
         return WIDTH.warned(
             subject,
             "the PCIe link of a busy GPU runs at a lower generation than it could",
@@ -154,15 +161,9 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
     return f"x{link.width}"
 
 
-def _works(gpu: Gpu) -> bool:
-    """Return whether a GPU is busy by both signs; a GPU between two kernels shows neither."""
-    busy = known(gpu.utilization_percent) and gpu.utilization_percent > 0
-    return busy and known(gpu.throttle_reasons) and "gpu_idle" not in gpu.throttle_reasons
-
-
 def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    gpus = facts.gpus if known(facts.gpus) else ()
+    gpus = items_of(facts.gpus)
     slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
     if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
         # This is a property of the machine and not a fault of each card, so one finding is enough.
@@ -178,8 +179,10 @@ def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
             good="PCIe paths have the card's speed",
         )
     tree, names = tree_of(facts), names_of(facts)
-    devices = facts.pci_devices if known(facts.pci_devices) else ()
-    judged = [(device, _device_speed(device, tree, subject_of(device, names))) for device in devices]
+    judged = [
+        (device, _device_speed(device, tree, subject_of(device, names)))
+        for device in items_of(facts.pci_devices)
+    ]
     yield from (verdict for _, verdict in judged if isinstance(verdict, Finding))
     well = [subject_of(device, names) for device, verdict in judged if isinstance(verdict, str)]
     if well:
@@ -215,7 +218,8 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
             subject,
             "the link states a speed that no PCIe generation has",
             expected="2.5, 5, 8, 16, 32 or 64 GT/s",
-            observed=f"{now.detail}, {_lanes(device)}",
+            observed=f"{now.detail}, "
+            + (f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"),
             remedy=_SLOT,
             evidence=device.evidence,
         )
@@ -245,10 +249,6 @@ def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str 
     )
 
 
-def _lanes(device: PciDevice) -> str:
-    return f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"
-
-
 def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
     if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
         return judge.skipped(HOST, "no PCI device that training uses states it")
@@ -259,14 +259,31 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     names, findings, counted = names_of(facts), 0, []
     logged = events_in(facts)
-    for event in logged if known(logged) else ():
+    for event in items_of(logged):
         if event.kind == "pcie-error" and is_for_training(facts, event.device):
             findings += 1
-            yield _error_event(event, HOST if event.device is None else name_at(names, event.device))
+            yield ERRORS.problem(
+                HOST if event.device is None else name_at(names, event.device),
+                "the kernel reports PCIe errors",
+                fails=event.fatal is True,
+                expected="none",
+                observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+                remedy=_RESEAT_OR_REPLACE,
+                evidence=event.evidence,
+            )
     for device in tree_of(facts).devices.values():
         if device.responds is False and device.kind in _NEEDED:
             findings += 1
-            yield _gone(device, subject_of(device, names))
+            yield ERRORS.failed(
+                subject_of(device, names),
+                "the device does not answer on the bus",
+                expected="its own identity and revision",
+                observed=f"{device.bus_id} reads as all ones (rev ff)",
+                remedy=Remedy(
+                    text="Power the machine off and on; if it comes back, have card, slot and power checked."
+                ),
+                evidence=device.evidence,
+            )
         verdict = _counters(device, subject_of(device, names), evidence)
         if isinstance(verdict, Finding):
             findings += 1
@@ -281,31 +298,6 @@ def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
         yield _nothing(ERRORS, facts, "the PCIe errors")
 
 
-def _gone(device: PciDevice, subject: str) -> Finding:
-    return ERRORS.failed(
-        subject,
-        "the device does not answer on the bus",
-        expected="its own identity and revision",
-        observed=f"{device.bus_id} reads as all ones (rev ff)",
-        remedy=Remedy(
-            text="Power the machine off and on; if it comes back, have card, slot and power checked."
-        ),
-        evidence=device.evidence,
-    )
-
-
-def _error_event(event: LogEvent, subject: str) -> Finding:
-    return ERRORS.problem(
-        subject,
-        "the kernel reports PCIe errors",
-        fails=event.fatal is True,
-        expected="none",
-        observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
-        remedy=_RESEAT_OR_REPLACE,
-        evidence=event.evidence,
-    )
-
-
 def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
     """Return a finding, or whether the counters are known at all."""
     most = evidence.thresholds.pcie_correctable_errors_most
@@ -313,12 +305,11 @@ def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | 
     corrected = value_or(device.aer_correctable, 0)
     if not fatal and not nonfatal and corrected <= most.value:
         return known(device.aer_correctable)
-    observed = f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot"
     return ERRORS.warned(
         subject,
         "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
         expected=f"none lost, at most {most.value:g} corrected",
-        observed=observed,
+        observed=f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot",
         remedy=_RESEAT_OR_REPLACE,
         evidence=(*device.evidence, most.ref),
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import NOT_RECORDED, Unknown, known, value_or
+from probes.base.record import NOT_RECORDED, Unknown, first_unknown, items_of, known, only_known, value_or
 from probes.base.units import quantity
 from probes.base.versions import at_least
 from probes.compare.measured_findings import of, refs_of
@@ -74,22 +74,16 @@ ARM = Judge(
 
 
 def pcie_payload(evidence: Evidence) -> Iterator[Finding]:
-    facts, well = evidence.facts, []
-    devices = training_devices(facts)
+    facts, devices = evidence.facts, training_devices(evidence.facts)
     tree, names = tree_of(facts), names_of(facts)
-    silent: Unknown | None = None
-    for device in devices:
-        verdict = _payload(device, tree, subject_of(device, names))
-        if isinstance(verdict, Finding):
-            yield verdict
-        elif isinstance(verdict, Unknown):
-            silent = verdict
-        else:
-            well.append(subject_of(device, names))
+    verdicts = {(name := subject_of(device, names)): _payload(device, tree, name) for device in devices}
+    yield from (verdict for verdict in verdicts.values() if isinstance(verdict, Finding))
+    well = [name for name, verdict in verdicts.items() if verdict is None]
     if well:
         yield PAYLOAD.passed(fold_names(well), "payload sizes are what the path allows")
-    if silent is not None:
-        yield PAYLOAD.undetermined(HOST, silent, what="the payload sizes")
+    silent = [verdict for verdict in verdicts.values() if isinstance(verdict, Unknown)]
+    if silent:
+        yield PAYLOAD.undetermined(HOST, silent[-1], what="the payload sizes")
     if not devices and known(facts.pci_devices):
         yield PAYLOAD.skipped(HOST, "no GPU or NIC on the PCI bus")
     elif not devices:
@@ -100,10 +94,9 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
     if isinstance(device.max_payload_bytes, Unknown):
         return device.max_payload_bytes
     path = tree.above(device)
-    set_above = [bridge.max_payload_bytes for bridge in path if known(bridge.max_payload_bytes)]
+    set_above = only_known(bridge.max_payload_bytes for bridge in path)
     able = [part.max_payload_supported_bytes for part in (device, *path)]
-    possible = min((size for size in able if known(size)), default=0)
-    payload = device.max_payload_bytes
+    possible, payload = min(only_known(able), default=0), device.max_payload_bytes
     if set_above and payload > min(set_above):
         return PAYLOAD.warned(
             subject,
@@ -127,11 +120,8 @@ def _payload(device: PciDevice, tree: Tree, subject: str) -> Finding | Unknown |
 
 @on_nics(READ)
 def pcie_read_request(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
-    devices = tree_of(evidence.facts).devices
-    floor, fast = (
-        evidence.thresholds.pcie_read_request_minimum_bytes,
-        evidence.thresholds.pcie_read_request_rate_gbps,
-    )
+    devices, limits = tree_of(evidence.facts).devices, evidence.thresholds
+    floor, fast = limits.pcie_read_request_minimum_bytes, limits.pcie_read_request_rate_gbps
 
     def judge(nic: Nic) -> Judged:
         device = devices.get(nic.pci_bus_id) if known(nic.pci_bus_id) else None
@@ -215,17 +205,15 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
             bridge.bus_id,
             f"this bridge sends peer-to-peer traffic of {fold_names(sorted(set(below[bridge.bus_id])))} "
             "through the host",
-            fails=worst,
+            fails=worst is not None,
             expected="no redirect",
             observed=", ".join(controls).replace("_", " ") + statement,
             remedy=_CLEAR,
             evidence=(*bridge.evidence, *refs_of(slow_below)),
         )
-    silent = next((bridge.acs for bridge in bridges if isinstance(bridge.acs, Unknown)), None)
+    silent = first_unknown(*(bridge.acs for bridge in bridges))
     if silent is not None or not bridges:
-        reason = silent or next(
-            (device.parent for device in devices if isinstance(device.parent, Unknown)), unread_tree(facts)
-        )
+        reason = silent or first_unknown(*(device.parent for device in devices)) or unread_tree(facts)
         yield ACS.undetermined(HOST, reason, what="the ACS controls of the bridges")
     elif not redirecting:
         yield ACS.passed(HOST, "no bridge above a GPU or NIC redirects", observed=f"{len(bridges)} bridges")
@@ -233,7 +221,7 @@ def _judged(evidence: Evidence, devices: tuple[PciDevice, ...]) -> Iterator[Find
 
 def _slow_copies(evidence: Evidence) -> list[Measurement]:
     """Return copies between two GPUs over PCIe that are much slower than their copies to the host."""
-    links = evidence.facts.links if known(evidence.facts.links) else ()
+    links = items_of(evidence.facts.links)
     over_pcie = {frozenset((link.a, link.b)) for link in links if link.kind != "NVLINK"}
     host: dict[str, float] = {}
     for measurement in of(evidence, ("host-device",), "memory_bandwidth_bytes_per_s"):
@@ -250,7 +238,7 @@ def _slow_copies(evidence: Evidence) -> list[Measurement]:
 
 
 def _controls(bridge: PciDevice) -> tuple[str, ...]:
-    return () if bridge.acs is None or isinstance(bridge.acs, Unknown) else bridge.acs
+    return bridge.acs if isinstance(bridge.acs, tuple) else ()
 
 
 def iommu(evidence: Evidence) -> Finding:
@@ -283,16 +271,11 @@ def iommu(evidence: Evidence) -> Finding:
 
 def _mode(facts: MachineFacts) -> str | Unknown:
     """Return the kernel's mode, else that of the groups of the devices."""
-    if known(facts.kernel.iommu):
-        return facts.kernel.iommu
     groups = {device.iommu_group_type for device in training_devices(facts) if known(device.iommu_group_type)}
-    if not groups:
+    if known(facts.kernel.iommu) or not groups:
         return facts.kernel.iommu
-    return (
-        "translated"
-        if any(isinstance(group, str) and group.startswith("DMA") for group in groups)
-        else "passthrough"
-    )
+    is_translated = any(isinstance(group, str) and group.startswith("DMA") for group in groups)
+    return "translated" if is_translated else "passthrough"
 
 
 def _on_arm(evidence: Evidence, mode: str) -> Finding:
