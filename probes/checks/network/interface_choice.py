@@ -13,12 +13,12 @@ import ipaddress
 import shlex
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import Unknown, known, value_or
+from probes.base.record import first_unknown, items_of, known, value_or
 from probes.facts import Interface
 from probes.facts.variables import value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import candidate_interfaces, default_interface
-from probes.judging.reporting import HOST, evidence_of
+from probes.judging.reporting import HOST, evidence_of, on_fact
 
 CHOICE = Judge(
     check_id="interface-choice",
@@ -36,16 +36,11 @@ HOSTNAME = Judge(
 )
 
 
-def interface_choice(evidence: Evidence) -> Finding:
-    facts = evidence.facts
-    usable = candidate_interfaces(facts)
-    if isinstance(usable, Unknown):
-        return CHOICE.undetermined(HOST, usable, what="the network interfaces")
-    forced = value_of(facts, "NCCL_SOCKET_IFNAME")
-    unread = next(
-        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
-    )
-    default = default_interface(facts)
+@on_fact(CHOICE, "the network interfaces", candidate_interfaces)
+def interface_choice(usable: tuple[Interface, ...], evidence: Evidence) -> Finding:
+    forced = value_of(evidence.facts, "NCCL_SOCKET_IFNAME")
+    unread = first_unknown(*(interface.addresses for interface in usable))
+    default = default_interface(evidence.facts)
     refs = evidence_of(usable)
     if forced is not None:
         return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
@@ -61,12 +56,8 @@ def interface_choice(evidence: Evidence) -> Finding:
         )
     if not usable:
         return CHOICE.skipped(HOST, "no interface leads to a network")
-    if any(isinstance(interface.is_default_route, Unknown) for interface in usable):
-        route = next(
-            interface.is_default_route
-            for interface in usable
-            if isinstance(interface.is_default_route, Unknown)
-        )
+    route = first_unknown(*(interface.is_default_route for interface in usable))
+    if route is not None:
         return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
     several_routes = any(interface.is_default_route is True for interface in usable)
     return CHOICE.warned(
@@ -83,15 +74,9 @@ def interface_choice(evidence: Evidence) -> Finding:
     )
 
 
-def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
-    facts = evidence.facts
-    usable = candidate_interfaces(facts)
-    if isinstance(usable, Unknown):
-        yield SUBNETS.undetermined(HOST, usable, what="the network interfaces")
-        return
-    unread = next(
-        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
-    )
+@on_fact(SUBNETS, "the network interfaces", candidate_interfaces)
+def interface_subnets(usable: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
+    unread = first_unknown(*(interface.addresses for interface in usable))
     shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
     for network, names in shared.items():
         yield SUBNETS.warned(
@@ -113,7 +98,14 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
         yield SUBNETS.skipped(HOST, "no interface leads to a network")
     elif not shared:
         yield SUBNETS.passed(
-            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=evidence_of(usable)
+            HOST,
+            "no two interfaces are in one subnet",
+            observed=", ".join(
+                f"{interface.name} {interface.addresses[0]}"
+                for interface in usable
+                if known(interface.addresses) and interface.addresses
+            ),
+            evidence=evidence_of(usable),
         )
 
 
@@ -121,36 +113,24 @@ def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
     """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
     networks: dict[str, list[str]] = {}
     for interface in usable:
-        for address in interface.addresses if known(interface.addresses) else ():
+        for address in items_of(interface.addresses):
             try:
                 network = ipaddress.IPv4Interface(address).network
             except ValueError:
                 continue
-            if (
-                "/" in address
-                and network.prefixlen < 31
-                and interface.name not in networks.setdefault(str(network), [])
-            ):
-                networks[str(network)].append(interface.name)
+            names = networks.setdefault(str(network), [])
+            if "/" in address and network.prefixlen < 31 and interface.name not in names:
+                names.append(interface.name)
     return networks
 
 
-def _words(usable: Iterable[Interface]) -> str:
-    return ", ".join(
-        f"{interface.name} {interface.addresses[0]}"
-        for interface in usable
-        if known(interface.addresses) and interface.addresses
-    )
-
-
-def hostname_address(evidence: Evidence) -> Finding:
+@on_fact(HOSTNAME, "the address of the host's name", lambda facts: facts.naming.addresses, "naming")
+def hostname_address(addresses: tuple[str, ...], evidence: Evidence) -> Finding:
     naming = evidence.facts.naming
     name = value_or(evidence.facts.hostname, "the host's name")
-    if isinstance(naming.addresses, Unknown):
-        return HOSTNAME.undetermined(
-            HOST, naming.addresses, what="the address of the host's name", evidence=naming.evidence
-        )
-    reachable = [address for address in naming.addresses if not _is_loopback(address)]
+    reachable = [
+        address for address in addresses if not address.startswith(("127.", "fe80:")) and address != "::1"
+    ]
     if reachable:
         return HOSTNAME.passed(
             HOST,
@@ -158,20 +138,15 @@ def hostname_address(evidence: Evidence) -> Finding:
             observed=", ".join(reachable),
             evidence=naming.evidence,
         )
-    remedy = Remedy(
-        text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
-        "launcher an address.",
-        command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
-    )
     return HOSTNAME.warned(
         HOST,
-        "the host's name leads to itself" if naming.addresses else "the host's name does not resolve",
+        "the host's name leads to itself" if addresses else "the host's name does not resolve",
         expected=f"an address of the network for {name}",
-        observed=", ".join(naming.addresses) or "none",
-        remedy=remedy,
+        observed=", ".join(addresses) or "none",
+        remedy=Remedy(
+            text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
+            "launcher an address.",
+            command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
+        ),
         evidence=naming.evidence,
     )
-
-
-def _is_loopback(address: str) -> bool:
-    return address.startswith(("127.", "fe80:")) or address == "::1"

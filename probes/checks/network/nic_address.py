@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import shlex
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, first_unknown, items_of, known
 from probes.facts import Gid, MachineFacts, Nic
 from probes.facts.variables import value_of
-from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+from probes.judging.reporting import Judged, each_port, subject_name, unknown_among
 
 NETDEV = Judge(
     check_id="nic-netdev",
@@ -27,7 +27,6 @@ ADDRESS = Judge(
     check_id="roce-address",
     why="A RoCE port takes its address from its interface: without one, connections fail.",
 )
-_NONE_UP = "no RDMA port is up, see nic-state"
 GID = Judge(
     check_id="nic-gid",
     why="Without a RoCE v2 address the port reaches no node beyond its own switch, or no node at all.",
@@ -39,46 +38,30 @@ INDEX = Judge(
 _USUAL = (1, 3)
 """Index of RoCE v2 with IPv4 on a fresh host: 3 on NVIDIA and Broadcom cards, 1 on others."""
 _NO_ROCE = "no training port is RoCE"
+_UNSET = Remedy(
+    text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this index."
+)
 
 
-@on_nics(NETDEV)
-def nic_netdev(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
-    rails = training_rails(evidence.facts).active
-    if not rails:
-        return NETDEV.skipped(HOST, _NONE_UP)
-    unused = _is_without_ip(evidence.facts)
-    return judge_each(
-        NETDEV,
-        rails,
-        lambda nic: _judge_netdev(nic, unused=unused),
-        what="the state of the interface",
-        good="the training ports' interfaces are as they should be",
-    )
+def _active_rails(evidence: Evidence) -> tuple[Nic, ...]:
+    return training_rails(evidence.facts).active
 
 
-def _is_without_ip(facts: MachineFacts) -> bool:
-    """Return whether several InfiniBand ports have interfaces and none is up.
-
-    Then IP over InfiniBand is not in use on this machine.
-    """
-    ports = [
-        nic
-        for nic in (facts.nics if known(facts.nics) else ())
-        if isinstance(nic.netdev, str) and (nic.link_layer == "InfiniBand" or nic.netdev.startswith("ib"))
-    ]
-    return len(ports) > 1 and all(nic.netdev_up is False for nic in ports)
-
-
-def _judge_netdev(nic: Nic, *, unused: bool) -> Judged:
+@each_port(
+    NETDEV,
+    _active_rails,
+    absent="no RDMA port is up, see nic-state",
+    what="the state of the interface",
+    good="the training ports' interfaces are as they should be",
+)
+def nic_netdev(nic: Nic, evidence: Evidence) -> Judged:
     if nic.netdev is None:
         return "no interface"
-    if isinstance(nic.netdev, Unknown):
-        return nic.netdev
-    if isinstance(nic.netdev_up, Unknown):
-        return nic.netdev_up
+    if isinstance(nic.netdev, Unknown) or isinstance(nic.netdev_up, Unknown):
+        return unknown_among(nic.netdev, nic.netdev_up)
     if nic.netdev_up:
         return nic.netdev
-    if unused and nic.link_layer != "Ethernet":
+    if nic.link_layer != "Ethernet" and _is_without_ip(evidence.facts):
         return "IP over InfiniBand is not in use"
     # The port itself is up: over InfiniBand only IP is missing.
     return NETDEV.problem(
@@ -95,26 +78,33 @@ def _judge_netdev(nic: Nic, *, unused: bool) -> Judged:
     )
 
 
-@on_nics(ADDRESS)
-def roce_address(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
-    rails = [
+def _is_without_ip(facts: MachineFacts) -> bool:
+    """Return whether several InfiniBand ports have interfaces and none is up.
+
+    Then IP over InfiniBand is not in use on this machine.
+    """
+    ports = [
         nic
-        for nic in training_rails(evidence.facts).active
-        if nic.link_layer == "Ethernet" and nic.device_type != "efa"
+        for nic in items_of(facts.nics)
+        if isinstance(nic.netdev, str) and (nic.link_layer == "InfiniBand" or nic.netdev.startswith("ib"))
     ]
-    if not rails:
-        return ADDRESS.skipped(HOST, "no training port that is up is RoCE")
-    return judge_each(
-        ADDRESS,
-        rails,
-        lambda nic: _judge_address(nic, evidence.facts),
-        what="the addresses of the interface",
-        good="RoCE ports have an address",
-    )
+    return len(ports) > 1 and all(nic.netdev_up is False for nic in ports)
 
 
-def _judge_address(nic: Nic, facts: MachineFacts) -> Judged:
-    mapped = [gid.address for gid in nic.gids if gid.address] if known(nic.gids) else []
+def _is_roce(nic: Nic) -> bool:
+    return nic.link_layer == "Ethernet" and nic.device_type != "efa"
+
+
+@each_port(
+    ADDRESS,
+    lambda evidence: list(filter(_is_roce, _active_rails(evidence))),
+    absent="no training port that is up is RoCE",
+    what="the addresses of the interface",
+    good="RoCE ports have an address",
+)
+def roce_address(nic: Nic, evidence: Evidence) -> Judged:
+    facts = evidence.facts
+    mapped = [gid.address for gid in items_of(nic.gids) if gid.address]
     if mapped:
         return mapped[0]
     if not isinstance(nic.netdev, str):
@@ -142,54 +132,38 @@ def _without(nic: Nic, observed: str) -> Finding:
     )
 
 
-@on_nics(GID)
-def nic_gid(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
-    ports = _roce_rails(evidence)
-    if not ports:
-        return GID.skipped(HOST, _NO_ROCE)
-    return judge_each(GID, ports, _judge_gid, what="the GID table", good="RoCE ports have a routable GID")
-
-
 def _roce_rails(evidence: Evidence) -> list[Nic]:
     """Return the RoCE ports for training.
 
     Ports whose state is unknown are included, because a list of GIDs contains no port states.
     """
     rails = training_rails(evidence.facts)
-    ports = rails.active or rails.down
-    return [nic for nic in ports if nic.link_layer == "Ethernet" and nic.device_type != "efa"]
+    return list(filter(_is_roce, rails.active or rails.down))
 
 
-def _judge_gid(nic: Nic) -> Judged:
+@each_port(GID, _roce_rails, absent=_NO_ROCE, what="the GID table", good="RoCE ports have a routable GID")
+def nic_gid(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.gids, Unknown):
         return nic.gids
     second = [gid for gid in nic.gids if gid.kind == "RoCE v2"]
     routable = [gid for gid in second if _is_routable(gid)]
     if routable:
         return f"index {routable[0].index}: {routable[0].address or routable[0].gid}"
-    unread = next((gid.kind for gid in nic.gids if isinstance(gid.kind, Unknown)), None)
+    unread = first_unknown(*(gid.kind for gid in nic.gids))
     if unread is not None and not second:
         return unread
     netdev = nic.netdev if isinstance(nic.netdev, str) else "INTERFACE"
-    remedy = Remedy(
-        text="Give its network interface an IP address.",
-        command=f"ip address add ADDRESS/PREFIX dev {shlex.quote(netdev)}",
-        needs_root=True,
-    )
-    if second:
-        return GID.warned(
-            subject_name(nic),
-            "the port has only link-local RoCE v2 addresses",
-            expected="a RoCE v2 GID with an address of the network",
-            observed=", ".join(gid.gid for gid in second),
-            remedy=remedy,
-        )
-    return GID.failed(
+    return GID.problem(
         subject_name(nic),
-        "the port has no RoCE v2 address",
-        expected="a GID of type RoCE v2",
-        observed=f"{len(nic.gids)} GIDs, none of RoCE v2",
-        remedy=remedy,
+        "the port has only link-local RoCE v2 addresses" if second else "the port has no RoCE v2 address",
+        fails=not second,
+        expected="a RoCE v2 GID with an address of the network" if second else "a GID of type RoCE v2",
+        observed=", ".join(gid.gid for gid in second) or f"{len(nic.gids)} GIDs, none of RoCE v2",
+        remedy=Remedy(
+            text="Give its network interface an IP address.",
+            command=f"ip address add ADDRESS/PREFIX dev {shlex.quote(netdev)}",
+            needs_root=True,
+        ),
     )
 
 
@@ -197,35 +171,16 @@ def _is_routable(gid: Gid) -> bool:
     return not gid.gid.lower().startswith("fe80")
 
 
-@on_nics(INDEX)
-def nic_gid_index(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
-    ports = _roce_rails(evidence)
-    if not ports:
-        return INDEX.skipped(HOST, _NO_ROCE)
-    forced = value_of(evidence.facts, "NCCL_IB_GID_INDEX")
-    if forced is not None and re.fullmatch(r"\d{1,4}", forced.strip()) is None:
-        forced = None
-    index = None if forced is None else int(forced)
-    return judge_each(
-        INDEX,
-        ports,
-        lambda nic: _judge_index(nic, index),
-        what="the GID table",
-        good="the GID index is right",
-    )
-
-
-def _judge_index(nic: Nic, forced: int | None) -> Judged:
+@each_port(INDEX, _roce_rails, absent=_NO_ROCE, what="the GID table", good="the GID index is right")
+def nic_gid_index(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.gids, Unknown):
         return nic.gids
     good = [gid.index for gid in nic.gids if gid.kind == "RoCE v2" and _is_routable(gid)]
     if not good:
         return "no routable GID, see nic-gid"
-    unset = Remedy(
-        text="Unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer finds the entry itself; older ones need this "
-        "index."
-    )
-    if forced is not None:
+    words = (value_of(evidence.facts, "NCCL_IB_GID_INDEX") or "").strip()
+    if re.fullmatch(r"\d{1,4}", words):
+        forced = int(words)
         if forced in good:
             return f"NCCL_IB_GID_INDEX={forced}"
         entry = next((gid for gid in nic.gids if gid.index == forced), None)
@@ -234,7 +189,7 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
             "NCCL_IB_GID_INDEX does not point to a routable RoCE v2 address",
             expected=f"{good[0]}, or NCCL_IB_GID_INDEX not set",
             observed=f"{forced}: {entry.kind if entry and known(entry.kind) else 'empty'}",
-            remedy=unset,
+            remedy=_UNSET,
         )
     if any(index in _USUAL for index in good):
         return f"not forced; RoCE v2 at {good[0]}"
@@ -243,5 +198,5 @@ def _judge_index(nic: Nic, forced: int | None) -> Judged:
         "RoCE v2 is not where scripts expect it in the GID table",
         expected=f"RoCE v2 with an IP address at index {_USUAL[1]}, or at {_USUAL[0]}",
         observed=f"at index {', '.join(map(str, good))}",
-        remedy=unset,
+        remedy=_UNSET,
     )

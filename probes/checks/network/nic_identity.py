@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from probes.base.record import EvidenceRef, Unknown, known
+from probes.base.record import EvidenceRef, Unknown, known, value_or
 from probes.catalogue.hardware import MachineModel
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import Rails, training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_nics, subject_name
 
 COUNT = Judge(
     check_id="nic-count",
@@ -45,16 +45,14 @@ VIRTUAL = Judge(
 _NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
 
 
-def nic_count(evidence: Evidence) -> Finding:
-    facts = evidence.facts
-    if isinstance(facts.nics, Unknown):
-        return COUNT.undetermined(HOST, facts.nics, what="the RDMA ports")
-    layout = load_nic_models().layout(facts) if facts.nics else None
-    machine = _machine(evidence)
+@on_fact(COUNT, "the RDMA ports", lambda facts: facts.nics)
+def nic_count(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
+    layout = load_nic_models().layout(evidence.facts) if nics else None
     if layout is not None:
-        return _by_places(facts.nics, layout)
+        return _by_places(nics, layout)
+    machine = _machine(evidence)
     if machine is not None:
-        return _by_number(machine, training_rails(facts))
+        return _by_number(machine, training_rails(evidence.facts))
     return COUNT.skipped(HOST, "the number of NICs of a machine of this kind is unknown")
 
 
@@ -137,8 +135,7 @@ def _family(nic: Nic) -> tuple[str, str]:
     If virtual functions share a part number, the first number of a version distinguishes the chips.
     """
     part = nic.board_id if known(nic.board_id) else nic.device_type
-    version = nic.firmware_version if known(nic.firmware_version) else ""
-    return (part if known(part) else "", version.partition(".")[0])
+    return value_or(part, ""), value_or(nic.firmware_version, "").partition(".")[0]
 
 
 @on_nics(NAMING)
@@ -148,17 +145,26 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
         return NAMING.skipped(HOST, "the names that belong to the places of this machine are unknown")
     names = {place.address: place.device for place in layout.rails}
-    placed = [
-        nic
-        for nic in nics
-        if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)
-    ]
+    placed = [nic for nic in nics if str(nic.pci_bus_id) in names and _NUMBERED.fullmatch(nic.name)]
     if not placed:
         return NAMING.skipped(HOST, "the devices are not numbered by the kernel")
 
     def judge(nic: Nic) -> Judged:
         expected = names[str(nic.pci_bus_id)]
-        return "" if nic.name == expected else _wrong(nic, expected, layout)
+        if nic.name == expected:
+            return ""
+        return NAMING.warned(
+            subject_name(nic),
+            "the device bears the name of another place",
+            expected=f"{expected}, as in a {layout.title}",
+            observed=f"{nic.name} at {nic.pci_bus_id}",
+            remedy=Remedy(
+                text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and "
+                "reboot.",
+                command="rdma link",
+            ),
+            evidence=(expected_ref(layout, layout.id),),
+        )
 
     return judge_each(
         NAMING,
@@ -169,25 +175,11 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     )
 
 
-def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
-    return NAMING.warned(
-        subject_name(nic),
-        "the device bears the name of another place",
-        expected=f"{expected}, as in a {layout.title}",
-        observed=f"{nic.name} at {nic.pci_bus_id}",
-        remedy=Remedy(
-            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
-            command="rdma link",
-        ),
-        evidence=(expected_ref(layout, layout.id),),
-    )
-
-
 @on_nics(VIRTUAL)
 def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = (*rails.active, *rails.slower, *rails.down)
-    kinds = Counter(nic.is_virtual_function for nic in ports if known(nic.is_virtual_function))
+    has_whole_ports = any(nic.is_virtual_function is False for nic in ports)
 
     def judge(nic: Nic) -> Judged:
         card = load_nic_models().card(nic)
@@ -197,7 +189,7 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
                 if card and card.virtual
                 else nic.is_virtual_function
             )
-        if not nic.is_virtual_function or not kinds[False]:
+        if not nic.is_virtual_function or not has_whole_ports:
             return "virtual functions" if nic.is_virtual_function else ""
         return VIRTUAL.warned(
             subject_name(nic),

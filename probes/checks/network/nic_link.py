@@ -12,17 +12,18 @@ health checks (bit error rates); NVIDIA ConnectX user manuals; NVIDIA firmware t
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from probes.base.record import Reason, Unknown, known, value_or
+from probes.base.record import Reason, Unknown, items_of, known, only_known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import Rails, card_of, is_up, training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+from probes.judging.reporting import HOST, Judged, each_port, judge_each, on_nics, subject_name
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 STATE = Judge(
@@ -36,8 +37,12 @@ SPARE = Judge(
 )
 
 
+_LOST = Remedy(
+    text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
+    command="dmesg",
+)
 _UNCONFIGURED = ("INIT", "ARMED")
-"""States of a port with a cable whose subnet manager has not finished."""
+"""States of a port with a cable that the subnet manager has not finished to configure."""
 RATE = Judge(
     check_id="nic-rate",
     why="NCCL shares the load evenly over the rails: the slowest port slows every multi-node collective.",
@@ -68,7 +73,7 @@ _MTUS = (4096, 2048, 1024, 512, 256)
 @on_nics(STATE)
 def nic_state(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
     rails = training_rails(evidence.facts)
-    with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
+    with_gpus = len(items_of(evidence.facts.gpus)) > 0
     in_use = {card_of(nic) for nic in nics if nic.state == "ACTIVE"}
 
     def judge(nic: Nic) -> Judged:
@@ -80,40 +85,29 @@ def nic_state(nics: tuple[Nic, ...], evidence: Evidence) -> Iterable[Finding]:
 
 def _judge_state(nic: Nic, rails: Rails, *, with_gpus: bool) -> Judged:
     if isinstance(nic.state, Unknown):
-        return _vanished(nic, nic.state) if nic.state.reason is Reason.ERROR else nic.state
+        if nic.state.reason is not Reason.ERROR:
+            return nic.state
+        return STATE.failed(
+            subject_name(nic),
+            "the device is listed and cannot be read",
+            expected="ACTIVE, LinkUp",
+            observed=nic.state.words,
+            remedy=_LOST,
+        )
     if nic.state == "ACTIVE":
         return f"{nic.state}, {nic.physical_state}" if isinstance(nic.physical_state, str) else nic.state
     physical = value_or(nic.physical_state, "")
     observed = ", ".join(word for word in (nic.state, physical) if word)
-    remedy = _remedy(nic, physical)
-    if nic in rails.down and (
-        rails.active or nic.state in _UNCONFIGURED or (with_gpus and physical != "Disabled")
-    ):
-        return STATE.failed(
-            subject_name(nic),
-            "a training port is down",
-            expected="ACTIVE, LinkUp",
-            observed=observed,
-            remedy=remedy,
-        )
-    summary = "a port is down that training does not seem to need"
-    return SPARE.warned(
-        subject_name(nic), summary, expected="ACTIVE, LinkUp", observed=observed, remedy=remedy
+    is_needed = nic in rails.down and (
+        bool(rails.active) or nic.state in _UNCONFIGURED or (with_gpus and physical != "Disabled")
     )
-
-
-def _vanished(nic: Nic, error: Unknown) -> Finding:
-    """Report a device that the kernel lists but cannot show: its driver has lost it."""
-    remedy = Remedy(
-        text="Look in the kernel log for why the driver lost the device, then reset the card or reboot.",
-        command="dmesg",
-    )
-    return STATE.failed(
+    return (STATE if is_needed else SPARE).problem(
         subject_name(nic),
-        "the device is listed and cannot be read",
+        "a training port is down" if is_needed else "a port is down that training does not seem to need",
+        fails=is_needed,
         expected="ACTIVE, LinkUp",
-        observed=error.words,
-        remedy=remedy,
+        observed=observed,
+        remedy=_remedy(nic, physical),
     )
 
 
@@ -121,11 +115,10 @@ def _remedy(nic: Nic, physical: str) -> Remedy:
     device = shlex.quote(nic.name)
     if nic.link_layer == "Ethernet" and (physical == "Disabled" or nic.state in _UNCONFIGURED):
         if isinstance(nic.netdev, str):
-            text, command = (
-                "Its network interface is switched off: set it up.",
-                f"ip link set {shlex.quote(nic.netdev)} up",
+            command = f"ip link set {shlex.quote(nic.netdev)} up"
+            return Remedy(
+                text="Its network interface is switched off: set it up.", command=command, needs_root=True
             )
-            return Remedy(text=text, command=command, needs_root=True)
         text = "Its network interface is switched off: find it, and set it up (ip link set NAME up)."
         return Remedy(text=text, command=f"rdma link show {device}/{nic.port}")
     if nic.state == "INIT":
@@ -150,8 +143,7 @@ def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     if not rails.active:
         return RATE.skipped(HOST, "no RDMA port is up, see nic-state")
-    usual = rails.active[0].rate_gbps
-    links = evidence.facts.links if known(evidence.facts.links) else ()
+    usual, links = rails.active[0].rate_gbps, items_of(evidence.facts.links)
     distances_known = any(link.a.startswith("GPU") != link.b.startswith("GPU") for link in links)
 
     def judge(nic: Nic) -> Judged:
@@ -182,23 +174,23 @@ def nic_rate(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     )
 
 
-@on_nics(SPEED)
-def nic_speed(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+def _rails_that_are_up(evidence: Evidence) -> tuple[Nic, ...]:
     rails = training_rails(evidence.facts)
-    ports = (*rails.active, *rails.slower)
-    if not ports:
-        return SPEED.skipped(HOST, _NONE_UP)
+    return rails.active + rails.slower
+
+
+@each_port(
+    SPEED,
+    _rails_that_are_up,
+    absent=_NONE_UP,
+    what="the rate of the card",
+    good="training ports run at the rate of their card",
+)
+def nic_speed(nic: Nic, evidence: Evidence) -> Judged:
     layout = load_nic_models().layout(evidence.facts)
-    places = {place.address for place in layout.rails} if layout else set()
-
-    def judge(nic: Nic) -> Judged:
-        if layout is not None and nic.pci_bus_id in places:
-            return _by_layout(nic, layout)
-        return _by_card(nic)
-
-    return judge_each(
-        SPEED, ports, judge, what="the rate of the card", good="training ports run at the rate of their card"
-    )
+    if layout is not None and any(nic.pci_bus_id == place.address for place in layout.rails):
+        return _by_layout(nic, layout)
+    return _by_card(nic)
 
 
 def _by_layout(nic: Nic, layout: Layout) -> Judged:
@@ -229,11 +221,10 @@ def _by_card(nic: Nic) -> Judged:
         )
     if isinstance(nic.rate_gbps, Unknown):
         return nic.rate_gbps
-    lane = LANE_GBPS.get(nic.speed) if known(nic.speed) else None
     # Half the rate with fast lanes is a split cable; with the old speed on all lanes the link trained down.
     # Cards before HDR were sold with several limits under one part number.
     is_split_kind = LANE_GBPS[card.lane] >= LANE_GBPS["HDR"]
-    trained_down = is_split_kind and lane is not None and nic.lanes == 4 and lane < LANE_GBPS[card.lane]
+    trained_down = is_split_kind and nic.lanes == 4 and _lane_gbps(nic, math.inf) < LANE_GBPS[card.lane]
     if trained_down or nic.rate_gbps < card.rate_gbps / 2:
         return SPEED.warned(
             subject_name(nic),
@@ -246,68 +237,57 @@ def _by_card(nic: Nic) -> Judged:
     return _rate_words(nic)
 
 
+def _lane_gbps(nic: Nic, unknown: float) -> float:
+    """Return the rate of one lane in Gb/s, or `unknown`."""
+    return LANE_GBPS.get(value_or(nic.speed, ""), unknown)
+
+
 def _rate_words(nic: Nic) -> str:
     words = gbit_per_s(nic.rate_gbps) if known(nic.rate_gbps) else "rate not known"
     return f"{words} ({nic.lanes}X {nic.speed})" if known(nic.lanes) and known(nic.speed) else words
 
 
-@on_nics(WIDTH)
-def nic_width(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
-    ports = [nic for nic in nics if is_up(nic) and nic.link_layer == "InfiniBand"]
-    if not ports:
-        if nics:
-            yield WIDTH.skipped(HOST, "no InfiniBand port is up")
-        return
-
-    def judge(nic: Nic) -> Judged:
-        if isinstance(nic.lanes, Unknown):
-            return nic.lanes
-        lane = LANE_GBPS.get(nic.speed) if known(nic.speed) else None
-        is_split = nic.lanes == 2 and lane is not None and lane >= LANE_GBPS["HDR"]
-        if nic.lanes >= 4 or is_split:
-            return f"{nic.lanes}X"
-        return WIDTH.warned(
-            subject_name(nic),
-            "the link has lost lanes",
-            expected="4X, or 2X over a split HDR or NDR cable",
-            observed=_rate_words(nic),
-            remedy=_RESEAT,
-        )
-
-    yield from judge_each(
-        WIDTH, ports, judge, what="the width of the link", good="links have all their lanes"
+@each_port(
+    WIDTH,
+    lambda evidence: [
+        nic for nic in items_of(evidence.facts.nics) if is_up(nic) and nic.link_layer == "InfiniBand"
+    ],
+    absent="no InfiniBand port is up",
+    what="the width of the link",
+    good="links have all their lanes",
+)
+def nic_width(nic: Nic, evidence: Evidence) -> Judged:
+    if isinstance(nic.lanes, Unknown):
+        return nic.lanes
+    if nic.lanes >= 4 or (nic.lanes == 2 and _lane_gbps(nic, 0.0) >= LANE_GBPS["HDR"]):
+        return f"{nic.lanes}X"
+    return WIDTH.warned(
+        subject_name(nic),
+        "the link has lost lanes",
+        expected="4X, or 2X over a split HDR or NDR cable",
+        observed=_rate_words(nic),
+        remedy=_RESEAT,
     )
 
 
-@on_nics(ADVICE)
-def nic_advice(nics: tuple[Nic, ...], evidence: Evidence) -> Iterator[Finding]:
-    ports = [nic for nic in nics if not isinstance(nic.advice, Unknown)]
-    if not ports:
-        if nics:
-            yield ADVICE.skipped(
-                HOST, "only mlxlink reports the firmware's diagnosis, and its output was not given"
-            )
-        return
-
-    def judge(nic: Nic) -> Judged:
-        if not isinstance(nic.advice, str):
-            return "no issue"
-        return ADVICE.warned(
-            subject_name(nic),
-            "the card's firmware sees an issue with the link",
-            expected="no issue",
-            observed=nic.advice or "an issue without words",
-            remedy=Remedy(
-                text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True
-            ),
-        )
-
-    yield from judge_each(
-        ADVICE,
-        ports,
-        judge,
-        what="the firmware's diagnosis",
-        good="the firmware sees no issue with the links",
+@each_port(
+    ADVICE,
+    lambda evidence: [nic for nic in items_of(evidence.facts.nics) if known(nic.advice)],
+    absent="only mlxlink reports the firmware's diagnosis, and its output was not given",
+    what="the firmware's diagnosis",
+    good="the firmware sees no issue with the links",
+)
+def nic_advice(nic: Nic, evidence: Evidence) -> Judged:
+    if not isinstance(nic.advice, str):
+        return "no issue"
+    return ADVICE.warned(
+        subject_name(nic),
+        "the card's firmware sees an issue with the link",
+        expected="no issue",
+        observed=nic.advice or "an issue without words",
+        remedy=Remedy(
+            text="Do what it recommends.", command=f"mlxlink -d {shlex.quote(nic.name)}", needs_root=True
+        ),
     )
 
 
@@ -316,10 +296,9 @@ def nic_mtu(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts).active
     if not rails:
         return MTU.skipped(HOST, _NONE_UP)
-    least = evidence.thresholds.rdma_mtu_minimum_bytes
-    headers_bytes = evidence.thresholds.roce_headers_bytes.value
-    mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers_bytes) for nic in rails}
-    usual = Counter(mtu for mtu in mtus.values() if known(mtu)).most_common(1)
+    least, headers = evidence.thresholds.rdma_mtu_minimum_bytes, evidence.thresholds.roce_headers_bytes
+    mtus = {subject_name(nic): _mtu(nic, evidence.facts, headers.value) for nic in rails}
+    usual = Counter(only_known(mtus.values())).most_common(1)
 
     def judge(nic: Nic) -> Judged:
         mtu = mtus[subject_name(nic)]

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, known, value_or
 from probes.base.versions import at_least
 from probes.catalogue.thresholds import Version
 from probes.facts import MachineFacts, Nic, Software
-from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of, on_nics, subject_name
+from probes.judging.reporting import (
+    HOST,
+    Judged,
+    each_port,
+    gpus_of,
+    nics_of,
+    on_nics,
+    subject_name,
+    unknown_among,
+)
 
 DEVICES = Judge(
     check_id="verbs-devices",
@@ -49,22 +58,19 @@ _OPEN_MODULE = Remedy(
 )
 
 
-@on_nics(DEVICES)
-def verbs_devices(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
+def _rails(evidence: Evidence) -> tuple[Nic, ...]:
     rails = training_rails(evidence.facts)
-    ports = rails.active or rails.down
-    if not ports:
-        return DEVICES.skipped(HOST, "no port is for training")
-    return judge_each(
-        DEVICES,
-        ports,
-        _judge_device,
-        what="the device files in /dev/infiniband",
-        good="RDMA device files are here",
-    )
+    return rails.active or rails.down
 
 
-def _judge_device(nic: Nic) -> Judged:
+@each_port(
+    DEVICES,
+    _rails,
+    absent="no port is for training",
+    what="the device files in /dev/infiniband",
+    good="RDMA device files are here",
+)
+def verbs_devices(nic: Nic, evidence: Evidence) -> Judged:
     if isinstance(nic.has_verbs_device, Unknown):
         return nic.has_verbs_device
     if nic.has_verbs_device:
@@ -153,13 +159,9 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
             observed="open kernel module, dma-buf",
             evidence=(*software.evidence, since.ref),
         )
-    no_dma_buf = software.driver_open_module is False or new_enough is False
-    if no_dma_buf and software.peermem_loaded is False:
-        module = (
-            "proprietary kernel module"
-            if software.driver_open_module is False
-            else f"kernel {software.kernel}"
-        )
+    is_proprietary = software.driver_open_module is False
+    if (is_proprietary or new_enough is False) and software.peermem_loaded is False:
+        module = "proprietary kernel module" if is_proprietary else f"kernel {software.kernel}"
         return PEERMEM.warned(
             HOST,
             "NICs cannot reach GPU memory directly",
@@ -168,10 +170,9 @@ def _by_dma_buf(facts: MachineFacts, since: Version) -> Finding:
             remedy=_OPEN_MODULE,
             evidence=(*software.evidence, since.ref),
         )
-    missing = (software.peermem_loaded, software.driver_open_module, new_enough)
-    unknown = next(value for value in missing if isinstance(value, Unknown))
+    unknown = unknown_among(software.peermem_loaded, software.driver_open_module, new_enough)
     return PEERMEM.undetermined(HOST, unknown, what="the setup of GPUDirect RDMA", evidence=software.evidence)
 
 
 def _is_efa(nic: Nic) -> bool:
-    return nic.name.startswith("rdmap") or (known(nic.device_type) and "efa" in nic.device_type.lower())
+    return nic.name.startswith("rdmap") or "efa" in value_or(nic.device_type, "").lower()

@@ -49,8 +49,8 @@ def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
             expected="PIX, PXB or PHB for each GPU",
             observed="SYS everywhere",
             remedy=Remedy(
-                text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else look "
-                "at slots and BIOS.",
+                text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else "
+                "look at slots and BIOS.",
                 command="nvidia-smi topo -m",
             ),
         )

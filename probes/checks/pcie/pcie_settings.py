@@ -76,12 +76,13 @@ ARM = Judge(
 def pcie_payload(evidence: Evidence) -> Iterator[Finding]:
     facts, devices = evidence.facts, training_devices(evidence.facts)
     tree, names = tree_of(facts), names_of(facts)
-    verdicts = {(name := subject_of(device, names)): _payload(device, tree, name) for device in devices}
-    yield from (verdict for verdict in verdicts.values() if isinstance(verdict, Finding))
-    well = [name for name, verdict in verdicts.items() if verdict is None]
+    subjects = [subject_of(device, names) for device in devices]
+    verdicts = [_payload(device, tree, name) for device, name in zip(devices, subjects, strict=True)]
+    yield from (verdict for verdict in verdicts if isinstance(verdict, Finding))
+    well = [name for name, verdict in zip(subjects, verdicts, strict=True) if verdict is None]
     if well:
         yield PAYLOAD.passed(fold_names(well), "payload sizes are what the path allows")
-    silent = [verdict for verdict in verdicts.values() if isinstance(verdict, Unknown)]
+    silent = [verdict for verdict in verdicts if isinstance(verdict, Unknown)]
     if silent:
         yield PAYLOAD.undetermined(HOST, silent[-1], what="the payload sizes")
     if not devices and known(facts.pci_devices):
