@@ -55,7 +55,7 @@ def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
             + (f" and {more} more" if more > 0 else ""),
             remedy=_OWNER,
         )
-    if known(gpu.processes):
+    if not isinstance(gpu.processes, Unknown):
         return "no processes"
     if known(used) and used > limit.value:
         return BUSY.warned(

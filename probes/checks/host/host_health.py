@@ -13,13 +13,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, first_unknown, items_of, known, only_known, value_or
 from probes.base.units import gib
 from probes.base.versions import at_least
 from probes.facts import Filesystem, Gpu
 from probes.judging.environment_values import nccl_version
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, judge_each, on_gpus
+from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_gpus
 
 TIME_SYNC = Judge(
     check_id="time-sync",
@@ -46,7 +46,6 @@ SERVICES = Judge(
     check_id="services",
     why="What the service looks after (drivers, memory exchange, the batch system) does not work.",
 )
-_BAD = ("failed",)
 
 
 def time_sync(evidence: Evidence) -> Finding:
@@ -89,16 +88,20 @@ def time_sync(evidence: Evidence) -> Finding:
 @on_gpus(HEADROOM)
 def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     power, per_socket = evidence.facts.power, evidence.thresholds.host_power_per_socket_w
-    capacity = power.supply_capacity_w
+    capacity, what = power.supply_capacity_w, "what the power supplies give"
     limits = [gpu.power_limit_w for gpu in gpus]
-    unread = next((limit for limit in limits if isinstance(limit, Unknown)), None)
+    unread = first_unknown(*limits)
     if isinstance(capacity, Unknown):
-        return _unread(HEADROOM, capacity, "what the power supplies give")
+        # Virtual machines have neither the tool nor the value.
+        if capacity.reason is Reason.TOOL_MISSING:
+            return HEADROOM.skipped(HOST, f"no tool here reports it: {capacity.detail or what}")
+        if capacity.reason is Reason.NOT_SUPPORTED:
+            return HEADROOM.skipped(HOST, f"not supported here: {capacity.detail or what}")
+        return HEADROOM.undetermined(HOST, capacity, what=what)
     if unread is not None:
         return HEADROOM.undetermined(HOST, unread, what="the power limits of the GPUs")
-    sockets = evidence.facts.cpu.sockets
-    host_w = per_socket.value * (sockets if known(sockets) else 1)
-    gpus_w = sum(limit for limit in limits if not isinstance(limit, Unknown))
+    host_w = per_socket.value * value_or(evidence.facts.cpu.sockets, 1)
+    gpus_w = sum(only_known(limits))
     observed = f"GPUs {gpus_w:.0f} W and host about {host_w:.0f} W; supplies {capacity:.0f} W"
     if gpus_w + host_w <= capacity:
         return HEADROOM.passed(
@@ -119,22 +122,11 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
-def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:
-    """Return SKIP if the tool is missing or the value is not supported, as in virtual machines."""
-    if unknown.reason is Reason.TOOL_MISSING:
-        return judge.skipped(HOST, f"no tool here reports it: {unknown.detail or what}")
-    if unknown.reason is Reason.NOT_SUPPORTED:
-        return judge.skipped(HOST, f"not supported here: {unknown.detail or what}")
-    return judge.undetermined(HOST, unknown, what=what)
-
-
-def shm_size(evidence: Evidence) -> Finding:
-    limits, size = evidence.facts.limits, evidence.facts.limits.shm_bytes
-    minimum, recommended = evidence.thresholds.shm_minimum_bytes, evidence.thresholds.shm_recommended_bytes
-    with_gpus = known(evidence.facts.gpus) and len(evidence.facts.gpus) > 0
-    wanted = recommended if with_gpus else minimum
-    if isinstance(size, Unknown):
-        return SHM.undetermined(HOST, size, what="the size of /dev/shm", evidence=limits.evidence)
+@on_fact(SHM, "the size of /dev/shm", lambda facts: facts.limits.shm_bytes, "limits")
+def shm_size(size: int, evidence: Evidence) -> Finding:
+    limits, minimum = evidence.facts.limits, evidence.thresholds.shm_minimum_bytes
+    with_gpus = len(items_of(evidence.facts.gpus)) > 0
+    wanted = evidence.thresholds.shm_recommended_bytes if with_gpus else minimum
     if size < wanted.value:
         row = minimum if size < minimum.value else wanted
         in_container = isinstance(evidence.facts.container.runtime, str)
@@ -182,11 +174,8 @@ def _on_host(size_bytes: float) -> Remedy:
 
 @on_gpus(STACK)
 def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    limits, limit, fixed = (
-        evidence.facts.limits,
-        evidence.facts.limits.stack_bytes,
-        evidence.thresholds.nccl_stack_fixed,
-    )
+    limits, fixed = evidence.facts.limits, evidence.thresholds.nccl_stack_fixed
+    limit = limits.stack_bytes
     if isinstance(limit, Unknown):
         return STACK.undetermined(HOST, limit, what="the stack limit", evidence=limits.evidence)
     if limit != "unlimited":
@@ -218,10 +207,9 @@ def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
-def read_only_filesystems(evidence: Evidence) -> Findings:
-    storage, images = evidence.facts.storage, evidence.thresholds.read_only_filesystems
-    if isinstance(storage, Unknown):
-        return READ_ONLY.undetermined(HOST, storage, what="the mounted filesystems")
+@on_fact(READ_ONLY, "the mounted filesystems", lambda facts: facts.storage)
+def read_only_filesystems(storage: tuple[Filesystem, ...], evidence: Evidence) -> Findings:
+    images = evidence.thresholds.read_only_filesystems
     wanted = [fs for fs in storage if not (known(fs.kind) and fs.kind in images.value)]
     if not wanted:
         return READ_ONLY.skipped(HOST, "no filesystem was found that a job would write to")
@@ -232,8 +220,7 @@ def read_only_filesystems(evidence: Evidence) -> Findings:
             return filesystem.read_only
         if not filesystem.read_only:
             return ""
-        is_disk = known(filesystem.device) and filesystem.device.startswith(_LOCAL)
-        if in_container or not is_disk:
+        if in_container or not value_or(filesystem.device, "").startswith(_LOCAL):
             return "some are mounted read-only on purpose"
         return READ_ONLY.warned(
             filesystem.mount,
@@ -260,7 +247,7 @@ def services(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
         else:
             yield SERVICES.undetermined(HOST, services, what="the services", evidence=software.evidence)
         return
-    failed = [service for service in services if service.value in _BAD]
+    failed = [service for service in services if service.value == "failed"]
     for service in failed:
         yield SERVICES.warned(
             service.name,
@@ -275,7 +262,9 @@ def services(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
             evidence=software.evidence,
         )
     if not failed:
-        observed = ", ".join(f"{service.name} {service.value}" for service in services)
         yield SERVICES.passed(
-            HOST, "no installed service failed", observed=observed, evidence=software.evidence
+            HOST,
+            "no installed service failed",
+            observed=", ".join(f"{service.name} {service.value}" for service in services),
+            evidence=software.evidence,
         )

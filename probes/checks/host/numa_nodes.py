@@ -15,12 +15,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown, known
+from probes.base.record import Reason, Unknown, first_unknown, items_of, known
 from probes.base.units import gib, percent
 from probes.facts import Gpu, MachineFacts, Nic, NumaNode
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, evidence_of, judge_each, on_gpus, subject_name
+from probes.judging.reporting import (
+    HOST,
+    Judged,
+    evidence_of,
+    judge_each,
+    on_fact,
+    on_gpus,
+    subject_name,
+    unknown_among,
+)
 
 KNOWN = Judge(
     check_id="numa",
@@ -82,20 +91,19 @@ def _judge(device: Gpu | Nic) -> Judged:
 
 def _node_count(facts: MachineFacts) -> int | Unknown:
     """Return the number of nodes with CPUs. Memory of GPUs and behind CXL cannot hold a rank."""
-    if known(facts.numa_nodes) and facts.numa_nodes:
-        with_cpus = [node for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True]
-        return len(with_cpus)
-    return facts.cpu.sockets
+    nodes = items_of(facts.numa_nodes)
+    return sum(map(_can_hold_ranks, nodes)) if nodes else facts.cpu.sockets
+
+
+def _can_hold_ranks(node: NumaNode) -> bool:
+    return node.cpus != "" and node.is_gpu_memory is not True
 
 
 @on_gpus(HIDDEN)
 def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    nodes = {gpu.numa_node for gpu in gpus}
-    refs = evidence_of(gpus)
-    unread = next((node for node in nodes if isinstance(node, Unknown)), None)
-    limits = evidence.thresholds
-    is_whole = len(gpus) >= limits.gpus_of_switched_board.value
-    if not is_whole or not _is_switched(evidence.facts, gpus, limits.links_of_switched_pair_minimum.value):
+    nodes, refs = {gpu.numa_node for gpu in gpus}, evidence_of(gpus)
+    unread = first_unknown(*nodes)
+    if not _is_switched(gpus, evidence):
         return HIDDEN.skipped(HOST, "this is no board with eight GPUs behind NVSwitches")
     if unread is not None:
         return HIDDEN.undetermined(HOST, unread, what="the NUMA nodes of the GPUs", evidence=refs)
@@ -119,13 +127,13 @@ def numa_hidden(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
-def _is_switched(facts: MachineFacts, gpus: tuple[Gpu, ...], fewest_links: float) -> bool:
-    """Return whether every pair of GPUs has as many NVLinks as only switches give."""
-    links = facts.links if known(facts.links) else ()
+def _is_switched(gpus: tuple[Gpu, ...], evidence: Evidence) -> bool:
+    """Return whether this is a whole board, on which every pair has as many NVLinks as only switches give."""
+    limits, links = evidence.thresholds, items_of(evidence.facts.links)
     pairs = [link for link in links if link.a.startswith("GPU") and link.b.startswith("GPU")]
-    return len(pairs) >= len(gpus) - 1 and all(
-        link.kind == "NVLINK" and (link.nvlink_count or 0) >= fewest_links for link in pairs
-    )
+    is_whole = len(gpus) >= limits.gpus_of_switched_board.value and len(pairs) >= len(gpus) - 1
+    fewest = limits.links_of_switched_pair_minimum.value
+    return is_whole and all(link.kind == "NVLINK" and (link.nvlink_count or 0) >= fewest for link in pairs)
 
 
 @on_gpus(SOCKETS)
@@ -134,7 +142,7 @@ def gpu_sockets(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if len(gpus) < fewest.value:
         return SOCKETS.skipped(HOST, f"fewer than {fewest.value:.0f} GPUs", evidence=(fewest.ref,))
     nodes = [gpu.numa_node for gpu in gpus]
-    unread = next((node for node in nodes if isinstance(node, Unknown)), None)
+    unread = first_unknown(*nodes)
     if unread is not None or None in nodes:
         return SOCKETS.undetermined(
             HOST, unread or Unknown(Reason.NOT_SUPPORTED, "no NUMA node stated"), what="the NUMA nodes"
@@ -166,13 +174,9 @@ def _sockets_by_node(facts: MachineFacts) -> dict[int, int] | Unknown:
 
     Firmware numbers the nodes socket by socket, with the same number of nodes each.
     """
-    if isinstance(facts.numa_nodes, Unknown):
-        return facts.numa_nodes
-    if isinstance(facts.cpu.sockets, Unknown):
-        return facts.cpu.sockets
-    nodes = sorted(
-        node.index for node in facts.numa_nodes if node.cpus != "" and node.is_gpu_memory is not True
-    )
+    if isinstance(facts.numa_nodes, Unknown) or isinstance(facts.cpu.sockets, Unknown):
+        return unknown_among(facts.numa_nodes, facts.cpu.sockets)
+    nodes = sorted(node.index for node in facts.numa_nodes if _can_hold_ranks(node))
     if not nodes or facts.cpu.sockets < 1 or len(nodes) % facts.cpu.sockets:
         return Unknown(Reason.NOT_SUPPORTED, f"{len(nodes)} NUMA nodes on {facts.cpu.sockets} sockets")
     return {node: position * facts.cpu.sockets // len(nodes) for position, node in enumerate(nodes)}
@@ -183,7 +187,7 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     if len(gpus) == 1:
         return VISIBLE.skipped(HOST, "one GPU needs no path to another")
     shown = [_shown(gpu) for gpu in gpus]
-    if any(value is True for value in shown):
+    if True in shown:
         return VISIBLE.passed(HOST, "link speeds or NUMA nodes of the GPUs are visible")
     if all(value is False for value in shown):
         return VISIBLE.warned(
@@ -197,11 +201,7 @@ def topology_visible(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             ),
             evidence=gpus[0].evidence,
         )
-    return VISIBLE.undetermined(
-        HOST,
-        next((value for value in shown if isinstance(value, Unknown)), NOT_RECORDED),
-        what="the topology",
-    )
+    return VISIBLE.undetermined(HOST, unknown_among(*shown), what="the topology")
 
 
 def _shown(gpu: Gpu) -> bool | Unknown:
@@ -212,38 +212,33 @@ def _shown(gpu: Gpu) -> bool | Unknown:
     hidden = any(isinstance(value, Unknown) and value.reason is Reason.NOT_SUPPORTED for value in values[1:])
     if gpu.numa_node is None and hidden:
         return False
-    return next((value for value in values if isinstance(value, Unknown)), NOT_RECORDED)
+    return unknown_among(*values)
 
 
-def memory_balance(evidence: Evidence) -> Iterator[Finding]:
-    nodes, spread = evidence.facts.numa_nodes, evidence.thresholds.numa_memory_spread
-    if isinstance(nodes, Unknown):
-        yield BALANCE.undetermined(HOST, nodes, what="the NUMA nodes")
-        return
-    own = [node for node in nodes if node.is_gpu_memory is not True and node.cpus != ""]
+@on_fact(BALANCE, "the NUMA nodes", lambda facts: facts.numa_nodes)
+def memory_balance(nodes: tuple[NumaNode, ...], evidence: Evidence) -> Finding:
+    own, spread = list(filter(_can_hold_ranks, nodes)), evidence.thresholds.numa_memory_spread
     if len(own) < 2:
-        yield BALANCE.skipped(HOST, "this machine has one NUMA node")
-        return
-    sizes: list[tuple[NumaNode, int]] = []
+        return BALANCE.skipped(HOST, "this machine has one NUMA node")
+    sizes: dict[int, int] = {}
     for node in own:
         if isinstance(node.memory_bytes, Unknown):
-            yield BALANCE.undetermined(HOST, node.memory_bytes, what=f"the memory of NUMA node {node.index}")
-            return
-        sizes.append((node, node.memory_bytes))
-    most = max(size for _, size in sizes)
-    observed = ", ".join(f"node {node.index} {gib(size)}" for node, size in sizes)
-    if all(size >= (1 - spread.value) * most for _, size in sizes):
-        yield BALANCE.passed(HOST, "NUMA nodes have equal memory", observed=observed)
-    else:
-        yield BALANCE.warned(
-            HOST,
-            "a NUMA node has less memory than the others",
-            expected=f"within {percent(spread.value)} of {gib(most)}",
-            observed=observed,
-            remedy=Remedy(
-                text="Look for modules that are missing or switched off.",
-                command="dmidecode -t memory",
-                needs_root=True,
-            ),
-            evidence=(spread.ref,),
-        )
+            what = f"the memory of NUMA node {node.index}"
+            return BALANCE.undetermined(HOST, node.memory_bytes, what=what)
+        sizes[node.index] = node.memory_bytes
+    most = max(sizes.values())
+    observed = ", ".join(f"node {index} {gib(size)}" for index, size in sizes.items())
+    if min(sizes.values()) >= (1 - spread.value) * most:
+        return BALANCE.passed(HOST, "NUMA nodes have equal memory", observed=observed)
+    return BALANCE.warned(
+        HOST,
+        "a NUMA node has less memory than the others",
+        expected=f"within {percent(spread.value)} of {gib(most)}",
+        observed=observed,
+        remedy=Remedy(
+            text="Look for modules that are missing or switched off.",
+            command="dmidecode -t memory",
+            needs_root=True,
+        ),
+        evidence=(spread.ref,),
+    )

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown, known
-from probes.facts import Gpu, MachineFacts, state_of
+from probes.base.record import Reason, Unknown, items_of, known
+from probes.facts import State, Gpu, MachineFacts, state_of
 from probes.judging.environment_values import setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, nics_of, on_gpus
+from probes.judging.reporting import HOST, evidence_of, nics_of, on_fact, on_gpus, unknown_among
 
 DEVICES = Judge(
     check_id="container-devices",
@@ -95,7 +95,7 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
     limit, minimum = facts.limits.memlock_bytes, evidence.thresholds.memlock_minimum_bytes
     may = container.capabilities
     enough = not isinstance(limit, Unknown) and (limit == "unlimited" or limit >= minimum.value)
-    if enough or (known(may) and "ipc_lock" in may):
+    if enough or "ipc_lock" in items_of(may):
         yield LOCKING.passed(
             HOST,
             "the container may lock memory",
@@ -103,9 +103,11 @@ def container_locking(evidence: Evidence) -> Iterator[Finding]:
             evidence=container.evidence,
         )
     elif isinstance(limit, Unknown) or isinstance(may, Unknown):
-        unknown = next(value for value in (limit, may) if isinstance(value, Unknown))
         yield LOCKING.undetermined(
-            HOST, unknown, what="the right to lock memory", evidence=container.evidence
+            HOST,
+            unknown_among(limit, may),
+            what="the right to lock memory",
+            evidence=container.evidence,
         )
     else:
         yield LOCKING.warned(
@@ -128,11 +130,11 @@ def container_numa(evidence: Evidence) -> Finding:
     may, filtered = container.capabilities, container.seccomp
     if known(facts.numa_nodes) and len(facts.numa_nodes) == 1:
         return NUMA.skipped(HOST, "this machine has one NUMA node")
-    if filtered is False or (known(may) and "sys_nice" in may):
+    if filtered is False or "sys_nice" in items_of(may):
         how = "no system call filter" if filtered is False else "the capability SYS_NICE"
         return NUMA.passed(HOST, "the container may place memory", observed=how, evidence=container.evidence)
     if isinstance(may, Unknown) or isinstance(filtered, Unknown):
-        unknown = next(value for value in (may, filtered) if isinstance(value, Unknown))
+        unknown = unknown_among(may, filtered)
         return NUMA.undetermined(
             HOST, unknown, what="the rights of the container", evidence=container.evidence
         )
@@ -150,20 +152,15 @@ def container_numa(evidence: Evidence) -> Finding:
 
 def _outside(judge: Judge, facts: MachineFacts) -> Finding | None:
     runtime = facts.container.runtime
-    if isinstance(runtime, Unknown):
-        if runtime.reason is Reason.NOT_SUPPORTED:
-            return judge.skipped(HOST, "this machine is not a container")
+    if isinstance(runtime, Unknown) and runtime.reason is not Reason.NOT_SUPPORTED:
         return judge.undetermined(HOST, runtime, what="whether this is a container")
-    return (
-        judge.skipped(HOST, "this machine is not a container")
-        if runtime is None or runtime == "wsl"
-        else None
-    )
+    is_outside = isinstance(runtime, Unknown) or runtime is None or runtime == "wsl"
+    return judge.skipped(HOST, "this machine is not a container") if is_outside else None
 
 
 def proxy(evidence: Evidence) -> Iterator[Finding]:
     container = evidence.facts.container
-    sidecars = () if isinstance(container.annotations, Unknown) else container.annotations
+    sidecars = items_of(container.annotations)
     for sidecar in sidecars:
         yield PROXY.warned(
             HOST,
@@ -178,7 +175,7 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
         return
     proxies = [variables[name] for name in _PROXIES if name in variables and variables[name].value]
     exceptions = [variables[name] for name in _EXCEPTIONS if name in variables and variables[name].value]
-    refs = tuple(ref for variable in (*proxies, *exceptions) for ref in variable.evidence)
+    refs = evidence_of((*proxies, *exceptions))
     if proxies and not exceptions:
         yield PROXY.warned(
             HOST,
@@ -196,39 +193,30 @@ def proxy(evidence: Evidence) -> Iterator[Finding]:
         yield PROXY.passed(HOST, "no proxy stands between the ranks", observed=observed, evidence=refs)
 
 
-def scheduler_limits(evidence: Evidence) -> Finding:
-    batch = evidence.facts.scheduler
-    if isinstance(batch.settings, Unknown):
-        return JOB_LIMITS.undetermined(
-            HOST, batch.settings, what="the settings of the batch system", evidence=batch.evidence
-        )
-    if not batch.settings:
+@on_fact(JOB_LIMITS, "the settings of the batch system", lambda facts: facts.scheduler.settings, "scheduler")
+def scheduler_limits(settings: tuple[State, ...], evidence: Evidence) -> Finding:
+    if not settings:
         return JOB_LIMITS.skipped(HOST, "no batch system is set up here")
     if evidence.facts.nics == ():
         return JOB_LIMITS.skipped(HOST, "this machine has no RDMA port")
-    passes = (state_of(batch.settings, "PropagateResourceLimits") or "ALL").upper().split(",")
-    kept = (state_of(batch.settings, "PropagateResourceLimitsExcept") or "").upper().split(",")
+    passes = (state_of(settings, "PropagateResourceLimits") or "ALL").upper().split(",")
+    kept = (state_of(settings, "PropagateResourceLimitsExcept") or "").upper().split(",")
+    refs = evidence.facts.scheduler.evidence
     if "MEMLOCK" in kept or "ALL" in kept or not {"ALL", "MEMLOCK"} & set(passes):
-        return JOB_LIMITS.passed(
-            HOST, "jobs keep the node's own limit of locked memory", evidence=batch.evidence
-        )
-    if kept != [""]:
-        return _propagates("PropagateResourceLimitsExcept without MEMLOCK", evidence)
-    return _propagates(f"PropagateResourceLimits={','.join(passes)}", evidence)
-
-
-def _propagates(observed: str, evidence: Evidence) -> Finding:
+        return JOB_LIMITS.passed(HOST, "jobs keep the node's own limit of locked memory", evidence=refs)
     return JOB_LIMITS.warned(
         HOST,
         "jobs take the limits of the shell that submits them",
         expected="PropagateResourceLimitsExcept=MEMLOCK",
-        observed=observed,
+        observed=f"PropagateResourceLimits={','.join(passes)}"
+        if kept == [""]
+        else "PropagateResourceLimitsExcept without MEMLOCK",
         remedy=Remedy(
             text="Set it in slurm.conf, and LimitMEMLOCK=infinity for slurmd.",
             command="scontrol reconfigure",
             needs_root=True,
         ),
-        evidence=evidence.facts.scheduler.evidence,
+        evidence=refs,
     )
 
 
@@ -243,11 +231,12 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from variables_of(BINDING, evidence)
     if variables is None:
         return
-    bound = []
-    if "SLURM_GPUS_PER_TASK" in variables:
-        bound.append(variables["SLURM_GPUS_PER_TASK"])
-    if "SLURM_GPU_BIND" in variables and variables["SLURM_GPU_BIND"].value.lower() not in _NO_BINDING:
-        bound.append(variables["SLURM_GPU_BIND"])
+    bound = [
+        variables[name]
+        for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")
+        if name in variables
+        and not (name == "SLURM_GPU_BIND" and variables[name].value.lower() in _NO_BINDING)
+    ]
     if bound:
         yield BINDING.warned(
             HOST,
@@ -255,7 +244,7 @@ def scheduler_binding(evidence: Evidence) -> Iterator[Finding]:
             expected="--gpus-per-node, with --gpu-bind=none",
             observed=", ".join(map(setting, bound)),
             remedy=Remedy(text="Ask for GPUs by node, and let every rank choose by its local number."),
-            evidence=tuple(ref for variable in bound for ref in variable.evidence),
+            evidence=evidence_of(bound),
         )
     else:
         yield BINDING.passed(HOST, "tasks see the GPUs of each other", evidence=batch.evidence)

@@ -16,7 +16,7 @@ from probes.catalogue.thresholds import Number
 from probes.facts import EnvironmentVariable
 from probes.judging.environment_values import Variables, nccl_version, removal, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, evidence_of
 
 DEBUGGING = Judge(
     check_id="nccl-debug-settings",
@@ -98,7 +98,7 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(
                 text="Remove the variables without a measured gain; NCCL's defaults follow the machine."
             ),
-            evidence=tuple(ref for variable in others for ref in variable.evidence),
+            evidence=evidence_of(others),
         )
     elif not is_problem:
         yield DEBUGGING.passed(HOST, "no debugging switch is left on")
@@ -119,7 +119,7 @@ def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
         expected="NCCL_DEBUG=WARN",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Keep WARN in production, and INFO for the first minutes of a trial."),
-        evidence=tuple(ref for variable in both for ref in variable.evidence),
+        evidence=evidence_of(both),
     )
 
 
@@ -184,7 +184,7 @@ def _sockets(variables: dict[str, EnvironmentVariable], most: Number) -> Finding
         expected=f"a product of at most {most.value:.0f}",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Lower one of them; 4 times 4 is enough for 100 Gb/s."),
-        evidence=(*(ref for variable in both for ref in variable.evidence), most.ref),
+        evidence=(*evidence_of(both), most.ref),
     )
 
 

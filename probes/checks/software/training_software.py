@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 
-from probes.base.record import Reason, Unknown, known, value_or
+from probes.base.record import Reason, Unknown, first_unknown, known, value_or
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, MachineFacts, Nic
@@ -71,11 +71,7 @@ def torch_cuda(evidence: Evidence) -> Finding:
 
 
 def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
-    cuda, driver, refs = (
-        facts.training.torch_cuda_version,
-        facts.software.driver_version,
-        facts.training.evidence,
-    )
+    cuda, refs = facts.training.torch_cuda_version, facts.training.evidence
     python = shlex.quote(facts.training.path) if isinstance(facts.training.path, str) else "python3"
     if isinstance(cuda, Unknown):
         return TORCH.undetermined(HOST, cuda, what="the CUDA version that torch was built for", evidence=refs)
@@ -95,10 +91,10 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
     if row is None:
         unknown = Unknown(Reason.NOT_RECORDED, f"no row for CUDA {cuda}")
         return TORCH.undetermined(HOST, unknown, what="the driver that this CUDA needs", evidence=refs)
-    if not known(driver) or driver is None:
-        unknown = driver if isinstance(driver, Unknown) else Unknown(Reason.TOOL_MISSING, "no driver")
-        return TORCH.undetermined(HOST, unknown, what="the driver version", evidence=refs)
-    enough = at_least(driver, row.driver)
+    driver = facts.software.driver_version
+    if driver is None:
+        driver = Unknown(Reason.TOOL_MISSING, "no driver")
+    enough = driver if isinstance(driver, Unknown) else at_least(driver, row.driver)
     if isinstance(enough, Unknown):
         return TORCH.undetermined(HOST, enough, what="the driver version", evidence=refs)
     supported = facts.software.cuda_driver_version
@@ -181,7 +177,9 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
         return VERSION.skipped(HOST, "no NCCL was found")
     if isinstance(version, Unknown):
         return VERSION.undetermined(HOST, version, what="the NCCL version", evidence=refs)
-    fault = next((row for row in limits.nccl_faults if _is_between(version, row.first, row.last)), None)
+    own = numbers_of(version)
+    faults = (row for row in limits.nccl_faults if numbers_of(row.first) <= own <= numbers_of(row.last))
+    fault = next(faults, None)
     if fault is not None:
         return VERSION.warned(
             HOST,
@@ -215,11 +213,6 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     return judge_each(VERSION, gpus, judge, what="the compute capability", good="NCCL knows these GPUs")
 
 
-def _is_between(version: str, first: str, last: str) -> bool:
-    """Return whether a version is between two others, both included."""
-    return numbers_of(first) <= numbers_of(version) <= numbers_of(last)
-
-
 @on_gpus(DUPLICATES)
 def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software, brought = evidence.facts.software, evidence.facts.training.nccl_version
@@ -233,11 +226,10 @@ def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return DUPLICATES.passed(
             HOST, "no NCCL on a search path replaces torch's", evidence=software.evidence
         )
-    unread = next((library.version for library in first if isinstance(library.version, Unknown)), None)
-    if isinstance(brought, Unknown) or unread is not None:
-        unknown = brought if isinstance(brought, Unknown) else unread or Unknown(Reason.ERROR)
+    unread = first_unknown(brought, *(library.version for library in first))
+    if unread is not None:
         return DUPLICATES.undetermined(
-            HOST, unknown, what="the version of an NCCL library", evidence=software.evidence
+            HOST, unread, what="the version of an NCCL library", evidence=software.evidence
         )
     versions = {str(library.version) for library in first} | ({brought} if brought else set())
     observed = ", ".join(f"{library.path} {library.version} ({library.found_by})" for library in first)
@@ -298,6 +290,4 @@ def _needed(facts: MachineFacts, nics: tuple[Nic, ...]) -> str | Unknown | None:
         return "EFA"
     if facts.cloud.provider == "gcp":
         return "gIB"
-    kinds = [nic.link_layer for nic in nics]
-    unread = next((kind for kind in kinds if isinstance(kind, Unknown)), None)
-    return unread if unread is not None and len(kinds) == 1 else None
+    return first_unknown(nics[0].link_layer) if len(nics) == 1 else None
