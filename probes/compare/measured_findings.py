@@ -104,7 +104,12 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """The words, causes and parts of a check against references."""
+    """The benchmarks, words, causes and parts of a check against references."""
+
+    judge: Judge
+    bench_ids: tuple[str, ...]
+    metric: str
+    """Metric of the benchmarks that is compared."""
 
     what: str
     """Text that completes `no ... was measured`."""
@@ -114,22 +119,19 @@ class Aspect(NamedTuple):
     """Remedy if the facts contain no cause."""
     cause: Callable[[Evidence, str], Cause | None]
     """Function that returns the cause in the facts why a part is slow."""
-    belongs: Callable[[Measurement], bool]
-    """Function that selects measurements of the benchmarks."""
     parts: Callable[[Sequence[Beside], Sequence[Beside]], Parts] = lambda short, _well: by_subject(short)
     """Function that assigns short measurements to the parts to be named, given the short and good ones."""
 
 
-def judge_references(
-    judge: Judge, evidence: Evidence, bench_ids: Collection[str], aspect: Aspect
-) -> Iterator[Finding]:
+def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     """Compare measurements with references: a finding per short part, and one for all good parts.
 
     Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
     the reference is unknown and the finding is UNKNOWN.
     """
-    yield from failures(judge, evidence, bench_ids)
-    measured = [row for row in of(evidence, bench_ids) if aspect.belongs(row)]
+    judge = aspect.judge
+    yield from failures(judge, evidence, aspect.bench_ids)
+    measured = of(evidence, aspect.bench_ids, aspect.metric)
     if not measured:
         yield judge.skipped(HOST, f"no {aspect.what} was measured")
         return
@@ -137,16 +139,16 @@ def judge_references(
     if (
         isinstance(gpus, Unknown)
         and gpus.reason is not Reason.NOT_RECORDED
-        and any(_is_of_gpus(row) for row in measured)
+        and any("GPU" in row.subject or row.parameters.get("backend") == "nccl" for row in measured)
     ):
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
     compared = [beside for beside in beside_references(evidence) if beside.measured in measured]
-    slow = {beside.measured.subject for beside in compared if beside.status is not Status.PASS}
     short = [beside for beside in compared if beside.status is not Status.PASS]
+    slow = {beside.measured.subject for beside in short}
     well = [beside for beside in compared if beside.measured.subject not in slow]
     for part, besides in aspect.parts(short, well).items():
-        yield falls_short(judge, evidence, part, besides, aspect)
+        yield falls_short(aspect, evidence, part, besides)
     if well:
         yield judge.passed(
             fold_names(list(dict.fromkeys(beside.measured.subject for beside in well))),
@@ -165,19 +167,13 @@ def judge_references(
         )
 
 
-def _is_of_gpus(measured: Measurement) -> bool:
-    return "GPU" in measured.subject or measured.parameters.get("backend") == "nccl"
-
-
-def falls_short(
-    judge: Judge, evidence: Evidence, part: str, short: Sequence[Beside], aspect: Aspect
-) -> Finding:
+def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[Beside]) -> Finding:
     worst = min(short, key=lambda beside: beside.share)
     cause = aspect.cause(evidence, part)
     is_failure = any(beside.status is Status.FAIL for beside in short)
     why = f": {cause.words}" if cause is not None else ""
     reference = worst.compared
-    return judge.problem(
+    return aspect.judge.problem(
         part,
         f"{aspect.slow}, {percent(round(worst.share, 2))} of what such hardware reaches{why}",
         fails=is_failure,

@@ -284,7 +284,7 @@ def judge_each(
         )
 
 
-def fold_names(names: Sequence[str]) -> str:
+def fold_names(names: Iterable[str]) -> str:
     """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
     first = last = ("", -2)

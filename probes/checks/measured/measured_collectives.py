@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import known
+from probes.base.record import items_of
 from probes.base.units import gb_per_s, gib, percent
 from probes.compare.comparing import Beside, beside_references
 from probes.compare.measured_findings import (
@@ -84,32 +84,31 @@ _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses th
 
 
 def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
-    collapses = list(_collapses(evidence))
-    yield from collapses
+    yield from _collapses(evidence)
     aspect = Aspect(
+        judge=COLLECTIVES,
+        bench_ids=("collectives",),
+        metric=_BUS,
         what="collective",
         good="collectives are as fast as on such machines",
         slow="collectives are slow",
         remedy=_SLOW,
         cause=lambda all_facts, _: of_collective(all_facts),
-        belongs=lambda beside: beside.metric == _BUS,
         parts=lambda short, _: by_subject(
             beside for beside in short if not beside.uses_fallback or beside.status is not Status.WARN
         ),
     )
-    yield from judge_references(COLLECTIVES, evidence, ("collectives",), aspect)
-    ringed = [beside for beside in beside_references(evidence) if _is_ring(beside)]
-    if ringed:
-        yield _around_a_ring(evidence, ringed)
-
-
-def _is_ring(beside: Beside) -> bool:
-    return (
-        beside.measured.bench_id == "collectives"
+    yield from judge_references(aspect, evidence)
+    ringed = [
+        beside
+        for beside in beside_references(evidence)
+        if beside.measured.bench_id == "collectives"
         and beside.uses_fallback
         and beside.status is Status.WARN
         and beside.share > 0
-    )
+    ]
+    if ringed:
+        yield _around_a_ring(evidence, ringed)
 
 
 def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
@@ -160,12 +159,11 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     if not measured:
         yield ISOLATION.skipped(HOST, "the layers were not measured apart")
         return
-    besides = [entry for entry in beside_references(evidence) if entry.measured in measured]
     by_layer = {
         layer: entry
-        for entry in besides
+        for entry in beside_references(evidence)
         for layer in LAYERS
-        if entry.measured.parameters.get("layers") == layer
+        if entry.measured in measured and entry.measured.parameters.get("layers") == layer
     }
     shares = {layer: entry.measured.median for layer, entry in by_layer.items()}
     references = {layer: entry.compared.value for layer, entry in by_layer.items()}
@@ -229,7 +227,7 @@ def _alike(
     evidence: Evidence, measured: Sequence[Measurement]
 ) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
     """Group pairs with the same parameters and the same links. The slower of both directions counts."""
-    links = evidence.facts.links if known(evidence.facts.links) else ()
+    links = items_of(evidence.facts.links)
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}
     for measurement in measured:

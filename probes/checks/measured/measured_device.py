@@ -11,7 +11,8 @@ event reasons; memtest86 (patterns).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 
 from probes.base.statistics import quantile
 from probes.base.units import percent
@@ -35,23 +36,8 @@ from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST, SMI_LINK, fold_names, smi_name
 
-GEMM = Judge(
-    check_id="measured-gemm",
-    why="Matrix products are most of a training step; all ranks wait for the slowest GPU.",
-)
-ATTENTION = Judge(
-    check_id="measured-attention", why="Attention grows with the square of the sequence length."
-)
-MEMORY = Judge(
-    check_id="measured-memory",
-    why="The optimizer, normalisations and activations are bound by the bandwidth of GPU memory.",
-)
 HOST_DEVICE = Judge(
     check_id="measured-host-device", why="Batches, checkpoints and offloaded states cross this link."
-)
-PEERS = Judge(
-    check_id="measured-peer-copy",
-    why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
 )
 
 _COMPUTE = Remedy(
@@ -93,24 +79,35 @@ _WRONG_ANYWHERE = Remedy(
     command="nvidia-smi -q -d ECC,ROW_REMAPPER",
 )
 _HOT = ("thermal", "hw_slowdown")
-_POWER = ("power",)
 _QUARTERS = 4
 
 
-def measured_gemm(evidence: Evidence) -> Iterable[Finding]:
-    aspect = Aspect(
+measured_gemm = functools.partial(
+    judge_references,
+    Aspect(
+        judge=Judge(
+            check_id="measured-gemm",
+            why="Matrix products are most of a training step; all ranks wait for the slowest GPU.",
+        ),
+        bench_ids=("gemm", "cpu-gemm"),
+        metric="gemm_flops_per_s",
         what="matrix product",
         good="matrix products are as fast as on such hardware",
         slow="matrix products are slow",
         remedy=_COMPUTE,
         cause=of_compute,
-        belongs=lambda measurement: measurement.metric == "gemm_flops_per_s",
-    )
-    return judge_references(GEMM, evidence, ("gemm", "cpu-gemm"), aspect)
+    ),
+)
 
 
-def measured_attention(evidence: Evidence) -> Iterable[Finding]:
-    aspect = Aspect(
+measured_attention = functools.partial(
+    judge_references,
+    Aspect(
+        judge=Judge(
+            check_id="measured-attention", why="Attention grows with the square of the sequence length."
+        ),
+        bench_ids=("attention",),
+        metric="attention_flops_per_s",
         what="attention",
         good="attention is as fast as on such hardware",
         slow="attention is slow",
@@ -119,51 +116,54 @@ def measured_attention(evidence: Evidence) -> Iterable[Finding]:
             "has a faster one."
         ),
         cause=of_compute,
-        belongs=lambda measurement: measurement.metric == "attention_flops_per_s",
-    )
-    return judge_references(ATTENTION, evidence, ("attention",), aspect)
+    ),
+)
 
 
-def measured_memory(evidence: Evidence) -> Iterable[Finding]:
-    aspect = Aspect(
+measured_memory = functools.partial(
+    judge_references,
+    Aspect(
+        judge=Judge(
+            check_id="measured-memory",
+            why="The optimizer, normalisations and activations are bound by the bandwidth of GPU memory.",
+        ),
+        bench_ids=("memory-copy", "host-memory"),
+        metric="memory_bandwidth_bytes_per_s",
         what="memory bandwidth",
         good="memory is as fast as on such hardware",
         slow="memory is slow",
         remedy=_MEMORY_CLOCK,
         cause=of_compute,
-        belongs=lambda measurement: measurement.metric == "memory_bandwidth_bytes_per_s",
-    )
-    return judge_references(MEMORY, evidence, ("memory-copy", "host-memory"), aspect)
+    ),
+)
 
 
 def measured_host_device(evidence: Evidence) -> Iterator[Finding]:
+    """Compare host copies with the PCIe link, and warn about a link that is narrower than it could be."""
     aspect = Aspect(
+        judge=HOST_DEVICE,
+        bench_ids=("host-device",),
+        metric="memory_bandwidth_bytes_per_s",
         what="copy between host and GPU",
         good="host copies are as fast as the PCIe link",
         slow="host copies are slow",
         remedy=_PCIE,
         cause=of_host_copy,
-        belongs=lambda measurement: measurement.metric == "memory_bandwidth_bytes_per_s",
     )
-    yield from judge_references(HOST_DEVICE, evidence, ("host-device",), aspect)
-    yield from _narrow(evidence)
-
-
-def _narrow(evidence: Evidence) -> Iterator[Finding]:
-    """Warn about copies that are as fast as a link which is narrower than it could be."""
-    reported = set()
-    for beside in beside_references(evidence):
-        measurement = beside.measured
+    yield from judge_references(aspect, evidence)
+    copies = [
+        beside.measured
+        for beside in beside_references(evidence)
+        if beside.measured.bench_id == "host-device" and beside.status is Status.PASS
+    ]
+    first_copies: dict[str, Measurement] = {}
+    for copy in copies:
+        first_copies.setdefault(copy.subject, copy)
+    for measurement in first_copies.values():
         gpu = gpu_named(evidence, measurement.subject)
         link = narrow_link(gpu) if gpu is not None else None
-        if (
-            measurement.bench_id != "host-device"
-            or link is None
-            or beside.status is not Status.PASS
-            or measurement.subject in reported
-        ):
+        if link is None:
             continue
-        reported.add(measurement.subject)
         yield HOST_DEVICE.warned(
             measurement.subject,
             f"host copies are as fast as a PCIe link with {link[0]} of {link[1]} lanes",
@@ -174,26 +174,13 @@ def _narrow(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def measured_peer_copy(evidence: Evidence) -> Iterable[Finding]:
-    aspect = Aspect(
-        what="copy between two GPUs",
-        good="copies between GPUs are as fast as their links",
-        slow="copies between GPUs are slow",
-        remedy=_NVLINK,
-        cause=lambda all_facts, subject: of_peer_copy(all_facts, gpus_in(subject)),
-        belongs=lambda measurement: measurement.metric == "peer_bandwidth_bytes_per_s",
-        parts=_pairs,
-    )
-    return judge_references(PEERS, evidence, ("peer-copy",), aspect)
-
-
 def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:
     """Report a GPU once if all its pairs are slow, and all GPUs together if most of their pairs are slow."""
-    slow = {pair: beside for beside in short if (pair := pair_of(beside.measured.subject)) is not None}
+    slow = {pair for beside in short if (pair := pair_of(beside.measured.subject)) is not None}
     fine = {pair for beside in well if (pair := pair_of(beside.measured.subject)) is not None}
     parts: Parts = {}
     rest = list(short)
-    for member in blamed(slow, {*slow, *fine}):
+    for member in blamed(slow, slow | fine):
         if isinstance(member, str):
             parts[member] = [beside for beside in rest if member in gpus_in(beside.measured.subject)]
             rest = [beside for beside in rest if beside not in parts[member]]
@@ -203,17 +190,32 @@ def _pairs(short: Sequence[Beside], well: Sequence[Beside]) -> Parts:
     return {**parts, **by_subject(rest)}
 
 
+measured_peer_copy = functools.partial(
+    judge_references,
+    Aspect(
+        judge=Judge(
+            check_id="measured-peer-copy",
+            why="A slow pair of GPUs slows every ring that passes it, and with it all GPUs.",
+        ),
+        bench_ids=("peer-copy",),
+        metric="peer_bandwidth_bytes_per_s",
+        what="copy between two GPUs",
+        good="copies between GPUs are as fast as their links",
+        slow="copies between GPUs are slow",
+        remedy=_NVLINK,
+        cause=lambda all_facts, subject: of_peer_copy(all_facts, gpus_in(subject)),
+        parts=_pairs,
+    ),
+)
+
+
 @on_measured(
     SUSTAINED, ("sustained",), ("sustained",), "sustained_fraction", absent="no sustained load was measured"
 )
 def measured_sustained(fractions: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
-    limit = 1 - evidence.thresholds.sustained_drop_fraction.value
-    steady: list[Measurement] = []
-    for measurement in fractions:
-        if measurement.median < limit:
-            yield _sags(evidence, measurement)
-        else:
-            steady.append(measurement)
+    least = 1 - evidence.thresholds.sustained_drop_fraction.value
+    yield from (_sags(evidence, measurement) for measurement in fractions if measurement.median < least)
+    steady = [measurement for measurement in fractions if not measurement.median < least]
     if steady:
         left = (
             f"{percent(round(min(measurement.median for measurement in steady), 3))} or more of the "
@@ -259,20 +261,20 @@ def _reason(evidence: Evidence, subject: str) -> tuple[str, Remedy]:
     reasons, gpu = held_down(evidence, subject), gpu_named(evidence, subject)
     place = f"-i {smi_name(gpu)} " if gpu is not None else ""
     command = f"nvidia-smi {place}-q -d PERFORMANCE,TEMPERATURE,POWER"
+    words, text = "", "Watch clocks, temperature and power under load."
     if any(word in reason for reason in reasons for word in _HOT):
+        words = ": it is too hot"
         text = (
             "Look at fans, air filters, cold plates and the inlet temperature; reseat the heat sink if "
             "this GPU alone is hot."
         )
-        return ": it is too hot", Remedy(text=text, command=command)
-    if any(word in reason for reason in reasons for word in _POWER):
+    elif any("power" in reason for reason in reasons):
+        words = ": power is capped"
         text = "Look at the power limit, and at the supplies and cables where the hardware itself brakes."
-        return ": power is capped", Remedy(text=text, command=command)
-    if gpu is None:
-        return "", Remedy(
-            text="Look at the temperature and the clock of the processors, and at who else uses them."
-        )
-    return "", Remedy(text="Watch clocks, temperature and power under load.", command=command)
+    elif gpu is None:
+        text = "Look at the temperature and the clock of the processors, and at who else uses them."
+        command = ""
+    return words, Remedy(text=text, command=command)
 
 
 def _clocks(rates: Measurement) -> str:
@@ -293,11 +295,11 @@ def _heat(rates: Measurement) -> str:
 def measured_results(evidence: Evidence) -> Iterator[Finding]:
     errors = [record for record in of(evidence, ("memory-test",), "memory_errors") if record.median > 0]
     # A memory test with errors has a finding with its patterns below, so its failure is not reported twice.
-    reported = {"memory-test"} if errors else set()
+    checked_benches = _CHECKED - ({"memory-test"} if errors else set())
     wrong = [
         record
         for record in evidence.bench_failures
-        if record.kind == WRONG and record.bench_id in _CHECKED - reported
+        if record.kind == WRONG and record.bench_id in checked_benches
     ]
     for failure in wrong:
         gpu = gpu_named(evidence, failure.subject)
@@ -319,7 +321,6 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
         by_subject.setdefault(record.subject, []).append(record)
     for subject, wrong_values in by_subject.items():
         gpu = gpu_named(evidence, subject)
-        place = f"-i {smi_name(gpu)} " if gpu is not None else ""
         yield RESULTS.failed(
             subject,
             "memory gives back other values than were written",
@@ -331,7 +332,7 @@ def measured_results(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(
                 text="Take this part out of use, reset the GPU so that bad rows are remapped, and test "
                 "again; replace it if errors come back.",
-                command=f"nvidia-smi {place}-q -d ECC,ROW_REMAPPER"
+                command=f"nvidia-smi -i {smi_name(gpu)} -q -d ECC,ROW_REMAPPER"
                 if gpu is not None
                 else "dmesg | grep -iE 'mce|edac'",
             ),

@@ -51,22 +51,17 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
     if not rates:
         yield STEP.skipped(HOST, "no training step was measured")
         return
-    together = [measurement for measurement in rates if _ranks(measurement) > 1]
-    alone = {_case(measurement): measurement for measurement in rates if _ranks(measurement) == 1}
-    pairs = [
-        (alone[_case(measurement)], measurement) for measurement in together if _case(measurement) in alone
-    ]
+    together = [measurement for measurement in rates if _whole(measurement, "world_size") > 1]
+    alone = {_case(rate): rate for rate in rates if _whole(rate, "world_size") == 1}
     limit = evidence.thresholds.scaling_warn_fraction
-    best: dict[str, tuple[Measurement, Measurement]] = {}
-    for one_rank, all_ranks in pairs:
-        # The last pair has the largest micro-batch, which training will choose.
-        best[all_ranks.bench_id] = (one_rank, all_ranks)
+    # The last pair of a benchmark has the largest micro-batch, which training will choose.
+    best = {rate.bench_id: (alone[_case(rate)], rate) for rate in together if _case(rate) in alone}
     slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
     for bench, (one_rank, all_ranks) in slow.items():
         cause = of_collective(evidence)
         yield STEP.warned(
             all_ranks.subject,
-            f"{bench}: each of {_ranks(all_ranks)} ranks reaches "
+            f"{bench}: each of {_whole(all_ranks, 'world_size')} ranks reaches "
             f"{percent(round(all_ranks.median / one_rank.median, 2))} of what one "
             f"rank reaches alone{f': {cause.words}' if cause else ''}",
             expected=f"at least {percent(limit.value)}",
@@ -87,11 +82,6 @@ def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
             f"the step was measured on one number of ranks only: {observed(rates)}",
             evidence=refs_of(rates),
         )
-
-
-def _ranks(measured: Measurement) -> int:
-    ranks = measured.parameters.get("world_size", 1)
-    return ranks if isinstance(ranks, int) else 1
 
 
 def _case(measured: Measurement) -> tuple[str, tuple[tuple[str, Parameter], ...]]:
@@ -140,23 +130,13 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
     LOADER, ("data-loader",), ("data-loader",), "batch_rate_per_s", absent="data loaders were not measured"
 )
 def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> Finding:
-    loads = [
-        (measurement, _samples_per_s(measurement))
-        for measurement in rates
-        if measurement.parameters.get("num_workers") != 0
-    ]
     # Without workers the training process itself loads the data, so loading and training do not overlap.
-    best, rate = max(
-        loads or [(measurement, _samples_per_s(measurement)) for measurement in rates],
-        key=lambda load: load[1],
-    )
-    advice = _advice(evidence, best)
-    step = _images(evidence)
+    beside_training = [rate for rate in rates if rate.parameters.get("num_workers") != 0]
+    best = max(beside_training or rates, key=_samples_per_s)
+    rate, step = _samples_per_s(best), _images(evidence)
+    observed = f"{count(round(rate))} samples per second{_advice(evidence, best)}"
     if step is None:
-        return LOADER.skipped(
-            HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}"
-        )
-    observed = f"{count(round(rate))} samples per second{advice}"
+        return LOADER.skipped(HOST, f"what training needs was not measured: {observed}")
     if rate >= step.median:
         return LOADER.passed(
             HOST,

@@ -15,14 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, value_or
 from probes.base.units import gb_per_s, gib
 from probes.compare.reference_rows import ToolReferences, load_references
 from probes.compare.reference_values import Expected, ring_rate, status_of
 from probes.compare.slow_parts import collapse_of
 from probes.facts import Diagnosis, ToolResult
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST, evidence_of, fold_names, on_results
+from probes.judging.reporting import HOST, evidence_of, fold_names, on_fact, on_results
 from probes.parsers.tools.dcgm_words import SETTING_ERRORS, SETTING_TESTS
 
 DIAGNOSIS = Judge(
@@ -62,11 +62,8 @@ _CONGESTED = Remedy(
 )
 
 
-def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
-    diagnoses = evidence.facts.diagnoses
-    if isinstance(diagnoses, Unknown):
-        yield DIAGNOSIS.undetermined(HOST, diagnoses, what="the diagnosis")
-        return
+@on_fact(DIAGNOSIS, "the diagnosis", lambda facts: facts.diagnoses)
+def dcgm_diagnosis(diagnoses: tuple[Diagnosis, ...], evidence: Evidence) -> Iterator[Finding]:
     groups: dict[tuple[str, str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
         message = _NUMBER.sub("GPU", diagnosis.message)
@@ -80,13 +77,16 @@ def dcgm_diagnosis(evidence: Evidence) -> Iterator[Finding]:
             yield DIAGNOSIS.undetermined(
                 _names(same), unknown, what="the diagnosis", evidence=evidence_of(same)
             )
-    passed = [diagnosis for diagnosis in diagnoses if diagnosis.result == "PASS"]
     failed = {
         (diagnosis.test, diagnosis.subject) for diagnosis in diagnoses if diagnosis.result in ("FAIL", "WARN")
     }
-    fine = [diagnosis for diagnosis in passed if (diagnosis.test, diagnosis.subject) not in failed]
+    fine = [
+        diagnosis
+        for diagnosis in diagnoses
+        if diagnosis.result == "PASS" and (diagnosis.test, diagnosis.subject) not in failed
+    ]
     if fine:
-        tests = list(dict.fromkeys(diagnosis.test for diagnosis in fine))
+        tests = dict.fromkeys(diagnosis.test for diagnosis in fine)
         yield DIAGNOSIS.passed(
             _names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=evidence_of(fine)
         )
@@ -120,9 +120,7 @@ def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Fin
 
 
 def _names(diagnoses: list[Diagnosis]) -> str:
-    names = list(dict.fromkeys(diagnosis.subject for diagnosis in diagnoses))
-    gpus = [name for name in names if name != HOST]
-    return fold_names(gpus) if gpus else HOST
+    return fold_names({diagnosis.subject for diagnosis in diagnoses} - {HOST}) or HOST
 
 
 @on_results(RESULTS)
@@ -163,12 +161,13 @@ def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) ->
             and isinstance(result.value, float)
         ):
             curves.setdefault(result.test, []).append(result)
-    findings = [finding for result in results if (finding := _refused(result)) is not None]
     references = load_references()
-    for test, points in curves.items():
-        finding = _collapsed(references, test, points) or _slow(evidence, references, test, points)
-        if finding is not None:
-            findings.append(finding)
+    judged = [_refused(result) for result in results]
+    judged += [
+        _collapsed(references, test, points) or _slow(evidence, references, test, points)
+        for test, points in curves.items()
+    ]
+    findings = [finding for finding in judged if finding is not None]
     yield from findings
     if not findings:
         yield from _well(evidence, curves)
@@ -275,4 +274,4 @@ def _of(point: ToolResult) -> str:
 
 
 def _value(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0
+    return value_or(result.value, 0.0)

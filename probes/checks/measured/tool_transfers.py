@@ -14,7 +14,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from probes.base.record import Unknown, known
+from probes.base.record import items_of, known, value_or
 from probes.base.units import duration, gb_per_s, gbit_per_s
 from probes.catalogue.thresholds import Thresholds
 from probes.compare.reference_rows import ToolReferences, load_references
@@ -61,22 +61,22 @@ _PORT = Remedy(
 )
 
 
-def host_bandwidth(evidence: Evidence) -> Iterable[Finding]:
-    return _judge(HOST_COPIES, evidence, _HOST_TESTS, _PCIE)
+@on_results(HOST_COPIES)
+def host_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterable[Finding]:
+    copies = [copy for copy in results if copy.metric == "bandwidth" and _HOST_TESTS.fullmatch(copy.test)]
+    return _judge(HOST_COPIES, evidence, copies, _PCIE)
 
 
-def peer_bandwidth(evidence: Evidence) -> Iterable[Finding]:
-    return _judge(PEER_COPIES, evidence, _PEER_TESTS, _NVLINK)
+@on_results(PEER_COPIES)
+def peer_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterable[Finding]:
+    copies = [copy for copy in results if copy.metric == "bandwidth" and _PEER_TESTS.fullmatch(copy.test)]
+    return _judge(PEER_COPIES, evidence, copies, _NVLINK)
 
 
-def _judge(judge: Judge, evidence: Evidence, tests: re.Pattern[str], remedy: Remedy) -> Iterator[Finding]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield judge.undetermined(HOST, results, what="the measurements")
-        return
-    best = _best(
-        [result for result in results if result.metric == "bandwidth" and tests.fullmatch(result.test)]
-    )
+def _judge(
+    judge: Judge, evidence: Evidence, copies: Sequence[ToolResult], remedy: Remedy
+) -> Iterator[Finding]:
+    best = _best(copies)
     if not best:
         yield judge.skipped(HOST, "no such copy was measured")
         return
@@ -125,7 +125,7 @@ def _against(
 
 
 def _expected(judge: Judge, evidence: Evidence, subject: str) -> Expected | None:
-    gpus = {f"GPU{gpu.index}": gpu for gpu in evidence.facts.gpus} if known(evidence.facts.gpus) else {}
+    gpus = {f"GPU{gpu.index}": gpu for gpu in items_of(evidence.facts.gpus)}
     names = subject.split("-")
     models = [model_of(gpus.get(name), evidence.catalogue) for name in names]
     if judge is HOST_COPIES:
@@ -180,7 +180,7 @@ def _among_peers(
 
 
 def _value(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0
+    return value_or(result.value, 0.0)
 
 
 def _spread(results: Sequence[ToolResult]) -> str:
@@ -198,27 +198,25 @@ def _names(results: Sequence[ToolResult]) -> str:
 def network_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) -> Iterator[Finding]:
     references = load_references()
     rates = _port_rates(evidence)
-    judged = 0
     groups: dict[tuple[str, str], list[ToolResult]] = {}
     for result in results:
         if isinstance(result.value, float):
             groups.setdefault((result.test, result.subject), []).append(result)
+    findings = []
     for (test, subject), same in groups.items():
-        finding: Finding | None = None
         if test in _ONE_WAY and subject in rates:
-            finding = _bandwidth(evidence.thresholds, references, subject, rates[subject], same)
+            findings.append(_bandwidth(evidence.thresholds, references, subject, rates[subject], same))
         elif test in _LATENCIES:
-            finding = _latency(references, subject, same)
-        if finding is not None:
-            judged += 1
-            yield finding
+            findings.append(_latency(references, subject, same))
+    judged = [finding for finding in findings if finding is not None]
+    yield from judged
     if not judged:
         yield NETWORK.skipped(HOST, "no transfer over a port of known rate was measured")
 
 
 def _port_rates(evidence: Evidence) -> dict[str, float]:
     """Return the rates of the RDMA ports in Gb/s by device; devices with several ports are left out."""
-    nics = evidence.facts.nics if known(evidence.facts.nics) else ()
+    nics = items_of(evidence.facts.nics)
     names = [nic.name for nic in nics]
     return {nic.name: nic.rate_gbps for nic in nics if known(nic.rate_gbps) and names.count(nic.name) == 1}
 
@@ -229,9 +227,9 @@ def _bandwidth(
     large = [result for result in same if (result.size_bytes or 0) >= references.saturating.network_bytes]
     if not large or rate_gbps <= 0:
         return None
-    best = max(large, key=_value_)
+    best = max(large, key=_value)
     expected = rate_gbps * 1e9 / 8 * references.network.fraction
-    status = status_of(_value_(best) / expected, limits)
+    status = status_of(_value(best) / expected, limits)
     observed = f"{gb_per_s(_value(best))} ({gbit_per_s(round(_value(best) * 8e-9, 1))}) by {best.test}"
     if status is Status.PASS:
         return NETWORK.passed(
@@ -257,10 +255,10 @@ def _latency(references: ToolReferences, subject: str, same: Sequence[ToolResult
     ]
     if not small:
         return None
-    best = min(small, key=_value_)
-    if _value_(best) <= row.latency_s:
+    best = min(small, key=_value)
+    if _value(best) <= row.latency_s:
         return NETWORK.passed(
-            subject, "small transfers are quick", observed=duration(_value_(best)), evidence=best.evidence
+            subject, "small transfers are quick", observed=duration(_value(best)), evidence=best.evidence
         )
     return NETWORK.warned(
         subject,
@@ -270,7 +268,3 @@ def _latency(references: ToolReferences, subject: str, same: Sequence[ToolResult
         remedy=_PORT,
         evidence=(*best.evidence, row.ref),
     )
-
-
-def _value_(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Unknown, items_of, known
-from probes.facts import State, Gpu, MachineFacts, state_of
+from probes.facts import Gpu, MachineFacts, State, state_of
 from probes.judging.environment_values import setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, evidence_of, nics_of, on_fact, on_gpus, unknown_among
