@@ -66,7 +66,7 @@ def words_of(measured: Measurement) -> str:
 
 
 def ref_of(measured: Measurement) -> EvidenceRef:
-    detail = ", ".join(part for part in (measured.subject, words_of(measured)) if part)
+    detail = ", ".join(filter(None, (measured.subject, words_of(measured))))
     return EvidenceRef(source="measurement", key=f"{measured.bench_id} {measured.metric}", detail=detail)
 
 
@@ -151,7 +151,7 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
         yield falls_short(aspect, evidence, part, besides)
     if well:
         yield judge.passed(
-            fold_names(list(dict.fromkeys(beside.measured.subject for beside in well))),
+            fold_names({beside.measured.subject for beside in well}),
             aspect.good,
             observed=observed([beside.measured for beside in well]),
             evidence=refs_of(beside.measured for beside in well),
@@ -159,9 +159,8 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     judged = {(beside.measured.bench_id, beside.measured.subject) for beside in compared}
     unjudged = [row for row in measured if (row.bench_id, row.subject) not in judged]
     if unjudged:
-        names = fold_names(list(dict.fromkeys(row.subject for row in unjudged)))
         yield judge.skipped(
-            names,
+            fold_names({row.subject for row in unjudged}),
             f"there is no reference for this hardware: {observed(unjudged)}",
             evidence=refs_of(unjudged),
         )

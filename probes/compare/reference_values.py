@@ -10,8 +10,10 @@ from probes.base.units import gib
 from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.catalogue.thresholds import Thresholds
 from probes.compare.reference_rows import (
+    AttentionReference,
     CollectiveReference,
-    GpuReference,
+    GemmReference,
+    MemoryReference,
     load_bench_references,
     load_references,
 )
@@ -58,8 +60,7 @@ def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
 
 def only_model(evidence: Evidence) -> GpuModel | None:
     """Return the model of all GPUs; None if unknown or mixed."""
-    gpus = evidence.facts.gpus
-    models = [model_of(gpu, evidence.catalogue) for gpu in gpus] if known(gpus) else []
+    models = [model_of(gpu, evidence.catalogue) for gpu in items_of(evidence.facts.gpus)]
     return models[0] if models and all(model == models[0] for model in models) else None
 
 
@@ -93,18 +94,12 @@ def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuMode
     )
     if row is None or model is None:
         return None
-    links = items_of(facts.links)
-    link = next((link for link in links if {link.a, link.b} == {a, b}), None)
+    link = next((link for link in items_of(facts.links) if {link.a, link.b} == {a, b}), None)
     if link is not None:
         count = link.nvlink_count if link.kind == "NVLINK" else None
     else:
-        is_board = (
-            known(facts.gpus)
-            and len(facts.gpus) >= _BOARD
-            and model.nvlink_count > 6
-            and not model.nvlink_bridge
-        )
-        count = model.nvlink_count if is_board else None
+        has_switches = len(items_of(facts.gpus)) >= _BOARD and model.nvlink_count > 6
+        count = model.nvlink_count if has_switches and not model.nvlink_bridge else None
     return Expected(rate=row.rate * count, words=f"{count} NVLinks", ref=row.ref) if count else None
 
 
@@ -114,15 +109,9 @@ def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expec
     None across machines, with fewer GPUs than a whole board, and if the GPUs or their links are unknown.
     """
     gpus, model = evidence.facts.gpus, only_model(evidence)
-    if (
-        isinstance(gpus, Unknown)
-        or model is None
-        or nodes != 1
-        or ranks != len(gpus)
-        or len(gpus) < _WHOLE_BOARD
-    ):
+    if isinstance(gpus, Unknown) or model is None or model.nvlink_bridge:
         return None
-    if model.nvlink_bridge:
+    if nodes != 1 or ranks != len(gpus) or len(gpus) < _WHOLE_BOARD:
         return None
     words = f"a ring over {ranks} {model.title}"
     if model.ring_bus_bandwidth_bytes_per_s is not None:
@@ -150,8 +139,7 @@ class Reference(Record, kw_only=True):
 
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
     """Return the GPU of the facts with a name such as `GPU3`."""
-    gpus = evidence.facts.gpus
-    return next((gpu for gpu in gpus if f"GPU{gpu.index}" == name), None) if known(gpus) else None
+    return next((gpu for gpu in items_of(evidence.facts.gpus) if f"GPU{gpu.index}" == name), None)
 
 
 def gpus_in(subject: str) -> tuple[str, ...]:
@@ -172,8 +160,10 @@ def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
     return None if gpu is None or gpu.mig_enabled is True else model_of(gpu, evidence.catalogue)
 
 
-def _reference_of_row(row: GpuReference, value: float, words: str) -> Reference:
-    return Reference(value=value, words=words, ref=row.ref, firm=row.firm)
+def _reference_of_row(
+    row: GemmReference | MemoryReference | AttentionReference | None, words: str
+) -> Reference | None:
+    return None if row is None else Reference(value=row.value, words=words, ref=row.ref, firm=row.firm)
 
 
 def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -186,8 +176,7 @@ def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     if any(not isinstance(size, (int, float)) or size < table.gemm_shapes.least_dimension for size in shape):
         return None
-    row = table.gemm_rate(model.id, dtype)
-    return _reference_of_row(row, row.value, f"{model.title}, {dtype}") if row is not None else None
+    return _reference_of_row(table.gemm_rate(model.id, dtype), f"{model.title}, {dtype}")
 
 
 def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -202,24 +191,19 @@ def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
     ):
         return None
     row = load_bench_references().attention_rate(model.id, phase, head, length)
-    return (
-        _reference_of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}")
-        if row is not None
-        else None
-    )
+    return _reference_of_row(row, f"{model.title}, {phase}, head dimension {head}")
 
 
 def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
     direction = measured.parameters.get("direction", "device_to_device")
-    if direction == "device_to_device":
-        model = _model(evidence, measured)
-        row = load_bench_references().memory_rate(model.id) if model is not None else None
-        return (
-            _reference_of_row(row, row.value, f"{model.title}, read and written")
-            if row is not None and model is not None
-            else None
-        )
-    return _host_copy(evidence, measured) if direction in ("host_to_device", "device_to_host") else None
+    if direction in ("host_to_device", "device_to_host"):
+        return _host_copy(evidence, measured)
+    model = _model(evidence, measured)
+    if model is None or direction != "device_to_device":
+        return None
+    return _reference_of_row(
+        load_bench_references().memory_rate(model.id), f"{model.title}, read and written"
+    )
 
 
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -261,7 +245,9 @@ def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     if layer == "nic":
         return _nic_only(evidence, measured)
-    return _across_nodes(evidence, measured) if _nodes(measured) > 1 else _within_node(evidence, measured)
+    nodes = measured.parameters.get("nodes", 1)
+    is_one_node = not isinstance(nodes, int) or nodes <= 1
+    return _within_node(evidence, measured) if is_one_node else _across_nodes(evidence, measured)
 
 
 def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -289,11 +275,6 @@ def _port_rates(evidence: Evidence) -> list[float]:
     ports = items_of(training_ports(evidence.facts))
     rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []
-
-
-def _nodes(measured: Measurement) -> int:
-    count = measured.parameters.get("nodes", 1)
-    return count if isinstance(count, int) else 1
 
 
 def _within_node(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -341,9 +322,11 @@ def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None
     rates = _port_rates(evidence)
     if row is None or not rates:
         return None
-    line_rate = sum(rates) * 1e9 / 8
-    words = f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all"
-    return Reference(value=line_rate * row.fraction, words=words, ref=row.ref)
+    return Reference(
+        value=sum(rates) * 1e9 / 8 * row.fraction,
+        words=f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all",
+        ref=row.ref,
+    )
 
 
 _RULES: dict[str, Callable[[Evidence, Measurement], Reference | None]] = {

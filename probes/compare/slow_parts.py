@@ -103,13 +103,11 @@ def blamed(slow: Collection[Pair], measured: Collection[Pair]) -> tuple[str | Pa
     A member needs two pairs or more: a single slow pair does not show which end is bad. If all members have
     only slow pairs, no member is the cause.
     """
-    names = {name for pair in measured for name in pair}
-    members = []
-    for name in sorted(names):
-        own = [pair for pair in measured if name in pair]
-        if len(own) > 1 and all(pair in slow for pair in own):
-            members.append(name)
-    if len(members) == len(names):
+    pairs_of = {name: [pair for pair in measured if name in pair] for name in frozenset().union(*measured)}
+    members = sorted(
+        name for name, own in pairs_of.items() if len(own) > 1 and all(pair in slow for pair in own)
+    )
+    if len(members) == len(pairs_of):
         members = []
     return (*members, *sorted((pair for pair in slow if not pair & set(members)), key=sorted))
 
@@ -140,17 +138,15 @@ def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple
         for name in pair:
             best[name] = max(rate, best.get(name, 0.0))
     bad = outliers(best, worse="low", least_difference=least_difference)
-    parts = [SlowPart(outlier.name, outlier.value, quantile(list(best.values()), 0.5)) for outlier in bad]
+    usual = quantile(list(best.values()), 0.5) if bad else 0.0
     members = {outlier.name for outlier in bad}
-    remaining = {pair: rate for pair, rate in rates.items() if not pair & members}
-    by_name = {"\0".join(sorted(pair)): rate for pair, rate in remaining.items()}
-    for outlier in outliers(by_name, worse="low", least_difference=least_difference):
-        parts.append(
-            SlowPart(
-                frozenset(outlier.name.split("\0")), outlier.value, quantile(list(remaining.values()), 0.5)
-            )
-        )
-    return tuple(parts)
+    remaining = {"\0".join(sorted(pair)): rate for pair, rate in rates.items() if not pair & members}
+    slow = outliers(remaining, worse="low", least_difference=least_difference)
+    usual_pair = quantile(list(remaining.values()), 0.5) if slow else 0.0
+    return (
+        *(SlowPart(outlier.name, outlier.value, usual) for outlier in bad),
+        *(SlowPart(frozenset(pair.name.split("\0")), pair.value, usual_pair) for pair in slow),
+    )
 
 
 def words_of_part(part: str | Pair) -> str:
