@@ -224,12 +224,12 @@ def _held_nics(evidence: Evidence) -> Iterator[Held]:
     refs = evidence_of(active)
     names = tuple(map(subject_name, active)) or (HOST,)
     if wanted.count is not None:
-        ports = f"{len(active)}: {fold_names(names)}" if active else "0"
+        number = f"{len(active)}: {fold_names(names)}" if active else "0"
         yield Held(
             "nic.count",
             "the number of training ports",
             str(wanted.count),
-            nics if isinstance(nics, Unknown) else ports,
+            nics if isinstance(nics, Unknown) else number,
             len(active) == wanted.count,
             evidence=refs,
         )
