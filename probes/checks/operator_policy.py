@@ -47,7 +47,7 @@ Wanted = str | tuple[str, ...] | None
 
 
 class Wish(NamedTuple):
-    """One expectation: field of the policy, what it is about, and the value in words."""
+    """One expectation: the field of the policy, its subject in words, and the expected value in words."""
 
     place: str
     what: str
@@ -55,7 +55,7 @@ class Wish(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One expectation of the policy, at its field `place`, beside the value that was read."""
+    """One expectation of the policy (field `place`), with the observed value."""
 
     place: str
     what: str
@@ -202,7 +202,7 @@ def _of_each(
     holds: Callable[[Value], bool],
     words: Callable[[Value], str],
 ) -> Iterator[Held]:
-    """Hold one expectation against every GPU; GPUs with the same value share one answer."""
+    """Compare one expectation with every GPU; GPUs with the same value share one result."""
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return

@@ -20,17 +20,17 @@ from probes.judging.findings import Evidence, Status
 SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_workers", "queue_depth", "threads"})
 """Parameters that a benchmark varies to find the best value."""
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
-"""Metrics that repeat another metric of the benchmark."""
+"""Metrics that repeat another metric of the same benchmark."""
 _ENDS = frozenset({"numa_node", "memory_node"})
 
 _CREDIBLE = (1e-30, 1e30)
-"""Medians outside this range come from no clock and no counter; a share of them may not even be a number."""
+"""No clock and no counter gives a median outside this range, and its share of another may be no number."""
 
 Worse = Literal["low", "high"]
 
 
 def worse(measured: Measurement) -> Worse | None:
-    """Return which side is bad for rates, times and memory; None for others, such as a noise scale."""
+    """Return whether low or high values are bad; None if neither is, for example for a noise scale."""
     if measured.unit in ("s", "byte"):
         return "high"
     return "low" if measured.unit.endswith("/s") else None

@@ -33,8 +33,9 @@ def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[M
 def on_measured(
     judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
 ) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
-    """Give a check what some benchmarks measured, after the failures of `failed`. Without any, it is skipped
-    as `absent`.
+    """Give a check the measurements of some benchmarks, after the failures of `failed`.
+
+    Without any measurement, the check is skipped as `absent`.
     """
 
     def measured_of(
@@ -75,9 +76,7 @@ def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """Yield UNKNOWN for each of these benchmarks without a result, or SKIP if the machine is not the
-    reason.
-    """
+    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the reason."""
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
             yield failed_benchmark(judge, failure)
@@ -112,15 +111,15 @@ class Aspect(NamedTuple):
     """Metric of the benchmarks that is compared."""
 
     what: str
-    """Text that completes `no ... was measured`."""
+    """Words that complete `no ... was measured`."""
     good: str
     slow: str
     remedy: Remedy
-    """Remedy if the facts contain no cause."""
+    """Remedy if the facts show no cause."""
     cause: Callable[[Evidence, str], Cause | None]
-    """Function that returns the cause in the facts why a part is slow."""
+    """Function that finds in the facts why a part is slow."""
     parts: Callable[[Sequence[Beside], Sequence[Beside]], Parts] = lambda short, _well: by_subject(short)
-    """Function that assigns short measurements to the parts to be named, given the short and good ones."""
+    """Function that assigns the slow measurements to named parts, from the slow and the good measurements."""
 
 
 def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:

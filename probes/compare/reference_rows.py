@@ -203,7 +203,7 @@ class NvlinkReference(Cited, kw_only=True):
 
 
 class SwitchReference(Cited, kw_only=True):
-    """Number of NVSwitches on a board with such GPUs."""
+    """Number of NVSwitches on a board with these GPUs."""
 
     gpus: tuple[str, ...]
     gpu_count: int

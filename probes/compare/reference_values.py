@@ -134,7 +134,7 @@ class Reference(Record, kw_only=True):
     firm: bool = True
     """False if a lower value causes a warning at most."""
     fallback: Reference | None = None
-    """Reference of a slower algorithm that is no fault, such as a ring where the switch could reduce."""
+    """Reference of a slower algorithm that is no fault, such as a ring although the switch could reduce."""
 
 
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:

@@ -1,6 +1,7 @@
 """Causes in a machine's facts for a slow measurement. Pure.
 
-A cause was read, or measured on a part of the machine. Without a cause, the finding lists where to look.
+A cause is a fact of the machine, or a measurement of a part of it. Without a cause, the finding lists what to
+inspect.
 """
 
 from __future__ import annotations

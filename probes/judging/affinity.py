@@ -1,10 +1,9 @@
 """Derive the NICs and CPUs that belong to each GPU from the facts.
 
 A rank sends through the training port at the shortest PCIe distance. Among equally near ports, the ports of
-its NUMA node come first, and GPUs that have the same choice share the ports evenly. What the facts do not
-show stays unknown.
-
-Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL; linux-rdma/perftest#241.
+its NUMA node come first, and GPUs that have the same choice share the ports evenly. A value that the facts
+do not show stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
+linux-rdma/perftest#241.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Affinity(Record, kw_only=True):
     nics: tuple[str, ...] | Unknown
     """RDMA devices to send through; GPUs that share devices get a part each.
 
-    Empty if the machine has none up.
+    Empty if no device of the machine is up.
     """
     kind: LinkKind | Unknown | None = None
     """Distance to `nics`; None if there are none."""
@@ -50,7 +49,7 @@ class Affinity(Record, kw_only=True):
 
 
 class ProbeReport(MachineFacts, kw_only=True):
-    """The facts and what follows from them, which `rigtune probe --format json` prints."""
+    """The facts and the conclusions from them, which `rigtune probe --format json` prints."""
 
     affinity: tuple[Affinity, ...] | Unknown
     """One entry for each GPU, in the order of the GPUs."""
@@ -59,7 +58,7 @@ class ProbeReport(MachineFacts, kw_only=True):
 
 
 def report_of(facts: MachineFacts) -> ProbeReport:
-    """Return the facts with what follows from them."""
+    """Return the facts with the conclusions from them."""
     roles = roles_of(facts)
     return ProbeReport(
         **{name: getattr(facts, name) for name in MachineFacts.__struct_fields__},

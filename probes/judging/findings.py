@@ -41,7 +41,7 @@ class Remedy(Record, kw_only=True):
 
 
 class Finding(Record, kw_only=True):
-    """One judgement with its evidence."""
+    """The result of one check on one subject, with its evidence."""
 
     check_id: str
     subject: str
@@ -51,7 +51,7 @@ class Finding(Record, kw_only=True):
     expected: str = ""
     observed: str = ""
     why: str = ""
-    """Why it matters for training."""
+    """Why the check matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
     waived: Waiver | None = None

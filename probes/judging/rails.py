@@ -38,13 +38,13 @@ class Rails(Record, kw_only=True):
     """The ports of a machine by what they are for."""
 
     active: tuple[Nic, ...] = ()
-    """Training ports that are up, at the rate that most of them have."""
+    """Training ports that are up at the usual rate."""
     slower: tuple[Nic, ...] = ()
-    """Up and of the same kind, but below the rate of the others."""
+    """Ports of the same kind that are up, but slower than the others."""
     down: tuple[Nic, ...] = ()
     """Ports of the same kind that are not up, or whose state is unknown (see `is_down`)."""
     others: tuple[Nic, ...] = ()
-    """Storage, management, unused."""
+    """Ports for storage or management, and unused ports."""
 
 
 def is_up(nic: Nic) -> bool:
@@ -109,7 +109,7 @@ def training_rails(facts: MachineFacts) -> Rails:
         return Rails(down=nics)
     near = _names_near_gpus(facts.links)
     fabric, aside = _set_aside(_widest_group(competing))
-    # The ports outside the group that belong to it: slower ones, and those that are down.
+    # Ports outside the group also belong to the fabric if they are of its kind but slower or down.
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
     kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and nic not in aside]
@@ -119,7 +119,7 @@ def training_rails(facts: MachineFacts) -> Rails:
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [card_of(nic) for nic in fabric]
-    # If each card has one port in the group, an unused second port of such a card is no failed rail.
+    # If each card has one port in the group, an unused second port of a card is no failed rail.
     if len(cards) == len(set(cards)):
         kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(

@@ -13,7 +13,7 @@ from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
-"""Verdict on one subject: a problem, why it could not be judged, or the good value."""
+"""Verdict on one subject: a problem, the reason why it could not be judged, or the good value."""
 
 
 class HasEvidence(Protocol):
@@ -128,7 +128,7 @@ def given(
     judge: Judge,
     input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
 ) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
-    """Pass what `input_of` returns to a check. If that is None, use the finding that it yields instead."""
+    """Pass the result of `input_of` to a check. If it is None, only the findings that it yields count."""
 
     def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
         def check(evidence: Evidence) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def given(
 
 
 def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
-    """Give a check the GPUs, of which there is at least one."""
+    """Give a check the GPUs, at least one."""
     return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
 
 
@@ -190,7 +190,7 @@ def _each(
 
 
 def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
-    """Give a check the RDMA ports, of which there is at least one."""
+    """Give a check the RDMA ports, at least one."""
     return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
 
 
@@ -307,5 +307,5 @@ def _split(name: str) -> tuple[str, int]:
 
 
 def evidence_of(subjects: Iterable[HasEvidence]) -> tuple[EvidenceRef, ...]:
-    """Return where all subjects were read, each reference once."""
+    """Return the evidence of all subjects, each reference once."""
     return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

@@ -57,14 +57,14 @@ class Verdict(Record, kw_only=True):
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """Other facts for the operator: waivers that no longer cover anything."""
+    """Notes for the operator about waivers that no longer cover anything."""
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
     """Checks that `--tier deep` would add."""
     deselected: tuple[str, ...] = ()
     """Checks that `--only` or `--skip` left out."""
     started: datetime.datetime | None = None
-    """When the machine was looked at, in UTC."""
+    """When the facts were read, in UTC."""
     duration_s: float | None = None
 
 

@@ -65,7 +65,7 @@ _NO_MEANING = Xid(
 
 
 class Case(Record, kw_only=True):
-    """One Xid on one device: all its lines."""
+    """All lines of one Xid on one device."""
 
     device: str
     code: int

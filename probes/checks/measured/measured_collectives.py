@@ -131,7 +131,7 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
     """Yield larger messages that are much slower than smaller ones.
 
-    Only NCCL counts: on CPUs, caches cause such a drop.
+    Only NCCL counts: on CPUs, caches cause the same drop.
     """
     curves: dict[tuple[str, str], list[Measurement]] = {}
     for point in of(evidence, ("collectives", "across-nodes"), _BUS):

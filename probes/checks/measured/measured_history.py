@@ -1,9 +1,9 @@
-"""Compare measurements with earlier ones, and check the conditions of measurement.
+"""Compare measurements with earlier measurements, and check the conditions of measurement.
 
-Only measurements with all parameters equal are compared. A difference counts if it is more than a twentieth
-and chance does not explain it; changes in between (torch, driver, NCCL) are named. Numbers that were taken
-while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U, bootstrap);
-NVIDIA/nvidia-resiliency-ext (a device against its own best).
+Two measurements are compared only if all parameters are equal. A difference counts if it is more than a
+twentieth and not due to chance; changes in between (torch, driver, NCCL) are named. Numbers that were
+measured while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U,
+bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ STORAGE = Judge(
 LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
 
 _IMAGE_BYTES = 128 * 1024
-"""Block size of `storage` that stands for an image.
+"""Block size of `storage` that represents an image.
 
 Images of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012).
 """

@@ -45,9 +45,9 @@ _PLUGIN_NAMES = (
     "NCCL_OFI_",
     "NCCL_PSK",
 )
-"""Beginnings of names that plugins read, and the key of newer releases, whose value is not to be shown."""
+"""Beginnings of names that plugins read, and the key of newer releases, whose value must not be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
-"""Parts that write a line for every call."""
+"""Subsystems of NCCL that log a line for every call."""
 
 
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:

@@ -154,7 +154,7 @@ def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
 
 
 def _best(facts: MachineFacts) -> str:
-    """Return the name of the interface of the default route; empty where it is unknown."""
+    """Return the name of the interface of the default route; empty if it is unknown."""
     default = default_interface(facts)
     return default.name if default is not None else ""
 
@@ -166,7 +166,7 @@ def _without_ports(wanted: NameList) -> NameList:
 
 
 def _is_number_longer(name: str, prefixes: Iterable[str]) -> bool:
-    """Return whether a prefix also matches a longer number: `mlx5_10` where `mlx5_1` is meant.
+    """Return whether a prefix also matches a longer number, for example `mlx5_1` the name `mlx5_10`.
 
     A prefix without a number, such as `mlx5`, is meant to match them all.
     """

@@ -35,7 +35,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 
 
 def thresholds_under(policy: Policy) -> Thresholds:
-    """Return rigtune's limits, replaced by the limits of an accepted policy where it states any."""
+    """Return rigtune's limits, some of them replaced by the limits of an accepted policy."""
     limits = load_thresholds()
     if not policy.thresholds:
         return limits
