@@ -282,35 +282,23 @@ def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] 
 def _held_versions(evidence: Evidence) -> Iterator[Held]:
     wanted, facts = evidence.policy.software, evidence.facts
     software, training = facts.software, facts.training
-    pairs: tuple[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython], ...] = (
-        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
-        (
-            "software.operating_system",
-            "the operating system",
-            wanted.operating_system,
-            software.operating_system,
-            software,
-        ),
-        ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
-        ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
-        (
-            "software.cuda_toolkit",
-            "the CUDA toolkit",
-            wanted.cuda_toolkit,
-            software.cuda_toolkit_version,
-            software,
-        ),
-        ("software.nccl", "NCCL", wanted.nccl, nccl_version(facts), training),
-        ("software.torch", "torch", wanted.torch, training.torch_version, training),
-        (
-            "software.fabric_manager",
-            "the Fabric Manager",
-            wanted.fabric_manager,
-            software.fabric_manager_version,
-            software,
-        ),
+    rows: tuple[tuple[str, str, str | Unknown | None, Software | TrainingPython], ...] = (
+        ("operating_system", "the operating system", software.operating_system, software),
+        ("kernel", "the kernel", software.kernel, software),
+        ("cuda", "the driver's CUDA", software.cuda_driver_version, software),
+        ("cuda_toolkit", "the CUDA toolkit", software.cuda_toolkit_version, software),
+        ("nccl", "NCCL", nccl_version(facts), training),
+        ("torch", "torch", training.torch_version, training),
+        ("fabric_manager", "the Fabric Manager", software.fabric_manager_version, software),
     )
-    for place, what, versions, version, record in pairs:
+    expected: list[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython]] = [
+        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
+        *(
+            (f"software.{name}", what, getattr(wanted, name), version, part)
+            for name, what, version, part in rows
+        ),
+    ]
+    for place, what, versions, version, record in expected:
         if versions is None:
             continue
         yield Held(
