@@ -55,8 +55,7 @@ def main() -> NoReturn:
 def _report_no_verdict(error: str) -> int:
     """Return the exit code of "rigtune itself failed", and print for Nagios the one line that it shows.
 
-    It repeats in short what `probes/judging/policies/exit_profiles.py` knows, since that may be what cannot
-    be loaded.
+    It repeats a part of `probes/judging/verdict.py`, because that module may be what cannot be loaded.
     """
     words = [*itertools.pairwise(sys.argv)]
     if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):

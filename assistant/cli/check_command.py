@@ -30,10 +30,9 @@ from probes.base.record import Record
 from probes.base.table_rows import Tier
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
-from probes.judging.verdict import FailOn, Verdict
+from probes.judging.verdict import PROFILES, FailOn, Profile, Verdict, exit_status
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
 """Seconds for each tier; a Slurm prolog may take ten seconds, a HealthCheckProgram sixty."""

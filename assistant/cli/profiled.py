@@ -12,7 +12,7 @@ import click
 from assistant.cli.diagnostics import complain, complain_usage, one_line, say
 from assistant.cli.output import emit_text
 from probes.base.errors import ExitCode, RigtuneError
-from probes.judging.policies.exit_profiles import PROFILES, Profile, failure_status
+from probes.judging.verdict import PROFILES, Profile, failure_status
 
 _OPTION = "--exit-profile"
 

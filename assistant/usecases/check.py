@@ -13,14 +13,12 @@ from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Judge
 from probes.judging.policies.policy import Policy
-from probes.judging.policies.selection import under_policy
-from probes.judging.policies.waiving import unused, waive
+from probes.judging.policies.selection import missing, under_policy
 from probes.judging.reporting import HOST
-from probes.judging.verdict import judge
+from probes.judging.verdict import judge, unused, waive
 
 
 def evidence_under(

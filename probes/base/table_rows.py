@@ -47,7 +47,7 @@ Need = Literal[
     "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
     "measurements", "baselines"
 ]  # fmt: skip
-"""Part of a machine that a check judges (`probes/judging/applicability.py`).
+"""Part of a machine that a check judges (`probes/judging/policies/selection.py`).
 
 For a machine without the part, the check gives one SKIP, and its module is not loaded.
 """

@@ -1,6 +1,6 @@
 """Measure all-reduce over each layer between the GPUs alone, and over all layers.
 
-`slow_layers` names the slow layer. Each layer needs its own start, because NCCL reads its variables once. The
+`slow_parts` names the slow layer. Each layer needs its own start, because NCCL reads its variables once. The
 variables have these effects (NCCL user guide, Environment Variables):
 
     NCCL_P2P_LEVEL=NVL        GPUs access each other over NVLink only (2.3.4 and newer)
@@ -28,7 +28,7 @@ from probes.base.units import GIB, MIB
 from probes.bench.answers import failure_of, with_conditions
 from probes.bench.bench_requests import BenchContext, BenchRequest, DoneLine, LinesByRank, Outcome
 from probes.bench.collective_answers import collective_cases, collective_measurements
-from probes.compare.slow_layers import LAYERS, Layer, not_isolated
+from probes.compare.slow_parts import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
 from probes.facts.measurements import Parameter
 from probes.judging.rails import is_down, is_up

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from probes.base.units import GB, KIB, MIB
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.bench_facts import BenchFacts
 from probes.logs.deducing.common import gpu_id, nic_rate, nodes_of, used_hcas
 from probes.logs.event import Event

@@ -24,7 +24,7 @@ from probes.base.record import to_json
 from probes.facts import MachineFacts
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
-from probes.judging.policies.exit_profiles import PROFILES, exit_status
+from probes.judging.verdict import PROFILES, exit_status
 from tests.contracts.test_wrong_input import assert_one_line, rigtune
 from tests.support.machines import h100_node
 from tests.support.measured import gemm, run_of

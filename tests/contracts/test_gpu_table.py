@@ -21,8 +21,7 @@ from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.predict import CaseAnswered, predict_cases
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue, GpuModel, load_catalogue
-from probes.compare.bench_references import load_bench_references
-from probes.compare.tool_references import load_references
+from probes.compare.reference_rows import load_bench_references, load_references
 from probes.facts import MachineFacts, Software
 from probes.judging.findings import Evidence, Finding
 from probes.parsers.topology.pci_classes import driver_name

@@ -18,9 +18,9 @@ from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.text_kinds import KINDS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
+from probes.judging.policies.selection import missing
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 

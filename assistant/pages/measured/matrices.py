@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import probes.compare.slow_pairs
+import probes.compare.slow_parts
 from assistant.pages.blocks import Cell, Column, Section, Table, words
 from assistant.pages.measured.bench_words import case, is_secondary, name_of
 from probes.base.units import GB
@@ -27,7 +27,7 @@ def pair_of(entry: Measurement) -> tuple[str, str] | None:
     for first, second in _ENDS:
         if first in entry.parameters and second in entry.parameters:
             return _end(first, entry.parameters[first]), _end(second, entry.parameters[second])
-    ends = probes.compare.slow_pairs.pair_of(entry.subject)
+    ends = probes.compare.slow_parts.pair_of(entry.subject)
     if ends is None:
         return None
     first, second = sorted(ends, key=entry.subject.index)

@@ -53,7 +53,7 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
 
 
 def suggestion(word: str, names: Iterable[str], what: str) -> str:
-    """Return `did you mean gpu-lost?`, or all of `names` if they are few, or where to look them up."""
+    """Return `did you mean gpu-lost?`, or all of `names` if they are few, or the command that lists them."""
     known = tuple(names)
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     if near:

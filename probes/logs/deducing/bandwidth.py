@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from probes.base.units import GB
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.deducing.common import deduced, gpu_id, nic_rate, nodes_of
 from probes.logs.event import Event
 from probes.logs.events.deduced_hardware_events import (

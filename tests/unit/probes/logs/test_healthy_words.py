@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.reading import Reading

@@ -1,24 +1,37 @@
-"""Judge the collectives of other tools: results, speed and complaints.
+"""Judge other tools' results: DCGM's diagnostic and health watches, and collectives.
 
-The reference holds for a ring within one machine and for messages that fill the links; NVLS and trees may be
-faster. Across machines the network decides, and a table alone does not identify it: then only a collapse with
-growing size is judged. Source: `probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md;
-stas00/ml-engineering, network benchmarks.
+A failed test of DCGM is a fault of the node until it passes, except for tests of settings that slow nothing
+down. A report without a recognised test is unknown, never a pass.
+
+The reference of collectives holds for a ring within one machine and for messages that fill the links; NVLS
+and trees may be faster. Across machines the network decides, and a table alone does not identify it: then
+only a collapse with growing size is judged. Source: NVIDIA DCGM user guide, diagnostics;
+`probes/data/tool_references.toml`; NVIDIA/nccl-tests, doc/PERFORMANCE.md; stas00/ml-engineering, network
+benchmarks.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef
+from probes.base.record import Reason, Unknown, value_or
 from probes.base.units import gb_per_s, gib
-from probes.compare.expected_rates import Expected, ring_rate, status_of
-from probes.compare.size_curves import collapse_of
-from probes.compare.tool_references import ToolReferences, load_references
-from probes.facts import ToolResult
+from probes.compare.reference_rows import ToolReferences, load_references
+from probes.compare.reference_values import Expected, ring_rate, status_of
+from probes.compare.slow_parts import collapse_of
+from probes.facts import Diagnosis, ToolResult
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
-from probes.judging.reporting import HOST, on_results
+from probes.judging.reporting import HOST, evidence_of, fold_names, on_fact, on_results
+from probes.parsers.tools.dcgm_words import SETTING_ERRORS, SETTING_TESTS
 
+DIAGNOSIS = Judge(
+    check_id="dcgm-diagnosis",
+    why="DCGM's tests load the GPU as training does: what fails there fails or slows a job later.",
+)
+
+_NUMBER = re.compile(r"\bGPU ?\d{1,4}\b")
+"""Words that differ only in the GPU that they name are one problem."""
 RESULTS = Judge(
     check_id="collective-results",
     why="A collective that computes wrong values ruins training without a word.",
@@ -49,6 +62,67 @@ _CONGESTED = Remedy(
 )
 
 
+@on_fact(DIAGNOSIS, "the diagnosis", lambda facts: facts.diagnoses)
+def dcgm_diagnosis(diagnoses: tuple[Diagnosis, ...], evidence: Evidence) -> Iterator[Finding]:
+    groups: dict[tuple[str, str, str], list[Diagnosis]] = {}
+    for diagnosis in diagnoses:
+        message = _NUMBER.sub("GPU", diagnosis.message)
+        groups.setdefault((diagnosis.result, diagnosis.test, message), []).append(diagnosis)
+    for (result, test, general), same in groups.items():
+        message = same[0].message if len(same) == 1 else general
+        if result in ("FAIL", "WARN"):
+            yield _problem(result, test, message, same)
+        elif result == "UNKNOWN":
+            unknown = Unknown(Reason.UNPARSABLE, message or f"{test} has no known result")
+            yield DIAGNOSIS.undetermined(
+                _names(same), unknown, what="the diagnosis", evidence=evidence_of(same)
+            )
+    failed = {
+        (diagnosis.test, diagnosis.subject) for diagnosis in diagnoses if diagnosis.result in ("FAIL", "WARN")
+    }
+    fine = [
+        diagnosis
+        for diagnosis in diagnoses
+        if diagnosis.result == "PASS" and (diagnosis.test, diagnosis.subject) not in failed
+    ]
+    if fine:
+        tests = dict.fromkeys(diagnosis.test for diagnosis in fine)
+        yield DIAGNOSIS.passed(
+            _names(fine), "DCGM's tests passed", observed=", ".join(tests), evidence=evidence_of(fine)
+        )
+    elif not diagnoses:
+        yield DIAGNOSIS.skipped(HOST, "no diagnosis was given")
+    elif not any(diagnosis.result in ("FAIL", "WARN", "UNKNOWN") for diagnosis in diagnoses):
+        yield DIAGNOSIS.skipped(HOST, "DCGM skipped all its tests", evidence=evidence_of(diagnoses))
+
+
+def _problem(result: str, test: str, message: str, same: list[Diagnosis]) -> Finding:
+    is_setting = test.lower() in SETTING_TESTS or any(
+        diagnosis.error_code in SETTING_ERRORS for diagnosis in same
+    )
+    what = "health watch" if same[0].tool.endswith("health") else "test"
+    number = next(
+        (f" (error {diagnosis.error_code})" for diagnosis in same if diagnosis.error_code is not None), ""
+    )
+    return DIAGNOSIS.problem(
+        _names(same),
+        f"DCGM's {what} {test} {'failed' if result == 'FAIL' else 'warns'}",
+        fails=result == "FAIL" and not is_setting,
+        expected="Pass",
+        observed=(message or result.capitalize()) + number,
+        remedy=Remedy(
+            text="Drain the node, follow its message, and run the test again; a GPU that fails twice "
+            "needs service.",
+            command="dcgmi diag -r 3",
+        ),
+        evidence=evidence_of(same),
+    )
+
+
+def _names(diagnoses: list[Diagnosis]) -> str:
+    return fold_names({diagnosis.subject for diagnosis in diagnoses} - {HOST}) or HOST
+
+
 @on_results(RESULTS)
 def collective_results(results: tuple[ToolResult, ...], evidence: Evidence) -> Finding:
     checked = [result for result in results if result.wrong_values is not None]
@@ -60,11 +134,14 @@ def collective_results(results: tuple[ToolResult, ...], evidence: Evidence) -> F
             expected="0 wrong values",
             observed="; ".join(_wrong(result) for result in wrong[:_MOST_SHOWN]),
             remedy=_CORRUPTION,
-            evidence=_refs(wrong),
+            evidence=evidence_of(wrong),
         )
     if any(result.metric == "bus_bandwidth" for result in checked):
         return RESULTS.passed(
-            HOST, "collectives gave right results", observed="0 wrong values", evidence=_refs(checked[:1])
+            HOST,
+            "collectives gave right results",
+            observed="0 wrong values",
+            evidence=evidence_of(checked[:1]),
         )
     return RESULTS.skipped(HOST, "no collective was checked for right results")
 
@@ -84,12 +161,13 @@ def collective_bandwidth(results: tuple[ToolResult, ...], evidence: Evidence) ->
             and isinstance(result.value, float)
         ):
             curves.setdefault(result.test, []).append(result)
-    findings = [finding for result in results if (finding := _refused(result)) is not None]
     references = load_references()
-    for test, points in curves.items():
-        finding = _collapsed(references, test, points) or _slow(evidence, references, test, points)
-        if finding is not None:
-            findings.append(finding)
+    judged = [_refused(result) for result in results]
+    judged += [
+        _collapsed(references, test, points) or _slow(evidence, references, test, points)
+        for test, points in curves.items()
+    ]
+    findings = [finding for finding in judged if finding is not None]
     yield from findings
     if not findings:
         yield from _well(evidence, curves)
@@ -115,10 +193,10 @@ def _collapsed(references: ToolReferences, test: str, points: Sequence[ToolResul
     if collapse is None:
         return None
     peak, low = collapse.peak, collapse.low
-    report = BANDWIDTH.failed if collapse.fails else BANDWIDTH.warned
-    return report(
+    return BANDWIDTH.problem(
         HOST,
         f"{test} collapses with growing size",
+        fails=collapse.fails,
         expected=f"no less than with {gib(peak.size_bytes or 0)} ({gb_per_s(_value(peak))})",
         observed=f"{gb_per_s(_value(low))} with {gib(low.size_bytes or 0)}" + _of(low),
         remedy=_CONGESTED,
@@ -137,10 +215,10 @@ def _slow(
     status = status_of(_value(best) / reference.rate, evidence.thresholds)
     if status is Status.PASS:
         return None
-    report = BANDWIDTH.failed if status is Status.FAIL else BANDWIDTH.warned
-    return report(
+    return BANDWIDTH.problem(
         HOST,
         f"{test} is slower than the GPUs' links",
+        fails=status is Status.FAIL,
         expected=f"about {gb_per_s(reference.rate)} bus bandwidth",
         observed=f"{gb_per_s(_value(best))} with {gib(best.size_bytes or 0)}" + _of(best),
         remedy=_SLOW,
@@ -157,7 +235,7 @@ def _well(evidence: Evidence, curves: dict[str, list[ToolResult]]) -> Iterator[F
     judged = {test: points for test, points in curves.items() if _reference(evidence, points) is not None}
     best = {test: max(points, key=_value) for test, points in (judged or curves).items()}
     observed = "; ".join(f"{test} {gb_per_s(_value(point))}" for test, point in best.items())
-    refs = _refs(list(best.values()))
+    refs = evidence_of(list(best.values()))
     if judged:
         yield BANDWIDTH.passed(
             HOST, "collectives are as fast as the GPUs' links", observed=observed, evidence=refs
@@ -183,7 +261,7 @@ def tool_complaints(results: tuple[ToolResult, ...], evidence: Evidence) -> Iter
             expected="no errors and no warnings",
             observed="; ".join(messages[:_MOST_SHOWN]) + more,
             remedy=Remedy(text="Fix what the tool reports, and measure again."),
-            evidence=_refs(complaining[:_MOST_SHOWN]),
+            evidence=evidence_of(complaining[:_MOST_SHOWN]),
         )
     if not results:
         yield COMPLAINTS.skipped(HOST, "no measurement of another tool was given")
@@ -196,8 +274,4 @@ def _of(point: ToolResult) -> str:
 
 
 def _value(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0
-
-
-def _refs(results: Sequence[ToolResult]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for result in results for ref in result.evidence))
+    return value_or(result.value, 0.0)

@@ -1,18 +1,35 @@
-"""Check that storage and data loaders keep up with the training step.
+"""Check that the training step scales over the ranks, and that storage and data loaders keep up with it.
 
-Neither has a right speed of its own: it must deliver what the step consumes. The measured step of the
-convolutional network gives the images per second; an image is one random read. Source: NVIDIA DALI and MLPerf
-Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
+The right speed of a step depends on the model, so there is no reference: one rank alone is compared with all
+ranks together. Storage and loaders must deliver what the step consumes. The measured step of the
+convolutional network gives the images per second; an image is one random read. Source: PyTorch, DDP design
+notes (overlap of all-reduce and backward); health reports of clusters that compare a step alone and together;
+NVIDIA DALI and MLPerf Storage (a loader must outrun the accelerator); PyTorch, DataLoader, num_workers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from probes.base.units import count, percent
-from probes.compare.measured_findings import observed, of, on_measured, refs_of
-from probes.facts.measurements import Measurement
+from probes.compare.comparing import is_sound
+from probes.compare.measured_findings import failures, observed, of, on_measured, refs_of, words_of
+from probes.compare.slow_causes import of_collective
+from probes.facts.measurements import Measurement, Parameter
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
 
+STEP = Judge(
+    check_id="measured-train-step",
+    why="What is lost from one rank to all of them is paid for in every step and on every GPU.",
+)
+
+_BENCHES = ("train-step", "train-cnn")
+_GROWTH = Remedy(
+    text="See which part grows: measure the collectives and their overlap, and watch clocks and CPUs while "
+    "all ranks train.",
+    command="rigtune bench --only collectives --only overlap --only sustained --suite full",
+)
 STORAGE = Judge(
     check_id="measured-storage",
     why="Where reading is slower than training, the GPUs wait for data in every step.",
@@ -20,10 +37,57 @@ STORAGE = Judge(
 LOADER = Judge(check_id="measured-data-loader", why="A step that waits for its batch leaves the GPUs idle.")
 
 _IMAGE_BYTES = 128 * 1024
-"""Block size of `storage` that stands for an image.
+"""Block size of `storage` that represents an image.
 
 Images of ImageNet have 110 KB on average (image-net.org, ILSVRC 2012).
 """
+
+
+def measured_train_step(evidence: Evidence) -> Iterator[Finding]:
+    yield from failures(STEP, evidence, (*_BENCHES, "own-step", "micro-batch"))
+    rates = [
+        measurement for measurement in of(evidence, _BENCHES, "model_flops_per_s") if is_sound(measurement)
+    ]
+    if not rates:
+        yield STEP.skipped(HOST, "no training step was measured")
+        return
+    together = [measurement for measurement in rates if _whole(measurement, "world_size") > 1]
+    alone = {_case(rate): rate for rate in rates if _whole(rate, "world_size") == 1}
+    limit = evidence.thresholds.scaling_warn_fraction
+    # The last pair of a benchmark has the largest micro-batch, which training will choose.
+    best = {rate.bench_id: (alone[_case(rate)], rate) for rate in together if _case(rate) in alone}
+    slow = {bench: pair for bench, pair in best.items() if pair[1].median < limit.value * pair[0].median}
+    for bench, (one_rank, all_ranks) in slow.items():
+        cause = of_collective(evidence)
+        yield STEP.warned(
+            all_ranks.subject,
+            f"{bench}: each of {_whole(all_ranks, 'world_size')} ranks reaches "
+            f"{percent(round(all_ranks.median / one_rank.median, 2))} of what one "
+            f"rank reaches alone{f': {cause.words}' if cause else ''}",
+            expected=f"at least {percent(limit.value)}",
+            observed=f"{observed([all_ranks])}, alone {observed([one_rank])} ({words_of(all_ranks)})",
+            remedy=cause.remedy if cause else _GROWTH,
+            evidence=(*refs_of([one_rank, all_ranks]), limit.ref),
+        )
+    if best and not slow:
+        shares = "; ".join(
+            f"{bench} {percent(round(pair[1].median / pair[0].median, 2))}" for bench, pair in best.items()
+        )
+        yield STEP.passed(
+            HOST, "the training step scales over the ranks", observed=shares, evidence=refs_of(together)
+        )
+    elif not best:
+        yield STEP.skipped(
+            HOST,
+            f"the step was measured on one number of ranks only: {observed(rates)}",
+            evidence=refs_of(rates),
+        )
+
+
+def _case(measured: Measurement) -> tuple[str, tuple[tuple[str, Parameter], ...]]:
+    return measured.bench_id, tuple(
+        sorted((name, value) for name, value in measured.parameters.items() if name != "world_size")
+    )
 
 
 @on_measured(STORAGE, ("storage",), ("storage",), absent="storage was not measured")
@@ -66,23 +130,13 @@ def measured_storage(measured: tuple[Measurement, ...], evidence: Evidence) -> F
     LOADER, ("data-loader",), ("data-loader",), "batch_rate_per_s", absent="data loaders were not measured"
 )
 def measured_data_loader(rates: tuple[Measurement, ...], evidence: Evidence) -> Finding:
-    loads = [
-        (measurement, _samples_per_s(measurement))
-        for measurement in rates
-        if measurement.parameters.get("num_workers") != 0
-    ]
     # Without workers the training process itself loads the data, so loading and training do not overlap.
-    best, rate = max(
-        loads or [(measurement, _samples_per_s(measurement)) for measurement in rates],
-        key=lambda load: load[1],
-    )
-    advice = _advice(evidence, best)
-    step = _images(evidence)
+    beside_training = [rate for rate in rates if rate.parameters.get("num_workers") != 0]
+    best = max(beside_training or rates, key=_samples_per_s)
+    rate, step = _samples_per_s(best), _images(evidence)
+    observed = f"{count(round(rate))} samples per second{_advice(evidence, best)}"
     if step is None:
-        return LOADER.skipped(
-            HOST, f"what training needs was not measured: {count(round(rate))} samples per second{advice}"
-        )
-    observed = f"{count(round(rate))} samples per second{advice}"
+        return LOADER.skipped(HOST, f"what training needs was not measured: {observed}")
     if rate >= step.median:
         return LOADER.passed(
             HOST,
