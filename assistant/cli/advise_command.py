@@ -21,11 +21,11 @@ from assistant.pages.advice_page import advice_page
 
 
 @click.group()
-def command() -> None:
+def advise_command() -> None:
     """Advise what to do before a machine can train."""
 
 
-@command.command("install")
+@advise_command.command("install")
 @click.argument("more_paths", nargs=-1, type=PATH, metavar="")
 @source_options
 @click.option("--gpu", metavar="GPU", help="Instead of the GPUs found: one of `rigtune list gpus`.")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import click
 
-from assistant.cli.bench_hosts_command import find_hosts
-from assistant.cli.bench_options import print_entries, read_shapes, stop_on_signals
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
@@ -21,11 +24,15 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer, emit_csv
 from assistant.formats.bench_csv import csv_text
+from assistant.pages.measured.bench_costs import list_page
 from assistant.pages.measured.bench_page import bench_page
-from assistant.storage import refuse_unwritable, write_bytes
+from assistant.pages.measured.hosts_page import hosts_page
+from assistant.storage import refuse_unwritable, write_bytes, write_record
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import shape_of
-from assistant.usecases.judge import judge_measurements
+from assistant.usecases.bench.bench_list import list_benchmarks
+from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
+from assistant.usecases.check import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import model_named
@@ -33,13 +40,35 @@ from probes.base.errors import ExitCode, OutputError, UsageError
 from probes.base.record import to_json
 from probes.bench.bench_report import BenchReport, report_of
 from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
+from probes.catalogue.thresholds import Thresholds
 from probes.compare.measured_findings import WRONG
 from probes.compare.measurement_judgement import Judgement
+from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Status
 from probes.judging.policies.file import thresholds_under
 from probes.judging.policies.policy import Policy
 from probes.judging.verdict import FailOn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LARGEST_SIDE = 2**20
+
+
+def _read_shapes(
+    _context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[int, int, int], ...]:
+    """Return matrix products, each as rows, columns and inner size."""
+    shapes = []
+    for value in values:
+        match = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
+        sizes = [int(size) for size in match.groups()] if match else []
+        if not sizes or not all(1 <= size <= _LARGEST_SIDE for size in sizes):
+            message = (
+                f"{value!r} is no matrix product; give rows x columns x inner size, such as 8192x8192x4096."
+            )
+            raise click.BadParameter(message, param=option)
+        shapes.append((sizes[0], sizes[1], sizes[2]))
+    return tuple(shapes)
 
 
 @click.command()
@@ -72,7 +101,7 @@ from probes.judging.verdict import FailOn
 @click.option(
     "--shape",
     "shapes",
-    callback=read_shapes,
+    callback=_read_shapes,
     multiple=True,
     metavar="MxNxK",
     help="Also this matrix product; repeatable.",
@@ -114,7 +143,7 @@ from probes.judging.verdict import FailOn
 )
 @format_option("text", "json", "csv")
 @verbosity_options
-def command(
+def bench_command(
     python: str | None,
     suite: Suite,
     only: tuple[str, ...],
@@ -164,12 +193,12 @@ def command(
         refuse_unwritable(output)
     facts = facts_of(python=python)
     if list_only:
-        print_entries(facts, options, output_format)
+        _print_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
         limits = thresholds_under(policy or Policy())
-        return find_hosts(facts, options, limits, output=output, output_format=output_format, quiet=quiet)
-    with stop_on_signals() as is_stopped:
+        return _find_hosts(facts, options, limits, output=output, output_format=output_format, quiet=quiet)
+    with _stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(
             measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose
         )
@@ -261,3 +290,66 @@ def _settings(
         model=shape_of(model_named(model)) if model else {},
         noise_scale=noise_scale,
     )
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether the user wants the work to stop.
+
+    The first signal asks for it, a second one interrupts at once. Signals that were ignored before, as under
+    nohup, stay ignored.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
+    """List every benchmark with its cost, what it occupies, and whether it applies here."""
+    entries = list_benchmarks(facts, options)
+    emit_answer(
+        {"schema_version": 1, "benchmarks": entries},
+        output_format,
+        lambda width: list_page(entries, width=width),
+        is_wide=True,
+    )
+
+
+def _find_hosts(
+    facts: MachineFacts,
+    options: MeasureOptions,
+    limits: Thresholds,
+    *,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Search, report, and return the exit code: 1 for a bad host or link, 4 if the search is inconclusive.
+
+    A link is slow below the fraction of `limits` at which a measurement fails beside a reference.
+    """
+    with _stop_on_signals() as is_stopped:
+        searching = find_bad_hosts(facts, options, is_stopped, slow_below=limits.measured_fail_fraction.value)
+        result: HostSearch = follow(searching, quiet=quiet)
+    if output is not None:
+        write_record(output, result)
+    emit_answer(result, output_format, lambda _: hosts_page(result), is_wide=True)
+    if not result.complete:
+        return int(ExitCode.INTERRUPTED)
+    if result.bad_hosts or result.bad_links:
+        return int(ExitCode.FINDINGS)
+    return int(ExitCode.WORKER if result.unresolved else ExitCode.OK)

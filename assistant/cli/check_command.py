@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import complain, complain_usage, follow, one_line, say
 from assistant.cli.options import (
     PATH,
     Number,
@@ -21,16 +25,15 @@ from assistant.cli.options import (
     source_options,
 )
 from assistant.cli.output import emit_text, wants_colour
-from assistant.cli.profiled import ProfiledCommand
 from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
-from probes.base.errors import UsageError
+from probes.base.errors import ExitCode, RigtuneError, UsageError
 from probes.base.record import Record
 from probes.base.table_rows import Tier
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status
+from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status, failure_status
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
 from probes.judging.verdict import FailOn, Verdict
@@ -51,6 +54,78 @@ class Answer(Record, kw_only=True):
     file: str | None = None
     quiet: bool = False
     verbose: bool = False
+
+
+class ProfiledCommand(click.Command):
+    """A command whose errors all end with the profile's code.
+
+    With `nagios`, standard output contains the error too, because Nagios shows nothing else.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> Any:
+        given = list(args)
+        return _with_exit_code(
+            _profile_in(given),
+            lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
+        )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return _with_exit_code(
+            ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx)
+        )
+
+
+def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
+    """Return what `work` returns; report its errors here if `profile` has a code of its own for them."""
+    try:
+        return work()
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except RigtuneError as error:
+        if failure_status(error.exit_code, profile) == error.exit_code:
+            raise
+        complain(error)
+        _end(profile, int(error.exit_code), error.message)
+    except click.ClickException as error:
+        if failure_status(ExitCode.USAGE, profile) == ExitCode.USAGE:
+            raise
+        complain_usage(error)
+        _end(profile, int(ExitCode.USAGE), error.format_message())
+    except KeyboardInterrupt:
+        if failure_status(ExitCode.INTERRUPTED, profile) == ExitCode.INTERRUPTED:
+            raise
+        say("rigtune: interrupted")
+        _end(profile, int(ExitCode.INTERRUPTED), "interrupted")
+    except Exception as error:  # noqa: BLE001 - a bug must not end with 1, which says that the machine is bad
+        import traceback
+
+        say("".join(traceback.format_exception(error)).rstrip())
+        _end(profile, int(ExitCode.USAGE), f"{type(error).__name__} in rigtune itself")
+
+
+def _end(profile: Profile, code: int, message: str) -> None:
+    if profile == "nagios":
+        from assistant.formats.as_nagios import nagios_failure
+
+        try:
+            emit_text(nagios_failure(one_line(message)))
+        except RigtuneError as error:
+            complain(error)
+    sys.stdout.flush()
+    raise click.exceptions.Exit(failure_status(code, profile))
+
+
+def _profile_in(arguments: list[str]) -> Profile:
+    """Return the profile that the arguments name, without click, which may have refused them."""
+    named: Profile = "gate"
+    for word, following in itertools.pairwise([*arguments, ""]):
+        option, equals, value = word.partition("=")
+        if option == "--exit-profile":
+            wanted = value if equals else following
+            named = next((profile for profile in PROFILES if profile == wanted), named)
+    return named
 
 
 @click.command(cls=ProfiledCommand)
@@ -101,7 +176,7 @@ class Answer(Record, kw_only=True):
 )
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
 @click.option("-v", "--verbose", is_flag=True, help="Also the checks that passed or do not apply.")
-def command(
+def check_command(
     more_paths: tuple[Path, ...],
     from_paths: tuple[Path, ...],
     machine: str | None,

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import follow
-from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, facts_of, format_option, verbosity_options
 from assistant.cli.output import emit_answer
+from assistant.cli.recipe_commands import read_recipe
 from assistant.pages.explain_page import explain_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
@@ -41,7 +41,7 @@ _CODES = {"healthy": ExitCode.OK, "fault": ExitCode.FINDINGS, "unknown": ExitCod
 @click.option("--redact", is_flag=True, help="Replace names, addresses and paths as `rigtune capture` does.")
 @format_option("text", "json")
 @verbosity_options
-def command(
+def explain_command(
     logs: tuple[str, ...],
     following: bool,
     recipe: Path | None,

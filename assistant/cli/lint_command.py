@@ -61,7 +61,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
               help="The lightest finding that gives exit code 1.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and its source.")
-def command(
+def lint_command(
     files: tuple[Path, ...],
     environment: bool,
     kind: DocumentKind | None,

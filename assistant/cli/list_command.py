@@ -14,7 +14,7 @@ from assistant.usecases.listing import KINDS, list_entries
 @click.command()
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
-def command(kind: str, output_format: str) -> None:
+def list_command(kind: str, output_format: str) -> None:
     """List checks, benchmarks, launchers, models, machines, gpus, software stacks, or kinds of output that
     can be pasted.
     """

@@ -82,7 +82,7 @@ _SHOWN = 8
     help="csv for tables, text for --set and --explain.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
-def command(
+def predict_command(
     cases: Path | None,
     output: Path | None,
     settings: tuple[str, ...],

@@ -19,21 +19,28 @@ from assistant.pages.measured.bench_page import lacks_torch
 from assistant.pages.training.recipe_page import start_words
 from assistant.tui.actions import SCREENS, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
-from assistant.tui.background import StageEnded, StageEvent, StageRun, Stop
-from assistant.tui.desk import Services
-from assistant.tui.dialogs.bug_dialog import BugDialog
-from assistant.tui.dialogs.export_dialog import REPLACE_HINT
-from assistant.tui.dialogs.keys_dialog import KeysDialog
-from assistant.tui.dialogs.logs_dialog import ExplanationDialog, LogsDialog
-from assistant.tui.dialogs.quit_dialog import QuitDialog
+from assistant.tui.background import (
+    StageEnded,
+    StageEvent,
+    StageRun,
+    Stop,
+    leave_with_terminal,
+    terminal_descriptor,
+)
+from assistant.tui.dialogs import (
+    REPLACE_HINT,
+    BugDialog,
+    ExplanationDialog,
+    KeysDialog,
+    LogsDialog,
+    QuitDialog,
+)
 from assistant.tui.frame import Frame
 from assistant.tui.screens.benchmarks_screen import BenchmarksScreen
-from assistant.tui.screens.findings_screen import FindingsScreen
-from assistant.tui.screens.overview_screen import OverviewScreen
-from assistant.tui.screens.plan_screen import PlanScreen
-from assistant.tui.screens.recipe_screen import RecipeScreen
+from assistant.tui.screens.machine_screens import FindingsScreen, OverviewScreen
+from assistant.tui.screens.plan_screens import PlanScreen, RecipeScreen
+from assistant.tui.services import Services
 from assistant.tui.session import Problem, State, advance, begin, end
-from assistant.tui.terminal import leave_with_terminal, terminal_descriptor
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest

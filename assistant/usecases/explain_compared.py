@@ -190,9 +190,9 @@ def _kind(nic: Nic) -> tuple[object, object]:
 def _checks(machine: MachineFacts) -> Iterator[Event]:
     """Yield an event for each finding of `rigtune check` that is not a pass."""
     findings = [
-        each.finding
-        for each in check_machine(evidence_under(Policy(), machine, today=None))
-        if isinstance(each, FindingMade)
+        event.finding
+        for event in check_machine(evidence_under(Policy(), machine, today=None))
+        if isinstance(event, FindingMade)
     ]
     host = machine.hostname if isinstance(machine.hostname, str) else None
     unmet = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]

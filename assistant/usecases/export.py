@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import shlex
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from assistant.storage import read_bytes, write_files
-from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from assistant.usecases.events import Event, StageStarted, Written, stage
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
 from probes.base.table_rows import Row
@@ -65,16 +64,16 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
     return shlex.join(command).removesuffix(" --")
 
 
+@stage("export")
 def export_recipe(
     recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False
-) -> Iterator[Event]:
+) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
 
     Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a contradictory
     recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a person wrote
     or changed raises ChangedFileError, and nothing is written.
     """
-    started = time.monotonic()
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
     if not launchers:
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
@@ -82,25 +81,23 @@ def export_recipe(
     artifacts = {artifact.path: artifact for group in rendered for artifact in group}
     kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
     yield from _write(directory, artifacts, kept, what="launch script", overwrite=overwrite)
-    paths = tuple(directory / path for path in artifacts)
-    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+    return tuple(directory / path for path in artifacts)
 
 
+@stage("export")
 def export_provision(
     kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False
-) -> Iterator[Event]:
+) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of one kind of provisioning; the last event's result is the tuple of their paths.
 
     The kinds are in `recipes/launch/provision.py`. Raises UsageError for an unknown kind or options that no
     node can follow, otherwise the errors of `export_recipe`.
     """
-    started = time.monotonic()
     row = find_provision(kind)
     yield StageStarted(stage="export", title=f"{row.title}: writing to {directory}")
     artifacts = {artifact.path: artifact for artifact in render_provision(row, options)}
     yield from _write(directory, artifacts, set(), what=row.id, overwrite=overwrite)
-    paths = tuple(directory / path for path in artifacts)
-    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+    return tuple(directory / path for path in artifacts)
 
 
 def _write(
@@ -158,9 +155,8 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
             continue
         ours = (_digest(artifact.text.encode()), *manifest.sha256.get(artifact.path, ()))
         if _digest(read_bytes(path)) not in ours:
-            problem = f"{path} exists and is not as rigtune wrote it"
             raise ChangedFileError(
-                problem,
+                f"{path} exists and is not as rigtune wrote it",
                 "move it away, choose another folder, or replace it with `rigtune export --overwrite`",
             )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from assistant.storage import read_bytes, write_bytes
-from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from assistant.usecases.events import Event, StageStarted, Written, stage
 from probes.base.errors import ExitCode, InputError, OutputError
 from probes.base.record import known
 from probes.catalogue.hardware import load_catalogue
@@ -46,9 +46,10 @@ def require_free(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path} exists", "choose another name, or replace it with --force")
 
 
+@stage("learn")
 def learn_policy(
     facts: MachineFacts, verdict: Verdict, path: Path, *, force: bool, today: datetime.date
-) -> Iterator[Event]:
+) -> Generator[Event, None, Policy]:
     """Write the facts of a machine as a policy; the last event's result is the `Policy`.
 
     Raises UnfitError for a machine that fails unless `force`, and OutputError if the file cannot be written.
@@ -73,4 +74,4 @@ def learn_policy(
     name = facts.hostname if known(facts.hostname) else facts.source
     write_bytes(path, learning.policy_text(policy, name, today).encode())
     yield Written(path=str(path), what=f"policy with {count} expectations")
-    yield StageFinished(stage="learn", result=policy)
+    return policy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import get_args
@@ -18,7 +17,7 @@ from assistant.usecases.bench.bench_gate import Gate, Hindrance, busy_with, gate
 from assistant.usecases.bench.bench_run import RunEnded
 from assistant.usecases.bench.bench_suite import failure_of, jobs_of, run_jobs
 from assistant.usecases.bench.bench_watch import Watch
-from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import BenchFailed, Event, Progress, StageStarted, stage
 from probes.base.errors import UsageError
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
@@ -51,13 +50,10 @@ class MeasureOptions(Record, kw_only=True):
     """Folder for requests, answers and logs; None for a temporary folder, kept only after a failure."""
 
 
-def _never() -> bool:
-    return False
-
-
+@stage("bench")
 def measure_machine(
-    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never
-) -> Iterator[Event]:
+    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = lambda: False
+) -> Generator[Event, None, MeasurementSet]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
     A `Measured` event follows as soon as all ranks have ended a case; the result contains the same
@@ -66,7 +62,7 @@ def measure_machine(
     a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError for
     unknown ids and impossible ranks, WorkerError for an unusable work folder.
     """
-    started, moment = time.monotonic(), datetime.now(timezone.utc)
+    started = datetime.now(timezone.utc)
     rows = _rows(options)
     if options.ranks_per_node is not None and options.ranks_per_node < 1:
         raise UsageError(f"{options.ranks_per_node} ranks per node are too few", "give at least 1")
@@ -82,15 +78,14 @@ def measure_machine(
             if isinstance(event, BenchFailed):
                 failures.append(event.failure)
             yield event
-    result = MeasurementSet(
+    return MeasurementSet(
         suite=options.suite,
-        started=moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         interpreter=gate.interpreter.path if gate.interpreter is not None else "",
         machine=machine_id(facts),
         measurements=tuple(measurements),
         failures=tuple(failures),
     )
-    yield StageFinished(stage="bench", result=result, duration_s=time.monotonic() - started)
 
 
 @contextlib.contextmanager

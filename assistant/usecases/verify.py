@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ import msgspec
 
 from assistant.runner import Job
 from assistant.storage import default_run_directory
-from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import Event, Progress, StageStarted, result_of, stage
 from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.errors import WorkerError
 from probes.base.record import Record
@@ -64,6 +64,7 @@ class _Failed(Record, kw_only=True, tag_field="event", tag="failed"):
 _Line: TypeAlias = _Start | _Step | _Done | _Failed
 
 
+@stage("verify")
 def verify_recipe(
     recipe: Recipe,
     *,
@@ -71,7 +72,7 @@ def verify_recipe(
     python: str | None = None,
     directory: Path | None = None,
     timeout_s: float | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Verification]:
     """Train `steps` steps with the torchrun launch script; the last event's result is a `Verification`.
 
     The run always uses the reference program, whose model has the recipe's shapes; for a recipe with the
@@ -85,12 +86,9 @@ def verify_recipe(
     folder = (directory or default_run_directory() / "verify").absolute()
     trial = _trial(recipe, python)
     log, report = folder / "verify.log", folder / "report.jsonl"
-    launcher = find_launcher("torchrun").load()
-    command: tuple[str, ...] = launcher.start(
-        trial, str(folder), ("--steps", str(steps), "--report", str(report))
-    )
-    exporting = export_recipe(trial, ("torchrun",), folder, overwrite=True)
-    yield from (event for event in exporting if not isinstance(event, StageFinished))
+    arguments = ("--steps", str(steps), "--report", str(report))
+    command: tuple[str, ...] = find_launcher("torchrun").load().start(trial, str(folder), arguments)
+    yield from result_of(export_recipe(trial, ("torchrun",), folder, overwrite=True))
     report.unlink(missing_ok=True)
 
     yield StageStarted(
@@ -120,9 +118,7 @@ def verify_recipe(
         raise WorkerError(
             f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}"
         )
-    yield StageFinished(
-        stage="verify", result=_verification(recipe, lines, log), duration_s=time.monotonic() - started
-    )
+    return _verification(recipe, lines, log)
 
 
 def _trial(recipe: Recipe, python: str | None) -> Recipe:

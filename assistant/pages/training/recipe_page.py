@@ -1,16 +1,29 @@
-"""Show the recipe: the exact files of each launcher."""
+"""Show a recipe: the exact files of each launcher, and a short run beside its prediction."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
-from assistant.pages.blocks import Block, Cell, Row, Section, Source, Words, section, words
+from assistant.pages.blocks import (
+    Block,
+    Cell,
+    Column,
+    Page,
+    Row,
+    Section,
+    Source,
+    Table,
+    Words,
+    section,
+    words,
+)
 from assistant.usecases.export import how_to_start
 from probes.base.record import Record
-from probes.base.units import plural
+from probes.base.units import duration, gib, percent, plural
 from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.verification import Comparison, Verification
 
 _LANGUAGES = {
     ".sh": "bash",
@@ -90,3 +103,36 @@ def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Secti
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
     """Return how to start the files in `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))
+
+
+def verify_page(result: Verification) -> Page:
+    """Return what ran, both comparisons, the course of the loss, and the path of the log."""
+    ran = (
+        f"{result.name}: {result.steps} steps on world size {result.world_size}, "
+        f"{result.backend}, {result.device_name}"
+    )
+    headings = ("", "predicted", "measured", "error", "within its interval")
+    rows = (
+        ("step time", *_cells(result.step_time_s, duration)),
+        ("peak memory per rank", *_cells(result.peak_memory_bytes, gib)),
+    )
+    lines = [
+        f"loss {result.loss_first:.3f} -> {result.loss_last:.3f}",
+        *(f"! {note}" for note in result.notes),
+        *[f"log {result.log}"] * bool(result.log),
+    ]
+    return (
+        section("", [ran]),
+        Section("", (Table(tuple(map(Column, headings)), rows, tone="strong"),)),
+        section("", lines),
+    )
+
+
+def _cells(row: Comparison, spelled: Callable[[float], str]) -> tuple[str, str, str, str]:
+    predicted = spelled(row.predicted) if row.predicted is not None else "not predicted"
+    error = (
+        f"{'+' if row.relative_error > 0 else ''}{percent(row.relative_error)}"
+        if row.relative_error is not None
+        else ""
+    )
+    return predicted, spelled(row.measured), error, {None: "", True: "yes", False: "no"}[row.within_range]

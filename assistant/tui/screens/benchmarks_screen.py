@@ -11,10 +11,9 @@ from assistant.pages.blocks import Section, section
 from assistant.pages.machine import header
 from assistant.pages.measured import bench_costs, bench_page
 from assistant.tui.actions import screen_bindings
-from assistant.tui.frame import Frame
+from assistant.tui.frame import Frame, PanelBox
 from assistant.tui.panel_writer import whole
 from assistant.tui.session import State
-from assistant.tui.widgets.panel import PanelBox
 from assistant.usecases.bench.bench_list import BenchEntry, list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts

@@ -1,4 +1,4 @@
-"""`rigtune export`: launch files from a recipe, or files for provisioning."""
+"""`rigtune export`, `run` and `verify`: write launch files from a recipe, start it, or try it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import follow, say
-from assistant.cli.options import PATH, verbosity_options
-from assistant.cli.output import emit_text
+from assistant.cli.options import PATH, format_option, python_option, verbosity_options
+from assistant.cli.output import emit_answer, emit_text
 from assistant.storage import read_bytes
 from assistant.usecases.export import export_provision, export_recipe
 from probes.base.errors import UsageError
@@ -58,7 +58,7 @@ from recipes.launch.recipe_file import load_recipe
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that rigtune did not write.")
 @verbosity_options
-def command(
+def export_command(
     recipe_file: Path | None,
     launchers: tuple[str, ...],
     kind: str | None,
@@ -105,3 +105,59 @@ def command(
 def read_recipe(path: Path) -> Recipe:
     """Return the recipe in `path`. Raises InputError."""
     return load_recipe(read_bytes(path).decode("utf-8", "surrogateescape"), str(path))
+
+
+@click.command()
+@click.argument("recipe_file", type=PATH, metavar="RECIPE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--to", "launcher", default="torchrun", show_default=True, metavar="LAUNCHER")
+@click.option(
+    "--out",
+    "directory",
+    type=PATH,
+    default=None,
+    help="Folder for the launch files (default: launch/ beside the recipe).",
+)
+@verbosity_options
+def run_command(
+    recipe_file: Path,
+    arguments: tuple[str, ...],
+    launcher: str,
+    directory: Path | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Write the launch files of RECIPE and start them; ARGUMENTS after `--` go to the training program.
+
+    The exit code is the training program's own.
+    """
+    from assistant.usecases.run import run_recipe
+
+    running = run_recipe(
+        read_recipe(recipe_file),
+        launcher=launcher,
+        directory=directory or recipe_file.parent / "launch",
+        arguments=arguments,
+    )
+    return int(follow(running, quiet=quiet, verbose=verbose))
+
+
+@click.command()
+@click.argument("recipe_file", type=PATH, metavar="RECIPE")
+@python_option
+@click.option(
+    "--steps", type=click.IntRange(min=2), default=20, show_default=True, help="Optimizer steps to run."
+)
+@format_option("text", "json")
+@verbosity_options
+def verify_command(
+    recipe_file: Path, python: str | None, steps: int, output_format: str, quiet: bool, verbose: bool
+) -> None:
+    """Run some steps of RECIPE and print predicted beside measured step time and peak memory."""
+    from assistant.pages.training.recipe_page import verify_page
+    from assistant.usecases.verify import verify_recipe
+
+    result = follow(
+        verify_recipe(read_recipe(recipe_file), steps=steps, python=python), quiet=quiet, verbose=verbose
+    )
+    emit_answer(result, output_format, lambda _: verify_page(result), is_wide=True)
