@@ -58,8 +58,8 @@ def _report_no_verdict(error: str) -> int:
     It repeats in short what `probes/judging/policies/exit_profiles.py` knows, since that may be what cannot
     be loaded.
     """
-    words = [*itertools.pairwise(sys.argv)]
-    if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):
+    pair = ("--exit-profile", "nagios")
+    if "=".join(pair) not in sys.argv and pair not in itertools.pairwise(sys.argv):
         return 2
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

@@ -39,8 +39,10 @@ def run_in_foreground(argv: tuple[str, ...]) -> int:
                 (sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), program, *argv[1:])
             )
         except OSError as error:
-            message = f"cannot start {argv[0]}: {os.strerror(error.errno or 0).lower()}"
-            raise WorkerError(message, "check the limits of this shell (ulimit -a)") from error
+            raise WorkerError(
+                f"cannot start {argv[0]}: {str(error.strerror).lower()}",
+                "check the limits of this shell (ulimit -a)",
+            ) from error
         relay.connect(child)
         code = child.wait()
     return 128 - code if code < 0 else code
@@ -79,8 +81,11 @@ def _handled_by(relay: _Relay) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    wanted = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
-    previous = {number: signal.signal(number, relay) for number in wanted}
+    previous = {
+        number: signal.signal(number, relay)
+        for number in _FORWARDED
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

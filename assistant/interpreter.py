@@ -127,8 +127,10 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     if answer is not None:
         return _checked(path, answer)
     if code is None:
-        message = f"{path} did not start torch within {deadline_s:.0f} s"
-        raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
+        raise InterpreterError(
+            f"{path} did not start torch within {deadline_s:.0f} s",
+            "try again: the second start is faster, or " + choose_other,
+        )
     words = output.decode("utf-8", "replace").strip().splitlines()
     if os.environ.get("PYTHONPATH"):
         choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"

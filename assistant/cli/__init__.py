@@ -32,15 +32,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("recipe_commands", "write launch files from a recipe"),
     "run": ("recipe_commands", "start a recipe"),
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
-    "explain": (
-        "explain_command",
-        "read NCCL, torch, Slurm and kernel logs: what happened, where first, why",
-    ),
-    "advise": ("advise_command", "what to install for this distribution and these GPUs"),
-    "list": (
-        "list_command",
-        "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds of output",
-    ),
+    "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
+    "advise": ("table_commands", "what to install for this distribution and these GPUs"),
+    "list": ("table_commands", "checks, benchmarks, launchers, models, machines, gpus, stacks or kinds"),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
 """The module in this package that defines `<name>_command`, and one line of help."""

@@ -65,9 +65,8 @@ class ProfiledCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> Any:
-        given = list(args)
         return _with_exit_code(
-            _profile_in(given),
+            _profile_in(args.copy()),
             lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
         )
 
@@ -107,7 +106,7 @@ def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
 
 def _end(profile: Profile, code: int, message: str) -> None:
     if profile == "nagios":
-        from assistant.formats.as_nagios import nagios_failure
+        from assistant.formats.monitoring import nagios_failure
 
         try:
             emit_text(nagios_failure(one_line(message)))
@@ -133,15 +132,15 @@ def _profile_in(arguments: list[str]) -> Profile:
 @source_options
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="What you expect of this machine; --learn writes one.")  # fmt: skip
+              help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
 @click.option("--measurements", type=PATH, metavar="FILE",
-              help="Also judge a report of `rigtune bench -o FILE`, beside earlier runs of that "
-                   "machine.")  # fmt: skip
+              help="Also judge this report of `rigtune bench -o FILE`, and compare it with earlier runs "
+                   "of that machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine is. Deep by default.",
+    help="Write a policy that expects what this machine has now. Reads deeply unless --tier quick.",
 )
 @click.option(
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
@@ -156,14 +155,14 @@ def _profile_in(arguments: list[str]) -> Profile:
     "--only",
     multiple=True,
     metavar="ID|GROUP",
-    help="Make these checks alone; repeat, or separate by commas.",
+    help="Make only these checks; repeatable, or separated by commas.",
 )
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
-              help="Findings that give exit code 1 (default: the policy's, else fail).")  # fmt: skip
+              help="Lightest finding that gives exit code 1 (default: the policy's, else fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
-              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and "
-                   "nhc 0 or 1, with one line of reason.")  # fmt: skip
+              help="Meaning of the exit codes. gate: 0 fit, 1 findings, 3 unknown; nagios: 0-3; npd: 0-2; "
+                   "slurm and nhc: 0 or 1, with one line of reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
               help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
 @click.option(
@@ -172,10 +171,10 @@ def _profile_in(arguments: list[str]) -> Profile:
     "file",
     type=PATH,
     metavar="FILE",
-    help="Write the format into this file, whole or not at all.",
+    help="Write the output to this file, completely or not at all.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Also the checks that passed or do not apply.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list the checks that passed or do not apply.")
 def check_command(
     more_paths: tuple[Path, ...],
     from_paths: tuple[Path, ...],
@@ -196,7 +195,7 @@ def check_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Is this machine fit to train?
+    """Check whether this machine is fit to train.
 
     Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be
     made.
@@ -204,8 +203,8 @@ def check_command(
     policy = _policy(policy_file, learn)
     measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
-    wanted: Tier = tier or ("deep" if learn else "quick")
-    selection = select(wanted if source.is_live else "deep", names_of(only), names_of(skip))
+    is_quick = source.is_live and (tier == "quick" or (tier is None and learn is None))
+    selection = select("quick" if is_quick else "deep", names_of(only), names_of(skip))
     if learn is not None:
         from assistant.usecases.learn import require_free
 
@@ -216,8 +215,8 @@ def check_command(
         deep=selection.tier == "deep",
         toolkit=policy.software.cuda_toolkit is not None,
     )
-    budget_s = BUDGET_S[selection.tier] if budget is None else budget
-    facts: MachineFacts = follow(probe_machine(source, options, budget_s), quiet=True)
+    probing = probe_machine(source, options, BUDGET_S[selection.tier] if budget is None else budget)
+    facts: MachineFacts = follow(probing, quiet=True)
     today = datetime.datetime.now().astimezone().date()
     evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
     verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
@@ -266,7 +265,7 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
         printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
     )
     if not answer.quiet:
-        from assistant.formats.reason import reason_line
+        from assistant.formats.monitoring import reason_line
 
         say(f"rigtune: {reason_line(verdict, answer.fail_on) or 'fit to train'}; wrote {answer.file}")
     return exit_status(verdict, answer.profile, answer.fail_on)
@@ -276,7 +275,7 @@ def _write_stdout(verdict: Verdict, answer: Answer) -> None:
     """Write the chosen format; without one, the line that the profile's reader keeps, or the report."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
-        from assistant.formats.reason import reason_line
+        from assistant.formats.monitoring import reason_line
 
         line = reason_line(verdict, answer.fail_on, first_only=answer.profile == "nhc")
         if line:
@@ -293,8 +292,8 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
     if file is None:
         return Policy()
     if learn is not None:
-        origin = click.get_current_context().get_parameter_source("policy_file")
-        if origin is click.core.ParameterSource.COMMANDLINE:
+        context = click.get_current_context()
+        if context.get_parameter_source("policy_file") is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
                 "--policy and --learn exclude each other", "learn a policy first, then check with it"
             )
@@ -312,6 +311,6 @@ def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline,
     from assistant.usecases.bench.baseline import load_baselines
 
     measured = read_measurements(file)
-    return measured, load_baselines(
-        measured.machine, say, moment=measured.started
-    ) if measured.machine else ()
+    if not measured.machine:
+        return measured, ()
+    return measured, load_baselines(measured.machine, say, moment=measured.started)

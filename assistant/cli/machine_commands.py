@@ -30,7 +30,10 @@ from probes.sources.stored import dump_recording
 @source_options
 @python_option
 @click.option(
-    "--record", type=PATH, metavar="FILE", help="Also save all answers as a recording that --from replays."
+    "--record",
+    type=PATH,
+    metavar="FILE",
+    help="Also save everything that was read as a recording, for --from.",
 )
 @format_option("text", "json")
 @verbosity_options
@@ -46,8 +49,7 @@ def probe_command(
 ) -> None:
     """Describe this machine: GPUs, links, NICs, CPU, memory, limits, software.
 
-    A recording contains what was read without redaction, readable by you alone; `rigtune capture` writes one
-    to share.
+    A recording of --record is not redacted, and only you can read it. `rigtune capture` writes one to share.
     """
     from assistant.pages.machine.facts_page import facts_page
     from assistant.usecases.probe import probe_machine
@@ -76,7 +78,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, values: tuple[str,
     if unknown := kinds.difference(KINDS):
         raise click.BadParameter(f"no kind {', '.join(sorted(unknown))}; the kinds are {', '.join(KINDS)}")
     if "secret" in kinds:
-        raise click.BadParameter("secrets are never kept one kind among others; --no-redact keeps everything")
+        raise click.BadParameter("--keep cannot keep secrets; --no-redact keeps everything")
     return kinds
 
 
@@ -88,7 +90,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, values: tuple[str,
     type=PATH,
     required=True,
     metavar="FILE",
-    help="The recording to write; readable by you alone.",
+    help="Write the recording to this file, which only you can read.",
 )
 @source_options
 @python_option
@@ -97,18 +99,20 @@ def _kinds(_context: click.Context, _option: click.Parameter, values: tuple[str,
     type=click.Choice(("quick", "deep")),
     default="deep",
     show_default=True,
-    help="quick starts no slow commands.",
+    help="How much to read; quick starts no slow commands.",
 )
 @click.option(
     "--keep",
     multiple=True,
     callback=_kinds,
     metavar="KIND",
-    help="Do not replace this kind (hostname, serial, ip ...); repeat.",
+    help="Do not replace values of this kind (hostname, serial, ip ...); repeatable.",
 )
-@click.option("--no-redact", is_flag=True, help="Keep everything, secrets too.")
+@click.option("--no-redact", is_flag=True, help="Keep everything, also secrets.")
 @click.option(
-    "--salt", metavar="TEXT", help="The same words give the same placeholders, for captures to be compared."
+    "--salt",
+    metavar="TEXT",
+    help="Captures with the same text have the same placeholders, so that they can be compared.",
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @verbosity_options
@@ -126,7 +130,8 @@ def capture_command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Record everything that can be read here, without names, serial numbers, addresses and secrets.
+    """Record everything that can be read on this machine, without names, serial numbers, addresses and
+    secrets.
 
     The same value has the same placeholder everywhere, so `rigtune check --from FILE` gives the same verdict.
     """
@@ -134,16 +139,17 @@ def capture_command(
     from assistant.usecases.capture import capture_machine
 
     if no_redact and (keep or salt):
-        raise UsageError("--no-redact leaves nothing for --keep and --salt to do", "give one or the other")
+        raise UsageError("--no-redact excludes --keep and --salt", "give one or the other")
     if output.is_file() and not force:
         raise UsageError(f"{output} exists", "choose another name, or overwrite it with --force")
-    source = source_of(paths_of(from_paths, more_paths), machine)
-    options = msgspec.structs.replace(collect_options(python), deep=tier == "deep")
-    captured = follow(
-        capture_machine(source, options, redacted=not no_redact, keep=keep, salt=salt),
-        quiet=quiet,
-        verbose=verbose,
+    capturing = capture_machine(
+        source_of(paths_of(from_paths, more_paths), machine),
+        msgspec.structs.replace(collect_options(python), deep=tier == "deep"),
+        redacted=not no_redact,
+        keep=keep,
+        salt=salt,
     )
+    captured = follow(capturing, quiet=quiet, verbose=verbose)
     write_bytes(output, dump_recording(captured.recording), mode=0o600)
     if not quiet:
         say_page(capture_page(captured.manifest, str(output)))
@@ -152,17 +158,21 @@ def capture_command(
 @click.command()
 @click.argument("machines", nargs=-1, metavar="A B [C...]")
 @click.option(
-    "--machine", "catalogue", multiple=True, metavar="NAME", help="Short for `machine:NAME` at the end."
+    "--machine",
+    "catalogue",
+    multiple=True,
+    metavar="NAME",
+    help="Also compare this machine of the catalogue; the same as `machine:NAME`.",
 )
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Also temperatures, clocks, counters, serial numbers and addresses.",
+    help="Also compare temperatures, clocks, counters, serial numbers and addresses.",
 )
 @format_option("text", "json")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
-@click.option("-v", "--verbose", is_flag=True, help="All that is known on one side only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
+@click.option("-v", "--verbose", is_flag=True, help="List everything that only one side knows.")
 def diff_command(
     machines: tuple[str, ...],
     catalogue: tuple[str, ...],
@@ -171,9 +181,10 @@ def diff_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Compare two machines or two moments of one; of three and more, find the odd one out.
+    """Compare two machines, or one machine at two moments; among three or more, find the odd one.
 
-    A, B: a recording; pasted files of one machine joined by commas; `machine:NAME` of the catalogue; `live`.
+    A, B and C are each a recording, pasted files of one machine joined by commas, `machine:NAME` of the
+    catalogue, or `live` for this machine.
 
     Exit code 0: no difference; 1: differences; 2: wrong usage.
     """

@@ -41,9 +41,9 @@ from recipes.launch.resolve import recipe_of
     "--measurements",
     type=PATH,
     metavar="FILE",
-    help="measurements.json of `rigtune bench` on such a machine.",
+    help="Rates that `rigtune bench -o FILE` measured on such a machine.",
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) there.")
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
 @format_option("text", "json")
 @verbosity_options
 def plan_command(
@@ -103,8 +103,8 @@ def auto_command(
 ) -> None:
     """Probe, check, measure, plan and export in one go, and report the files.
 
-    MODEL is a preset or a model file; without it the largest known model that suits the machine, on a CPU the
-    shipped reference workload. PROGRAM is your own training command after `--`.
+    MODEL is a preset or a model file. Without MODEL, rigtune takes the largest preset that suits the machine,
+    on a CPU its own small reference model. PROGRAM is your own training command after `--`.
     """
     from assistant.pages.training.auto_page import auto_page
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark

@@ -10,7 +10,7 @@ from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import PATH, format_option, python_option, verbosity_options
 from assistant.cli.output import emit_answer, emit_text
 from assistant.storage import read_bytes
-from assistant.usecases.export import export_provision, export_recipe
+from assistant.usecases.export import export_provision, export_recipe, run_recipe
 from probes.base.errors import UsageError
 from recipes.launch.provision import ProvisionOptions, find_provision
 from recipes.launch.recipe import Recipe
@@ -20,34 +20,45 @@ from recipes.launch.recipe_file import load_recipe
 @click.command()
 @click.argument("recipe_file", type=PATH, metavar="[RECIPE]", required=False)
 @click.option(
-    "--to", "launchers", multiple=True, default=("torchrun",), show_default=True, metavar="LAUNCHER"
+    "--to",
+    "launchers",
+    multiple=True,
+    default=("torchrun",),
+    show_default=True,
+    metavar="LAUNCHER",
+    help="One of `rigtune list launchers`; repeatable.",
 )
 @click.option(
     "--provision",
     "kind",
     default=None,
     metavar="KIND",
-    help="Without RECIPE: files that run `rigtune check` in provisioning.",
+    help="Without RECIPE: write files that run `rigtune check` where machines are provisioned.",
 )
-@click.option("--program", default=None, metavar="PATH", help="Of rigtune on the nodes, with --provision.")
 @click.option(
-    "--policy", default=None, metavar="PATH", help="Of the policy file on the nodes, with --provision."
+    "--program", default=None, metavar="PATH", help="With --provision: path of rigtune on the nodes."
+)
+@click.option(
+    "--policy", default=None, metavar="PATH", help="With --provision: path of the policy file on the nodes."
 )
 @click.option(
     "--slurm-conf",
     default=None,
     metavar="PATH",
-    help="Of slurm.conf where it is not the default, with --provision slurm-health.",
+    help="With --provision slurm-health: path of slurm.conf, if it is not the default.",
 )
 @click.option(
-    "--image", default=None, metavar="IMAGE", help="With rigtune in it, with --provision kubernetes-*."
+    "--image",
+    default=None,
+    metavar="IMAGE",
+    help="With --provision kubernetes-*: container image that contains rigtune.",
 )
 @click.option(
     "--gpus",
     type=int,
     default=None,
     metavar="N",
-    help="That the pod asks for, with --provision kubernetes-*.",
+    help="With --provision kubernetes-*: number of GPUs that the pod requests.",
 )
 @click.option(
     "--out",
@@ -72,7 +83,7 @@ def export_command(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write launch files for RECIPE, or with --provision the files of a health check; prints their paths.
+    """Write launch files for RECIPE, or with --provision the files of a health check, and print their paths.
 
     Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
     """
@@ -81,20 +92,18 @@ def export_command(
         if recipe_file is not None:
             raise UsageError(
                 "--provision and RECIPE exclude each other",
-                "Write launch files and health checks one by one.",
+                "write launch files and health checks with two commands",
             )
-        values = {name: value for name, value in given.items() if value is not None}
-        options = ProvisionOptions(**values)  # type: ignore[arg-type]
-        target = directory if directory is not None else Path("provision")
-        events = export_provision(kind, options, target, overwrite=overwrite)
+        options = ProvisionOptions(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        events = export_provision(kind, options, directory or Path("provision"), overwrite=overwrite)
     elif recipe_file is None:
         raise UsageError(
-            "nothing to export", "Give a recipe, which `rigtune plan -o` writes, or --provision KIND."
+            "nothing to export", "give a recipe, which `rigtune plan -o` writes, or --provision KIND"
         )
     elif stray := [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]:
-        raise UsageError(f"{stray[0]} needs --provision", "Launch files are described by their recipe alone.")
+        raise UsageError(f"{stray[0]} needs --provision", "the recipe alone describes launch files")
     else:
-        target = directory if directory is not None else recipe_file.parent / "launch"
+        target = directory or recipe_file.parent / "launch"
         events = export_recipe(read_recipe(recipe_file), launchers, target, overwrite=overwrite)
     paths = follow(events, quiet=quiet, verbose=verbose)
     if kind is not None and not quiet:
@@ -110,7 +119,14 @@ def read_recipe(path: Path) -> Recipe:
 @click.command()
 @click.argument("recipe_file", type=PATH, metavar="RECIPE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--to", "launcher", default="torchrun", show_default=True, metavar="LAUNCHER")
+@click.option(
+    "--to",
+    "launcher",
+    default="torchrun",
+    show_default=True,
+    metavar="LAUNCHER",
+    help="One of `rigtune list launchers`.",
+)
 @click.option(
     "--out",
     "directory",
@@ -131,8 +147,6 @@ def run_command(
 
     The exit code is the training program's own.
     """
-    from assistant.usecases.run import run_recipe
-
     running = run_recipe(
         read_recipe(recipe_file),
         launcher=launcher,

@@ -12,10 +12,10 @@ Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _FUNCTIONS: dict[Format, tuple[str, str]] = {
-    "junit": ("as_junit", "junit_text"),
-    "markdown": ("as_markdown", "markdown_text"),
-    "prometheus": ("as_prometheus", "prometheus_text"),
-    "nagios": ("as_nagios", "nagios_text"),
+    "junit": ("ci_reports", "junit_text"),
+    "markdown": ("ci_reports", "markdown_text"),
+    "prometheus": ("monitoring", "prometheus_text"),
+    "nagios": ("monitoring", "nagios_text"),
 }
 """The module in this package and the function of each format."""
 

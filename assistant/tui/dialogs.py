@@ -118,11 +118,10 @@ class ExportDialog(Dialog[ExportChoice]):
 
     @on(Input.Submitted)
     def _accept(self, event: Input.Submitted) -> None:
-        directory = event.value.strip()
-        if not directory:
+        if directory := event.value.strip():
+            self.dismiss(ExportChoice(directory, self._overwrite))
+        else:
             self.query_one("#complaint", Static).update("Name a folder.")
-            return
-        self.dismiss(ExportChoice(directory, self._overwrite))
 
 
 class KeysDialog(Dialog[None]):
@@ -140,12 +139,11 @@ class KeysDialog(Dialog[None]):
         here = next(row for row in SCREENS if row.id == self._screen_id)
         own = [(shown_key(row), row.title, row.help) for row in ACTIONS if here.id in row.screens]
         everywhere = [(shown_key(row), row.title, row.help) for row in ACTIONS if not row.screens and row.key]
-        screens = [(row.key, row.title, row.purpose) for row in SCREENS]
         rows: list[tuple[Cell, ...]] = []
         for heading, keys in (
             (here.title, own),
             ("Everywhere", [*everywhere, *MOVING]),
-            ("Screens", screens),
+            ("Screens", [(row.key, row.title, row.purpose) for row in SCREENS]),
         ):
             rows += [()] * bool(rows) + [("", words((heading, "strong")))]
             rows += [
@@ -177,10 +175,10 @@ class LogsDialog(Dialog[str]):
     @on(Input.Submitted)
     def _accept(self, event: Input.Submitted) -> None:
         path = event.value.strip()
-        if not path or path == "-":
+        if path in ("", "-"):
             self.query_one("#complaint", Static).update("Name a file or a folder.")
-            return
-        self.dismiss(path)
+        else:
+            self.dismiss(path)
 
 
 class ExplanationDialog(Dialog[None]):
@@ -255,7 +253,6 @@ class WorkloadDialog(Dialog[PlanRequest]):
             request = request_of(values)
         except UsageError as error:
             self.query_one("#complaint", Static).update(f"{error.message}; {error.hint}")
-            return
-        self.dismiss(
-            msgspec.structs.replace(request, pins=self._request.pins, precision=self._request.precision)
-        )
+        else:
+            kept = {"pins": self._request.pins, "precision": self._request.precision}
+            self.dismiss(msgspec.structs.replace(request, **kept))

@@ -23,8 +23,6 @@ TOO_SMALL = (
     "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, "
     "or use `rigtune check` and `rigtune auto`."
 )
-TWO_COLUMNS = 100
-"""Columns from which a page has two panes."""
 ROOMY = 140
 """Columns from which a page shows everything it has."""
 
@@ -114,10 +112,6 @@ class Frame(Screen[None]):
         return cast("RigtuneApp", self.app)
 
     @property
-    def is_wide(self) -> bool:
-        return self.size.width >= TWO_COLUMNS
-
-    @property
     def is_roomy(self) -> bool:
         return self.size.width >= ROOMY
 
@@ -147,7 +141,7 @@ class Frame(Screen[None]):
         panel = self.query_one("#problem", Static)
         panel.display = problem is not None
         if problem is not None:
-            hint = [f"  {problem.hint}"] if problem.hint else []
+            hint = [f"  {problem.hint}"] * bool(problem.hint)
             panel.update(body(section("", [words((f"✗ {problem.message}", "bad")), *hint])))
 
     def show_panels(self, sections: Mapping[str, Section], width: int = 100) -> None:

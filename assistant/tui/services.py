@@ -22,7 +22,7 @@ from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import OutputError
-from probes.base.record import known
+from probes.base.record import value_or
 from probes.bench.bench_requests import Suite
 from probes.collect.collecting import CollectOptions
 from probes.compare.measurement_judgement import Judgement
@@ -114,10 +114,11 @@ class Services:
     def prepare(self, plan: Plan, facts: MachineFacts) -> Generator[Event, None, Prepared]:
         """Make the recipe of a plan and its files; the result is a Prepared."""
         yield StageStarted(stage="recipe", title="Writing the recipe")
-        path = facts.training.path
-        python = self._python or (path if known(path) and path is not None else "")
         recipe = recipe_of(
-            plan, name=plan.workload.model.id, command=Command(kind="reference"), python=python
+            plan,
+            name=plan.workload.model.id,
+            command=Command(kind="reference"),
+            python=self._python or value_or(facts.training.path, None) or "",
         )
         files = tuple(
             LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))
@@ -135,7 +136,7 @@ class Services:
 
     def save_report(self, text: str) -> str:
         """Save `text`, the traceback of a bug, and return its file."""
-        moment = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S%fZ")
-        path = platformdirs.user_state_path("rigtune") / "bugs" / f"{moment}.txt"
+        name = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S%fZ.txt")
+        path = platformdirs.user_state_path("rigtune") / "bugs" / name
         write_bytes(path, text.encode("utf-8", "backslashreplace"), mode=0o600)
         return str(path)

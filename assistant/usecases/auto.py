@@ -17,7 +17,7 @@ from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.base.record import Record, known
+from probes.base.record import Record, value_or
 from probes.bench.bench_report import report_of
 from probes.bench.bench_requests import BenchSettings
 from probes.catalogue.hardware import load_catalogue
@@ -75,21 +75,30 @@ def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoRes
     facts: MachineFacts = yield from _saved(
         probe_machine(source, options.collect), directory / "facts.json", "facts"
     )
-    evidence = Evidence(facts=facts, catalogue=load_catalogue())
-    verdict: Verdict = yield from _saved(check_machine(evidence), directory / "findings.json", "findings")
+    verdict: Verdict = yield from _saved(
+        check_machine(Evidence(facts=facts, catalogue=load_catalogue())),
+        directory / "findings.json",
+        "findings",
+    )
     measured = MeasurementSet(suite="none")
     if options.measure:
-        measuring = measure_machine(facts, _measure_options(options))
-        measured = yield from _saved(measuring, directory / "measurements.json", "measurements", report_of)
-    planning = plan_workload(facts, measured.measurements, options.request)
-    plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
+        measured = yield from _saved(
+            measure_machine(facts, _measure_options(options)),
+            directory / "measurements.json",
+            "measurements",
+            report_of,
+        )
+    plan: Plan = yield from _saved(
+        plan_workload(facts, measured.measurements, options.request),
+        directory / "plan.json",
+        "plan with its reasons",
+    )
 
-    python = facts.training.path if known(facts.training.path) else None
     recipe = recipe_of(
         plan,
         name=plan.workload.model.id,
         command=options.command,
-        python=options.collect.python or python or "",
+        python=options.collect.python or value_or(facts.training.path, None) or "",
     )
     write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
     yield Written(
@@ -128,7 +137,7 @@ def _measure_options(options: AutoOptions) -> MeasureOptions:
 def _saved(
     events: Iterator[Event], path: Path, what: str, as_written: Callable[[Any], Record] | None = None
 ) -> Generator[Event, None, Any]:
-    """Pass a stage's events on, save its result to `path` and return it.
+    """Pass the events of a stage on, save its result to `path` and return the result.
 
     `as_written` turns the result into the record that the file contains.
     """

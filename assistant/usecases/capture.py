@@ -16,8 +16,6 @@ from probes.sources.base import Source
 from probes.sources.recording import RecordingSource
 from probes.sources.stored import Recording
 
-_SALT_BYTES = 32
-
 
 class Capture(Record, kw_only=True):
     """A recording with the manifest of its redactions; `manifest` is None if nothing was redacted."""
@@ -45,7 +43,7 @@ def capture_machine(
     recording = recorder.recording(source.title)
     if not redacted:
         return Capture(recording=recording)
-    salt_bytes = salt.encode() if salt else secrets.token_bytes(_SALT_BYTES)
+    salt_bytes = salt.encode() if salt else secrets.token_bytes()
     recording, manifest = redact(recording, salt=salt_bytes, keep=keep)
     recording = msgspec.structs.replace(recording, title=f"{recording.title}, redacted")
     return Capture(recording=recording, manifest=manifest)

@@ -27,7 +27,6 @@ from recipes.launch.recipe import Recipe
 
 _POLL_S = 0.5
 _REPORT_EVERY_S = 2.0
-_SALT_BYTES = 32
 
 
 @stage("explain")
@@ -47,7 +46,7 @@ def explain_logs(
     `redacting`, names are replaced by placeholders. Raises InputError for sources that cannot be read.
     """
     yield StageStarted(stage="explain", title="reading logs")
-    redactor = LogRedactor(secrets.token_bytes(_SALT_BYTES)) if redacting else None
+    redactor = LogRedactor(secrets.token_bytes()) if redacting else None
     shown = redactor.text if redactor is not None else str
     reading = Reading(redactor)
     try:
@@ -62,17 +61,14 @@ def explain_logs(
     explanation = reading.explanation(beside)
     if differences := differences_in(beside):
         facts = {**explanation.facts, "differences": tuple(map(shown, differences))}
-        explanation = msgspec.structs.replace(explanation, facts=facts)
+        return msgspec.structs.replace(explanation, facts=facts)
     return explanation
 
 
 def _read_all(
     reading: Reading, files: Sequence[str], wanted: Sequence[str], shown: Callable[[str], str]
 ) -> Iterator[Event]:
-    """Read each file to its end.
-
-    A file that cannot be read is skipped, unless the user named it or it is the only file.
-    """
+    """Read each file to its end; skip an unreadable file of a folder, unless it is the only file."""
     for number, name in enumerate(files):
         yield Progress(stage="explain", message=shown(name), done=number, total=len(files))
         try:
@@ -80,11 +76,10 @@ def _read_all(
         except InputError as error:
             if name in wanted or len(files) == 1:
                 raise
-            yield Progress(stage="explain", message=shown(f"passed over: {error.message}"))
+            yield Progress(stage="explain", message=shown(f"skipped: {error.message}"))
 
 
 def _read(reading: Reading, name: str) -> None:
-    """Read one source to its end."""
     with opened(name) as file:
         reader = reading.source(name, year=_year(file))
         for chunk in chunks(name, file):

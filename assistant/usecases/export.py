@@ -1,4 +1,4 @@
-"""Write launch files from a recipe, and files for provisioning."""
+"""Write launch files from a recipe, start them, and write files for provisioning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from assistant.storage import read_bytes, write_files
-from assistant.usecases.events import Event, StageStarted, Written, stage
+from assistant.usecases.events import Event, Progress, StageStarted, Written, result_of, stage
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
 from probes.base.table_rows import Row
@@ -43,13 +43,14 @@ class Manifest(Record, kw_only=True):
 
 def find_launcher(launcher_id: str) -> Row:
     """Return the row of a launcher. Raises UsageError with the nearest id."""
-    ids = [row.id for row in LAUNCHERS]
-    for row in LAUNCHERS:
-        if row.id == launcher_id:
-            return row
-    near = difflib.get_close_matches(launcher_id.lower(), ids, n=1, cutoff=0.5)
+    rows = {row.id: row for row in LAUNCHERS}
+    if launcher_id in rows:
+        return rows[launcher_id]
+    near = difflib.get_close_matches(launcher_id.lower(), rows, n=1, cutoff=0.5)
     suggestion = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(ids)}")
+    raise UsageError(
+        f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(rows)}"
+    )
 
 
 def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
@@ -58,10 +59,9 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
     If one command is not enough, return an instruction instead.
     """
     try:
-        command: tuple[str, ...] = find_launcher(launcher_id).load().start(recipe, directory, ())
+        return shlex.join(find_launcher(launcher_id).load().start(recipe, directory, ())).removesuffix(" --")
     except UsageError as error:
         return error.hint
-    return shlex.join(command).removesuffix(" --")
 
 
 @stage("export")
@@ -98,6 +98,26 @@ def export_provision(
     artifacts = {artifact.path: artifact for artifact in render_provision(row, options)}
     yield from _write(directory, artifacts, set(), what=row.id, overwrite=overwrite)
     return tuple(directory / path for path in artifacts)
+
+
+@stage("run")
+def run_recipe(
+    recipe: Recipe, *, launcher: str = "torchrun", directory: Path, arguments: tuple[str, ...] = ()
+) -> Generator[Event, None, int]:
+    """Export into `directory` and run the job in the foreground; the last result is its exit code.
+
+    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises the errors of
+    `export_recipe`, UsageError if the launcher cannot start this recipe from here, and WorkerError if the
+    start fails.
+    """
+    from assistant.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
+
+    row = find_launcher(launcher)
+    command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)
+    yield from result_of(export_recipe(recipe, (launcher,), directory))
+    yield StageStarted(stage="run", title=f"Starting {recipe.name} with {row.id}")
+    yield Progress(stage="run", message=shlex.join(command))
+    return run_in_foreground(command)
 
 
 def _write(
@@ -143,8 +163,8 @@ def _read_manifest(directory: Path) -> Manifest:
 def _manifest_file(manifest: Manifest, artifacts: Iterable[Artifact]) -> Artifact:
     known = dict(manifest.sha256)
     for artifact in artifacts:
-        earlier = known.get(artifact.path, ())[-1:]
-        known[artifact.path] = tuple(dict.fromkeys((*earlier, _digest(artifact.text.encode()))))
+        versions = (*known.get(artifact.path, ())[-1:], _digest(artifact.text.encode()))
+        known[artifact.path] = tuple(dict.fromkeys(versions))
     return Artifact(path=MANIFEST, text=to_json(Manifest(sha256=known)).decode())
 
 

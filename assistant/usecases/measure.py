@@ -21,6 +21,7 @@ from assistant.usecases.events import BenchFailed, Event, Progress, StageStarted
 from probes.base.errors import UsageError
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
+from probes.base.units import plural
 from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, Suite
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
@@ -37,7 +38,7 @@ class MeasureOptions(Record, kw_only=True):
     python: str | None = None
     """The training interpreter; None for the one that the probe found."""
     force: bool = False
-    """Measure although others use the GPUs or the CPUs."""
+    """Measure even if others use the GPUs or the CPUs."""
     accept_busy_host: bool = False
     """Measure on CPUs that others use too, and report it; GPUs in use are still refused."""
     ranks_per_node: int | None = None
@@ -108,12 +109,8 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
         near = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.5)
-        hint = (
-            f"did you mean {near[0]}? `rigtune bench --list` shows all"
-            if near
-            else f"benchmarks: {', '.join(known)}"
-        )
-        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint)
+        hint = f"did you mean {near[0]}? `rigtune bench --list` shows all" if near else ""
+        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint or f"benchmarks: {', '.join(known)}")
     chosen = options.only or tuple(
         row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options)
     )
@@ -160,15 +157,14 @@ def _events(
         hindrance = Hindrance(
             kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`"
         )
-        ready = dict.fromkeys(job.row.id for job in jobs)
+        ready = {job.row.id for job in jobs}
         yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)
         return
     if not jobs:
         return
-    ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
     device = "CPUs and disk" if has_gpus else "all CPUs"
-    if on_gpus:
-        device = f"{ranks} GPU{'s' if ranks > 1 else ''}"
+    if any(job.request.device == "cuda" for job in jobs):
+        device = plural(context.ranks_per_node, "GPU")
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Keep the log and the request of a failure, but not those of a run that the user stopped.
@@ -177,7 +173,7 @@ def _events(
 
 
 def _context(facts: MachineFacts, options: MeasureOptions, gate: Gate) -> BenchContext:
-    usable = len(gate.interpreter.devices) if gate.interpreter is not None else 0
+    usable = len(gate.interpreter.devices) if gate.interpreter is not None else None
     return msgspec.structs.replace(
         bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=usable or None),
         suite=options.suite,

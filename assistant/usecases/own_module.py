@@ -34,20 +34,17 @@ def count_modules(
     Raises InterpreterError if no interpreter with torch is found, InputError if the user's function fails,
     and WorkerError if counting takes longer than `deadline_s` or is killed.
     """
-    python = choose_interpreter(_training(source, options), options.python).path
+    training = TrainingPython()
+    if options.python is None:
+        # This finds the interpreter without reading the rest of the machine.
+        rows = [row for row in PROBES if row.id == "interpreter"]
+        training = assemble(source.title, list(gather(source, options, rows))).training
+    python = choose_interpreter(training, options.python).path
     models: dict[str, VisionModel] = {}
     for target in dict.fromkeys(targets):
         yield StageStarted(stage="count", title=f"Counting {target}")
         models[target] = _counted(python, target, options.directory, deadline_s)
     return models
-
-
-def _training(source: Source, options: CollectOptions) -> TrainingPython:
-    """Return the interpreter that the probe finds, without reading the rest of the machine."""
-    if options.python is not None:
-        return TrainingPython()
-    rows = [row for row in PROBES if row.id == "interpreter"]
-    return assemble(source.title, list(gather(source, options, rows))).training
 
 
 def _counted(python: str, target: str, folder: str, deadline_s: float) -> VisionModel:

@@ -42,9 +42,14 @@ def plan_workload(
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
-    _require_positive(nodes=request.nodes, global_batch=request.global_batch)
-    _require_positive(sequence_length=request.sequence_length, steps=request.steps)
-    _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
+    _require_positive(
+        nodes=request.nodes,
+        global_batch=request.global_batch,
+        sequence_length=request.sequence_length,
+        steps=request.steps,
+        micro_batch=request.pins.micro_batch,
+        ranks_per_node=request.pins.ranks_per_node,
+    )
     model = model_named(request.model or default_model_id(facts))
     cluster = cluster_from_facts(
         facts,
@@ -66,9 +71,7 @@ def plan_workload(
 
 def model_named(name: str) -> TransformerModel:
     """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
-    if names_model_file(name) or "/" in name:
-        return read_model(name)
-    return find_model(name)
+    return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
 
 
 def _require_positive(**values: int | None) -> None:

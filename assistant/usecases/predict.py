@@ -23,7 +23,7 @@ from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.ranks import default_ranks
 
 OTHER = "other"
-"""The key under which refusals are counted whose reason begins with no column."""
+"""Key for the number of refusals whose reason does not begin with the name of a column."""
 
 
 COLLECTIVE_COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import time
@@ -26,7 +27,7 @@ _START_S = 300.0
 _STEP_S = 60.0
 """Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
-"""Ratio of a step's time to its prediction above which the run counts as hung."""
+"""A run that takes longer than its prediction by this factor is stopped."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
 _CAUSE = re.compile(
@@ -57,7 +58,6 @@ class _Done(Record, kw_only=True, tag_field="event", tag="done"):
 
 
 class _Failed(Record, kw_only=True, tag_field="event", tag="failed"):
-    kind: str
     message: str
 
 
@@ -84,7 +84,8 @@ def verify_recipe(
     """
     started = time.monotonic()
     folder = (directory or default_run_directory() / "verify").absolute()
-    trial = _trial(recipe, python)
+    resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
+    trial = msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
     log, report = folder / "verify.log", folder / "report.jsonl"
     arguments = ("--steps", str(steps), "--report", str(report))
     command: tuple[str, ...] = find_launcher("torchrun").load().start(trial, str(folder), arguments)
@@ -105,8 +106,8 @@ def verify_recipe(
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
             # The report is small, so that reading it again is simpler than following it.
-            known, lines = len(lines), _read_report(report)
-            for line in lines[known:]:
+            reported, lines = len(lines), _read_report(report)
+            for line in lines[reported:]:
                 if isinstance(line, _Step):
                     message = f"step {line.step}: loss {line.loss:.3f}, {duration(line.duration_s)}"
                     yield Progress(stage="verify", message=message, done=line.step, total=steps)
@@ -121,12 +122,6 @@ def verify_recipe(
     return _verification(recipe, lines, log)
 
 
-def _trial(recipe: Recipe, python: str | None) -> Recipe:
-    """Return the recipe with the reference program in place of the user's program."""
-    resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
-    return msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
-
-
 def _deadline_s(recipe: Recipe, steps: int) -> float:
     predicted_s = recipe.predicted.step_time_s
     return _START_S + steps * (_STEP_S if predicted_s is None else _PATIENCE * predicted_s)
@@ -134,16 +129,10 @@ def _deadline_s(recipe: Recipe, steps: int) -> float:
 
 def _read_report(path: Path) -> list[_Line]:
     """Return the complete lines of the report; the last line may still be incomplete."""
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return []
     lines: list[_Line] = []
-    for line in text.splitlines():
-        try:
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        for line in path.read_bytes().splitlines():
             lines.append(msgspec.json.decode(line, type=_Line))
-        except msgspec.MsgspecError:
-            break
     return lines
 
 
@@ -157,11 +146,10 @@ def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float)
     done = [line for line in lines if isinstance(line, _Done)]
     if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
         return ""
-    causes = [line for line in tail.splitlines() if _CAUSE.search(line)]
-    ended = f"exit code {code}" if code else "it ended without a report"
-    if not causes:
-        return ended
-    return f"{causes[0]} ({ended})" if code else causes[0]
+    cause = next((line for line in tail.splitlines() if _CAUSE.search(line)), "")
+    if code:
+        return f"{cause} (exit code {code})" if cause else f"exit code {code}"
+    return cause or "it ended without a report"
 
 
 def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
@@ -172,9 +160,9 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
         notes.append("This ran the reference program with the recipe's shapes, not the recipe's own program.")
     predicted = recipe.predicted
     if recipe.not_in_reference:
-        beyond = ", ".join(recipe.not_in_reference)
+        parts = ", ".join(recipe.not_in_reference)
         notes.append(
-            f"The reference program does not build all of the model ({beyond}): it trained a dense decoder "
+            f"The reference program does not build all of the model ({parts}): it trained a dense decoder "
             "of the recipe's other sizes. Its time and memory cannot be compared with the prediction."
         )
         predicted = Prediction()

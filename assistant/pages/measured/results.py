@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assistant.pages.terms import folded
+from assistant.pages.terms import folded, grouped
 from probes.base.units import percent
 from probes.compare.comparing import SWEPT, worse
 from probes.compare.measurement_judgement import ComparedTo, Comparison
@@ -23,10 +22,10 @@ _ALSO_SWEPT = {
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
 """Metrics whose best case represents the sweep, such as the memory at the best rate."""
 _ODD = 0.05
-"""Share below the median from which the slowest of several devices is named."""
+"""The slowest of several devices is named if it differs from the median by at least this share."""
 
 _COUNTED = frozenset({"memory_errors"})
-"""Metrics of which every single one is bad."""
+"""Metrics that count errors: every value above 0 is bad."""
 
 Key = tuple[object, ...]
 
@@ -74,13 +73,8 @@ def results(
     The best case of a sweep has its own comparisons; a device without one gets those of the sweep's other
     cases.
     """
-    groups: dict[Key, list[Measurement]] = {}
-    for entry in measurements:
-        if entry.samples:
-            groups.setdefault(_group_key(entry), []).append(entry)
-    judged: dict[Key, list[Comparison]] = defaultdict(list)
-    for comparison in comparisons:
-        judged[_sweep_key(comparison)].append(comparison)
+    groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
+    judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)
     cases = [(group, _result(group)) for group in groups.values()]
     if not show_all:
         cases = _best(cases)
@@ -90,7 +84,7 @@ def results(
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Return the best case of each sweep by its leading metric, and the cases that the user asked for."""
+    """Return the best case of each sweep by its leading metric, and the cases that the user named."""
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -197,8 +191,6 @@ def _slowest(group: Sequence[Measurement], middle: float) -> str:
     if len(group) < 2 or not middle or group[0].unit == "byte" or worse(group[0]) is None:
         return ""
     is_high = worse(group[0]) == "high"
-    slowest = (
-        max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
-    )
+    slowest = (max if is_high else min)(group, key=lambda entry: entry.median)
     share = abs(slowest.median - middle) / abs(middle)
     return f"{slowest.subject} {'+' if is_high else '-'}{percent(share)}" if share >= _ODD else ""

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from assistant.pages.blocks import (
     Block,
-    Cell,
     Column,
     Page,
     Row,
@@ -82,8 +81,11 @@ def file_names(files: LauncherFiles) -> Words:
 
 def overwrite_words(*, overwrite: bool) -> Words:
     """Return what happens to files of the same name that somebody changed."""
-    answer = "are replaced" if overwrite else "are kept, and nothing is written"
-    return words(("ctrl+o  ", "strong"), ("files of that name that were changed by hand ", "dim"), answer)
+    return words(
+        ("ctrl+o  ", "strong"),
+        ("files of that name that were changed by hand ", "dim"),
+        "are replaced" if overwrite else "are kept, and nothing is written",
+    )
 
 
 def destination(files: LauncherFiles, directory: str) -> Section:
@@ -93,11 +95,8 @@ def destination(files: LauncherFiles, directory: str) -> Section:
 
 def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Section:
     """Return every file of this launcher that was written, and how to start."""
-    lines: list[Cell] = [words((f"✓ {path}", "good")) for path in paths]
-    return section(
-        "Written",
-        [*lines, words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))],
-    )
+    start = words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))
+    return section("Written", [*(words((f"✓ {path}", "good")) for path in paths), start])
 
 
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:

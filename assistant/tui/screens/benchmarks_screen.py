@@ -95,8 +95,7 @@ class BenchmarksScreen(Frame):
         return bench_page.results_section(
             named,
             state.judgement,
-            running=left[0] if left else "",
-            queued=left[1:],
+            waiting=left,
             show_all=self._show_all,
             width=width,
         )

@@ -16,14 +16,16 @@ from assistant.pages.blocks import Section
 from assistant.pages.machine import header
 from assistant.pages.machine.facts_page import panels
 from assistant.pages.machine.gpu_table import gpus_section
-from assistant.pages.verdict import findings_page, overview_page
-from assistant.text.lines import clean_lines
+from assistant.pages.verdict import findings_page
+from assistant.text.plain_writer import clean_lines
 from assistant.tui.actions import SCREENS, screen_bindings
 from assistant.tui.frame import Frame, PanelBox, ScrollBox
 from assistant.tui.panel_writer import line
 from assistant.tui.session import State
 from probes.judging.findings import Finding
 
+_TWO_COLUMNS = 100
+"""Columns from which a page has two panes."""
 _TALL = 36
 """Rows from which every GPU has its own line."""
 _FRAME_WIDTH = 5
@@ -62,11 +64,11 @@ class OverviewScreen(Frame):
         if facts is None:
             return
         complete, is_tall = state.facts_complete, self.size.height >= _TALL
-        width = self.size.width // (2 if self.is_wide else 1) - _FRAME_WIDTH
+        width = self.size.width // (2 if self.size.width >= _TWO_COLUMNS else 1) - _FRAME_WIDTH
         machine = panels(facts, complete=complete)
         # Without a GPU, the processor takes the place of the GPUs.
         host = machine.get("host", Section())
-        has_gpus = overview_page.has_gpus(facts)
+        has_gpus = findings_page.has_gpus(facts)
         shown = {
             "accelerators": gpus_section(
                 facts, state.findings, complete=complete, fold=not is_tall, width=width
@@ -76,7 +78,7 @@ class OverviewScreen(Frame):
                 state.findings, _MOST_FINDINGS if is_tall else _FEW_FINDINGS
             ),
             "observed": machine.get("observed", Section()),
-            "way": overview_page.way(
+            "way": findings_page.way(
                 facts, state.findings, state.measured, state.plan, state.written, is_live=state.is_live
             ),
             "fabric": machine.get("fabric", Section()),
@@ -92,21 +94,21 @@ class OverviewScreen(Frame):
         progress = (
             header.progress(running.title, running.message, running.done, running.total) if running else ""
         )
-        return overview_page.verdict_section(
+        return findings_page.verdict_section(
             state.verdict, state.facts, step=step, key=row.key, title=row.title, progress=progress
         )
 
-    def _step(self, state: State) -> overview_page.NextStep:
-        return overview_page.next_step(
+    def _step(self, state: State) -> findings_page.NextStep:
+        return findings_page.next_step(
             state.verdict.verdict if state.verdict is not None else None,
             is_live=state.is_live,
-            has_torch=overview_page.has_torch(state.facts),
+            has_torch=findings_page.has_torch(state.facts),
             has_measurements=bool(state.measured.measurements),
             has_plan=state.plan is not None,
         )
 
     def action_next_step(self) -> None:
-        self.desk.go(self._step(self.desk.state).screen)
+        self.desk.action_go(self._step(self.desk.state).screen)
 
 
 class FindingList(OptionList, inherit_bindings=False):
@@ -160,8 +162,9 @@ class FindingsScreen(Frame):
             self._rows = rows
             self._fill(listing)
         listing.display = self.query_one("#finding-detail").display = bool(rows)
-        is_checking = state.running_stage("check") is not None
-        nothing = findings_page.nothing(state.findings, query=self._query, is_checking=is_checking)
+        nothing = findings_page.nothing(
+            state.findings, query=self._query, is_checking=state.running_stage("check") is not None
+        )
         self.show_words("empty", Section() if rows else nothing)
         self._show_detail()
 

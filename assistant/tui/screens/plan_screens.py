@@ -117,10 +117,9 @@ class RecipeScreen(Frame):
             self._shown = (files,)
             self.show_words("script-text", recipe_page.scripts(files))
             self.query_one("#script").scroll_home(animate=False)
-        is_written = state.written and state.exported_launcher == files.launcher
         self.query_one("#destination", PanelBox).show(
             recipe_page.written(files, prepared.recipe, state.written)
-            if is_written
+            if state.written and state.exported_launcher == files.launcher
             else recipe_page.destination(files, self.desk.services.directory)
         )
 

@@ -11,7 +11,7 @@ import pytest
 
 from assistant.foreground import run_in_foreground
 from assistant.usecases.events import Progress, StageFinished, Written
-from assistant.usecases.run import run_recipe
+from assistant.usecases.export import run_recipe
 from probes.base.errors import UsageError, WorkerError
 
 
