@@ -55,8 +55,8 @@ def main() -> NoReturn:
 def _report_no_verdict(error: str) -> int:
     """Return the exit code of "rigtune itself failed", and print for Nagios the one line that it shows.
 
-    It repeats in short what `probes/judging/policies/exit_profiles.py` knows, since that may be what cannot
-    be loaded.
+    This repeats a part of `probes/judging/policies/exit_profiles.py`, because that module may be the broken
+    one.
     """
     pair = ("--exit-profile", "nagios")
     if "=".join(pair) not in sys.argv and pair not in itertools.pairwise(sys.argv):

@@ -61,8 +61,8 @@ class _Relay:
             child.send_signal(number)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a
-        # second one.
+        # The terminal has already sent SIGINT to the child, and a second SIGINT makes torchrun cut its
+        # clean-up short.
         if number == signal.SIGINT and _terminal_signals_us():
             return
         if self._child is None:

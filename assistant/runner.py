@@ -78,7 +78,7 @@ class Job:
         return self.command_line_of(self.argv)
 
     def command_line_of(self, argv: tuple[str, ...]) -> str:
-        """Return the shell command that runs `argv` as this program was run."""
+        """Return the shell command that runs `argv` in the folder and environment of this program."""
         variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(self._environment.items())]
         return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(argv)))
 

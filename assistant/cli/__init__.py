@@ -1,4 +1,4 @@
-"""Dispatch the command line: one lazy group, one error boundary, exit codes chosen in one place.
+"""Dispatch the command line: a group that loads commands on use, the handling of errors, the exit codes.
 
 Data goes to stdout, messages go to stderr.
 """
@@ -119,7 +119,7 @@ def command_line(arguments: list[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """Run the whole process: the command line, whatever standard streams exist, then the end at once.
+    """Run the command line, also if standard streams are closed, and end the process at once.
 
     Threads that hang in the kernel must not delay the end, and an orderly end of the interpreter takes longer
     than a check.

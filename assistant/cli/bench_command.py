@@ -308,8 +308,8 @@ def _settings(
 def _stop_on_signals() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether the user wants the work to stop.
 
-    The first signal asks for it, a second one interrupts at once. Signals that were ignored before, as under
-    nohup, stay ignored.
+    The first signal requests the stop, and the second signal interrupts at once. Signals that were ignored
+    before, as under nohup, stay ignored.
     """
     asked = False
 

@@ -77,7 +77,7 @@ class ProfiledCommand(click.Command):
 
 
 def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
-    """Return what `work` returns; report its errors here if `profile` has a code of its own for them."""
+    """Return the result of `work`; report its errors here if `profile` has its own exit codes for them."""
     try:
         return work()
     except (click.exceptions.Exit, click.Abort):
@@ -272,7 +272,7 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
 
 
 def _write_stdout(verdict: Verdict, answer: Answer) -> None:
-    """Write the chosen format; without one, the line that the profile's reader keeps, or the report."""
+    """Write the chosen format; by default the line that the profile needs, or the report."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
         from assistant.formats.monitoring import reason_line

@@ -39,7 +39,7 @@ def one_line(text: str) -> str:
 def say(words: str) -> None:
     """Print one or several lines on stderr.
 
-    Names in them may come from hostile files, and stderr may be closed.
+    Names in the text may come from hostile files, and stderr may be closed.
     """
     with contextlib.suppress(OSError):
         print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
@@ -91,7 +91,7 @@ class StatusLine:
 def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = False) -> Any:
     """Run a use case to its end, report its stages on stderr, and return the last result.
 
-    A stage is announced when it has done something, so that a stage that fails at once prints only the error.
+    A stage is announced at its first event, so that a stage that fails at once prints only the error.
     """
     result = None
     reporter = _Reporter(verbose=verbose)
@@ -109,8 +109,8 @@ def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = Fals
 class _Reporter:
     """Report in words what happens.
 
-    While benchmarks run, each is announced as it begins, and its results follow in a few lines when the next
-    one begins. On a terminal, a last line shows what runs now and the time that remains.
+    Each benchmark is announced when it begins, and its results follow in a few lines when the next benchmark
+    begins. On a terminal, the last line shows the running benchmark and the remaining time.
     """
 
     def __init__(self, *, verbose: bool) -> None:

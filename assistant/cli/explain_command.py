@@ -79,8 +79,7 @@ def explain_command(
 def _until_interrupted() -> Callable[[], bool]:
     """Return a function that reports whether Ctrl-C was pressed.
 
-    Ctrl-C is how a person ends following: the first one brings the answer, a second one ends the command as
-    usual.
+    A person ends --follow by Ctrl-C: the first prints the answer, the second ends the command as usual.
     """
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()

@@ -23,7 +23,7 @@ PATH = click.Path(path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within bounds, but not NaN, which click lets pass any bound."""
+    """A number within bounds. NaN is refused; click would accept it within any bounds."""
 
     name = "number"
 
@@ -89,8 +89,8 @@ def python_option(function: Command) -> Command:
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return an absolute path, because programs run in other folders.
 
-    A bare name is returned unchanged, to be looked up on PATH. Symbolic links are not resolved, because the
-    python of a virtual environment is one.
+    A bare name stays unchanged and is looked up on PATH. Symbolic links are not resolved, because the python
+    of a virtual environment is a symbolic link.
     """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
@@ -146,7 +146,7 @@ def names_of(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return all paths of `--from A B C`: arguments after the option's own value count as further paths."""
+    """Return all paths of `--from A B C`, in which B and C are arguments of the command for click."""
     if more and not from_paths:
         raise click.UsageError(f"unexpected argument {str(more[0])!r}")
     return from_paths + more

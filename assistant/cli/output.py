@@ -49,9 +49,9 @@ def emit_answer(
     *,
     is_wide: bool = False,
 ) -> None:
-    """Write JSON if it is asked for, else the page. Raises OutputError if it cannot be written.
+    """Write the record as JSON, or the page. Raises OutputError if it cannot be written.
 
-    The function `page` takes a number of columns: with `is_wide` those of the terminal.
+    The argument of `page` is the number of columns: with `is_wide` the columns of the terminal.
     """
     if output_format == "json":
         emit_data(to_json(record).decode())

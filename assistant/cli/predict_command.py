@@ -107,8 +107,8 @@ def predict_command(
 ) -> None:
     """Predict the runs of CASES, a CSV with a column case_id (- for standard input).
 
-    The output tells for each run whether it fits, how much memory it needs and for what, and how long a step
-    takes and why. No run is started. assistant/docs/predict.md names the columns.
+    For each run the output shows whether the run fits, how much memory it needs and for what, and how long a
+    step takes and why. No run is started. assistant/docs/predict.md names the columns.
 
     Exit code 0: predicted; the output has a reason for each case that was refused. 2: the table cannot be
     read.
@@ -205,8 +205,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
             )
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
-    # Tables contain the words of others, of which unknown ones are ignored; an unknown word that was typed
-    # by hand is a mistake.
+    # Unknown words in tables of other people are ignored, but an unknown word that was typed by hand is a
+    # mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(

@@ -21,7 +21,7 @@ _FUNCTIONS: dict[Format, tuple[str, str]] = {
 
 
 def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
-    """Return the verdict in a format; `colour` and `verbose` are for `text` alone."""
+    """Return the verdict in a format; only `text` uses `colour` and `verbose`."""
     if output_format == "text":
         from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
         from assistant.text.plain_writer import text_of  # noqa: PLC0415

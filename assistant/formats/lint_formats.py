@@ -87,7 +87,7 @@ def _result(finding: LintFinding, index: int) -> dict[str, Any]:
 
 
 def _words(text: str) -> dict[str, str]:
-    """Return a message [3.11]; braces, which mark placeholders there, are doubled [3.11.5]."""
+    """Return a message [3.11] with doubled braces, because single braces mark placeholders [3.11.5]."""
     return {"text": text.replace("{", "{{").replace("}", "}}")}
 
 

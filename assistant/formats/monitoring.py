@@ -51,7 +51,7 @@ def problem_line(finding: Finding) -> str:
 
 
 def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool = False) -> str:
-    """Return why the exit code is not 0, the worst first and the number of others; empty if it is 0."""
+    """Return the reasons why the exit code is not 0, the worst first; empty if the code is 0."""
     problems = decisive(verdict, fail_on)
     if not problems:
         return "verdict host: nothing is known of this machine" * (verdict.verdict is Status.UNKNOWN)

@@ -113,7 +113,7 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return a line of the log after its place; it is not broken, so that people can search for it."""
+    """Return the place and the text of a line. The text is not broken, so that people can search for it."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
     shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"

@@ -68,7 +68,7 @@ def counts(
 
 
 def short(value: T | Unknown | None, how: Callable[[T], str] = str) -> str:
-    """Return a value for narrow columns: `?` if it is unknown, `-` if there is none."""
+    """Return a value for narrow columns: `?` for an unknown value, `-` for no value."""
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else how(value)

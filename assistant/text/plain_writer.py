@@ -120,7 +120,7 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
     """Return a piece of a cell with spaces up to the width of its column.
 
-    The piece is given as it is written and as it is counted, without escape codes.
+    `part` is the piece with escape codes, and without them for its length.
     """
     written, counted = part
     gap = " " * (space - len(counted))

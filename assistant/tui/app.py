@@ -54,7 +54,7 @@ GONE_TIMEOUT_S = LEAVING_TIMEOUT_S + 3.0
 
 
 class RigtuneApp(App[int]):
-    """The application: probes, checks and plans by itself; measures and writes only on request."""
+    """The application: it probes, checks and plans at once, and measures and writes only on request."""
 
     TITLE = "rigtune"
     CSS_PATH = "app.tcss"
@@ -72,7 +72,7 @@ class RigtuneApp(App[int]):
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
         self._ascii_filters = [AsciiFilter()] * ascii_only
         super().__init__()
-        # Ask now: a terminal that closes before the first screen is drawn is no terminal any more.
+        # Ask now: a terminal that closes before the first screen is drawn is no longer a terminal.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -110,7 +110,7 @@ class RigtuneApp(App[int]):
                 self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S
             )
 
-    # What screens and keys ask for
+    # Requests of screens and keys
 
     def action_go(self, screen: str) -> None:
         """Switch to `screen`; plan and recipe are made when they are first shown."""

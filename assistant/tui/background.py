@@ -58,7 +58,7 @@ class StageRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the use case to end at its next event, or at once if it watches for this."""
+        """Request the end of the use case: at its next event, or at once if it polls for this."""
         self._stop.set()
 
     @property
@@ -117,8 +117,8 @@ def has_hung_up(descriptor: int) -> bool:
 def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
     """Call `leave` from a thread when the terminal is gone, and end the process `timeout_s` later.
 
-    Textual's writer thread ends at the first write to a terminal that is gone, and the next writer waits for
-    it for ever; then no timer of the UI fires any more.
+    Textual's writer thread ends at the first write to a terminal that is gone, and the next writer waits
+    for it without end; then no timer of the UI fires any more.
     """
 
     def watch() -> None:

@@ -92,7 +92,7 @@ class ExportChoice(NamedTuple):
 
 
 class ExportDialog(Dialog[ExportChoice]):
-    """A dialog with the proposed folder, which one `enter` accepts."""
+    """A dialog with the proposed folder, which `enter` accepts."""
 
     TITLE_WORDS = "Export"
     HINT = "enter writes   ctrl+o replaces   esc cancels"

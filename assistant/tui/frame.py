@@ -24,7 +24,7 @@ TOO_SMALL = (
     "or use `rigtune check` and `rigtune auto`."
 )
 ROOMY = 140
-"""Columns from which a page shows everything it has."""
+"""Width from which a page shows all its panels."""
 
 
 class PanelBox(Static):
@@ -38,7 +38,7 @@ class PanelBox(Static):
 
 
 class ScrollBox(VerticalScroll):
-    """A section that may be taller than its place; it scrolls when it has the focus."""
+    """A section that may be taller than the box; the box scrolls when it has the focus."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002  Textual's name
         super().__init__(id=id)
@@ -108,7 +108,7 @@ class Frame(Screen[None]):
 
     @property
     def desk(self) -> RigtuneApp:
-        """The application, which holds the state and starts all work."""
+        """The application, which owns the state and starts all work."""
         return cast("RigtuneApp", self.app)
 
     @property

@@ -31,7 +31,7 @@ _PROCESSES_SHOWN = 3
 _USUAL_REASONS = frozenset(
     {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clocks_setting"}
 )
-"""Clock event reasons of a GPU that is idle or works at its limits, by NVML's names."""
+"""NVML's names for the clock event reasons of a GPU that is idle or works at its limits."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -168,7 +168,7 @@ def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
 
 
 def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
-    """Return the readings that change, over all GPUs, then those that stand out."""
+    """Return the ranges of the changing readings over all GPUs, then the unusual readings."""
     clocks = ranged((gpu.sm_clock_mhz for gpu in gpus), "MHz")
     fastest = ranged((gpu.sm_clock_max_mhz for gpu in gpus), "MHz")
     draws = ranged((gpu.power_w for gpu in gpus), "W")

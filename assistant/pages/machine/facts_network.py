@@ -35,7 +35,7 @@ _COUNTERS_SHOWN = 3
 _CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
-"""Names of roles that differ from those of the JSON."""
+"""Roles whose names differ from the names in the JSON."""
 _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
@@ -49,7 +49,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _affinity(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Return GPUs with their NICs; those of one NUMA node and CPU list share a line."""
+    """Return GPUs with their NICs; GPUs of one NUMA node and CPU list share a line."""
     entries = affinity_of(facts)
     if isinstance(entries, Unknown):
         return unknown_subject("Affinity", entries)
@@ -85,7 +85,7 @@ def _cpus(cpus: str) -> str:
 
 
 def _pairs(entries: Sequence[Affinity]) -> str:
-    """Return `GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`, with the kind once if it is the same for all."""
+    """Return `GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`, with the kind only once if all have the same kind."""
     given = [entry for entry in entries if known(entry.nics) and entry.nics]
     kinds = {value_or(entry.kind, "") for entry in given}
     if not given:
@@ -132,9 +132,9 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
 
 
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
-    """Return names with runs folded.
+    """Return names, with numbered series folded.
 
-    If they do not fold, return the first few: cards named by their slots can be many.
+    If the names do not fold, return only the first few: cards with names by slot can be many.
     """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))

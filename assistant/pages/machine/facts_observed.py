@@ -102,7 +102,7 @@ def _diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> list[Line]:
 def _results(results: Sequence[ToolResult], *, verbose: bool) -> list[str]:
     """Return one line for each test: the count and range of its numbers.
 
-    A series over sizes is shown by the number at the largest size.
+    For a series over sizes, the line shows the number at the largest size.
     """
     groups = grouped(((result.tool, result.test, result.metric), result) for result in results)
     lines = [

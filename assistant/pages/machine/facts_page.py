@@ -1,4 +1,4 @@
-"""Describe a machine for reading in ten seconds: one row per subject, alike devices together."""
+"""Describe a machine for a quick look: one row per subject, equal devices together."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _text(line: Line) -> str:
 
 
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
-    """Return the subjects that the source lacks; single values by name with `verbose`, else counted."""
+    """Return the subjects that the source lacks; single values by name with `verbose`, else their number."""
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     hidden = 0

@@ -31,7 +31,7 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A source that lists only slots or links does not say what kind each device is.
+    # A source that lists only slots or links does not contain the kinds of devices.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
     drawn = [subject("PCIe tree", _drawn(tree, ends, names))] if verbose and ends else []
     return [subject("PCIe", _summary(tree, ends, names)), *drawn]

@@ -27,7 +27,7 @@ _EXTRAS = (
     ("libfabric_version", "libfabric"),
     ("container_toolkit_version", "container toolkit"),
 )
-"""Software that many machines do without; it is named only if it is installed."""
+"""Software that many machines do not need; it is shown only if it is installed."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -123,7 +123,7 @@ def _training(facts: MachineFacts) -> Subject:
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )
-    # An unknown path already gives the refusal as its reason.
+    # The reason of an unknown path already contains the refusal.
     refused = value_or(training.refused, ()) if known(training.path) else ()
     return subject("Training", [line, *(Line(sentence, (), "caution") for sentence in refused)])
 

@@ -33,7 +33,7 @@ class Subject(NamedTuple):
 
 
 def subject(label: str, lines: Sequence[Line | str]) -> Subject:
-    """Return a subject of lines; what is empty is left out."""
+    """Return a subject with these lines, without empty lines."""
     made = (Line(line) if isinstance(line, str) else line for line in lines)
     return Subject(label, tuple(line for line in made if line.text or line.unknown))
 

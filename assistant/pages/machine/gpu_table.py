@@ -1,4 +1,4 @@
-"""Show the GPUs, one line each or one line per group of equals, or the reason why there is none."""
+"""Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def gpus_section(
 
 
 def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
-    """Return GPUs with their live readings in `width` cells; with `fold`, GPUs alike share a line."""
+    """Return GPUs with their live readings in `width` cells; with `fold`, equal GPUs share a line."""
     groups = [[gpu] for gpu in gpus]
     if fold:
         alike = grouped(
@@ -96,7 +96,7 @@ def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
 
 
 def _indices(subject: str) -> set[int]:
-    """Return the GPUs that a finding is about; checks fold those alike: `GPU0-2, GPU5`."""
+    """Return the indices of the GPUs in the subject of a finding, such as `GPU0-2, GPU5`."""
     matches = filter(None, map(_GPU_NAMES.fullmatch, subject.split(", ")))
     return {index for match in matches for index in range(int(match[1]), int(match[2] or match[1]) + 1)}
 
@@ -145,7 +145,7 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
-    """Return a statement that no driver answers for the GPUs, with those that the PCI bus shows."""
+    """Return a statement that no driver answers, with the GPUs that the PCI bus shows."""
     bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
     if known(facts.pci_gpus) and facts.pci_gpus:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(facts.pci_gpus)}."

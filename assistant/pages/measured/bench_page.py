@@ -37,13 +37,13 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
-"""The command that installs torch into `./.venv`, where rigtune looks for it unless root runs it."""
+"""Command that installs torch into `./.venv`; rigtune finds torch there, unless root runs rigtune."""
 
 _LOG_LINES = 8
 _MOST_CASES = 4
 """Cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
-"""Number of cases of one log that are named: a faulty GPU may compute wrong in every case."""
+"""Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
 _MOST_LINKS = 4
 _DIRECTIONS = {
     "sends": "is slow when it sends",
@@ -96,7 +96,7 @@ def _head(measured: MeasurementSet, judged: Judgement) -> Section:
 
 
 def sick(judgement: Judgement) -> Section:
-    """Return each part that is slower than it should be in one sentence, the worst first."""
+    """Return one sentence for each part that is too slow, the worst part first."""
     rows = []
     for part in sick_parts(judgement.findings):
         finding, status = part.finding, STATUS[part.finding.status]
@@ -111,7 +111,7 @@ def sick(judgement: Judgement) -> Section:
 
 
 def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
-    """Return the benchmarks that gave no result; findings report those that gave wrong results."""
+    """Return the benchmarks without a result; findings report the benchmarks with wrong results."""
     failed = dict.fromkeys(
         failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
     )
@@ -157,7 +157,7 @@ def failures(entries: Sequence[BenchFailure]) -> Section:
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # The user who stopped a benchmark knows the cause.
+        # No log is needed if the user stopped the benchmark.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -226,7 +226,7 @@ def intro(
 
 
 def lacks_torch(facts: MachineFacts | None) -> bool:
-    """Return whether it is known that there is no interpreter with torch to measure with."""
+    """Return whether the facts show that there is no interpreter with torch."""
     return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
 
 
@@ -234,9 +234,9 @@ class SickPart(NamedTuple):
     """A part of the machine that is slower than it should be, or wrong."""
 
     finding: Finding
-    """The sentence about its worst fault."""
+    """The finding about the worst fault of the part."""
     also: tuple[str, ...]
-    """Other statements about it, without the cause that the first sentence names."""
+    """Other statements about the part, without the cause that the first finding names."""
     shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
@@ -244,7 +244,7 @@ class SickPart(NamedTuple):
 def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
     """Return parts with failures before those with warnings, in the order of the findings.
 
-    Each finding about the host, or about all ranks together, is a part of its own.
+    A finding about the host, or about all ranks together, has its own part.
     """
     counting = [finding for finding in findings if finding.waived is None]
     groups = grouped(

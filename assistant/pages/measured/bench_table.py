@@ -94,7 +94,7 @@ _IMPLIED = frozenset(
         "batch_size",
     }
 )
-"""Parameters that the subject, the section or the shape already contains, or that are alike in all cases."""
+"""Parameters that the subject, the section or the shape contains, or that are equal in all cases."""
 _BOOLEANS = {
     "pinned": ("", "pageable"),
     "near": ("", "far"),
@@ -189,7 +189,7 @@ def surroundings(measured: MeasurementSet) -> list[str]:
 
 
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
-    """Return the rows by section; from `WIDE` columns on, each comparison has a column of its own."""
+    """Return the rows by section; from `WIDE` columns on, each comparison has its own column."""
     is_wide = width >= WIDE
     kinds = [kind for kind in _KINDS if any(row.beside(kind[0]) for row in rows)]
     names = [name for _, name in kinds] if is_wide else ["compared"] * bool(kinds)
@@ -250,7 +250,7 @@ def _spread(row: Result, *, is_wide: bool) -> str:
 
 
 def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Words]:
-    """Return all references of the row; peers that are alike need no words."""
+    """Return all references of the row, without peers of equal speed."""
     return [
         _beside(row, kind) + words((f" of {name.removesuffix('erence')}", "dim"))
         for kind, name in kinds
@@ -260,7 +260,7 @@ def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Wo
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words:
-    """Return the share of the reference; for several devices the worst, named if it is unlike the others."""
+    """Return the share of the reference; for several devices the worst, with its device if it is slow."""
     comparisons = row.beside(kind)
     if not comparisons:
         return words(("-", "dim"))

@@ -59,7 +59,7 @@ def figures(measurements: Sequence[Measurement]) -> tuple[Figure, ...]:
 
 
 def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Return one figure per benchmark; devices alike are one curve of their medians."""
+    """Return one figure per benchmark; equal devices are one curve of their medians."""
     points = []
     unit = ""
     ranks = {
@@ -101,7 +101,7 @@ def _swept(sweep: _Sweep, measurements: Sequence[Measurement]) -> list[Figure]:
 
 
 def _over_time(name: str, unit: str, title: str, measurements: Sequence[Measurement]) -> list[Figure]:
-    """Return one figure over time; with many devices, those with the lowest and the highest mean."""
+    """Return one figure over time; with many devices, the lowest, middle and highest by their mean."""
     curves = []
     for entry in measurements:
         series = entry.series.get(name, ())
@@ -158,7 +158,7 @@ _LOW = 0.9
 
 
 def pair_of(entry: Measurement) -> tuple[str, str] | None:
-    """Return the two ends of a measurement; None if it has no two."""
+    """Return the two ends of a measurement; None without two ends."""
     for first, second in _ENDS:
         if first in entry.parameters and second in entry.parameters:
             return _end(first, entry.parameters[first]), _end(second, entry.parameters[second])
@@ -229,7 +229,7 @@ def _by_case(
 
 
 def is_link(entry: Measurement) -> bool:
-    """Return whether a measurement goes between two ends; a node's cores with its own memory do not."""
+    """Return whether a measurement goes between two different ends, unlike a node's cores with its memory."""
     parameters = entry.parameters
     own = any(first in parameters and parameters[first] == parameters.get(second) for first, second in _ENDS)
     return not own and pair_of(entry) is not None

@@ -1,4 +1,4 @@
-"""Fold measurements for display: devices alike share a line, and the best case represents a sweep."""
+"""Fold measurements for display: equal devices share a line, and the best case represents a sweep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALSO_SWEPT = {
     "attention": frozenset({"sequence_length", "batch", "kernel"}),
     "memory-test": frozenset({"pattern"}),
 }
-"""Parameters by benchmark that differ between its cases but do not depend on the device."""
+"""Parameters of a benchmark that differ between cases and not between devices."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
 """Metrics whose best case represents the sweep, such as the memory at the best rate."""
 _ODD = 0.05
@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
     @property
     def status(self) -> Status | None:
-        """The worst of its comparisons; None if it was compared with nothing."""
+        """The worst status of the comparisons; None without comparisons."""
         if self.metric in _COUNTED and self.median > 0:
             return Status.FAIL
         statuses = {comparison.status for comparison in self.comparisons}
@@ -70,8 +70,8 @@ def results(
 ) -> tuple[Result, ...]:
     """Return the lines in the order of the measurements; with `show_all` every case of a sweep.
 
-    The best case of a sweep has its own comparisons; a device without one gets those of the sweep's other
-    cases.
+    The best case of a sweep has its own comparisons; a device without own comparisons gets the
+    comparisons of the other cases.
     """
     groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
     judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)
@@ -119,12 +119,12 @@ def _swept(entry: Measurement | Comparison) -> frozenset[str]:
 
 
 def _family(subject: str) -> str:
-    """Return the common part of alike devices: `GPU` for GPU0; the number in `8 ranks` counts them."""
+    """Return the name that equal devices share: `GPU#` for GPU0. The count in `8 ranks` stays."""
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
 
 def _group_key(entry: Measurement) -> Key:
-    # The near memory of each GPU is on another node, but such GPUs still count as alike.
+    # The near memory of each GPU is on another node, but these GPUs are still equal.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
     return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
 

@@ -50,7 +50,7 @@ class Prepared(Record, frozen=True, kw_only=True):
 
 
 def tabs(prepared: Prepared, current: int) -> Words:
-    """Return the launchers side by side, the shown one marked by brackets and weight."""
+    """Return the launchers side by side, with brackets and bold type for the shown launcher."""
     names = [
         (f"[{entry.launcher}] ", "strong") if index == current else (f" {entry.launcher}  ", "dim")
         for index, entry in enumerate(prepared.launchers)
@@ -105,7 +105,7 @@ def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
 
 
 def verify_page(result: Verification) -> Page:
-    """Return what ran, both comparisons, the course of the loss, and the path of the log."""
+    """Return the run, both comparisons, the change of the loss, and the path of the log."""
     ran = (
         f"{result.name}: {result.steps} steps on world size {result.world_size}, "
         f"{result.backend}, {result.device_name}"

@@ -45,8 +45,8 @@ class FindingRow(NamedTuple):
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
     """Return the findings, problems first, in the order of the checks within a status.
 
-    `query` keeps those that contain every word of it. Without `query` and `show_all`, many checks that could
-    not be made for one reason share a line, and waived findings are hidden.
+    `query` keeps the findings that contain all its words. Without `query` and `show_all`, many checks that
+    could not be made for one reason share a line, and waived findings are hidden.
     """
     asked = query.lower().split()
     if not show_all and not asked:
@@ -112,7 +112,7 @@ def _cells(finding: Finding, *, names_check: bool) -> tuple[Words, ...]:
 
 
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
-    """Return counts by status, and what is hidden."""
+    """Return counts by status, and the number of hidden findings."""
     statuses = tuple(status for status in STATUS if show_all or status not in _QUIET)
     counted = ", ".join(text for text, _ in counts(findings, statuses)) or "nothing wrong"
     more = f"a shows {len(findings) - shown} more" if len(findings) > shown else ""
@@ -229,7 +229,7 @@ def way(
     *,
     is_live: bool,
 ) -> Section:
-    """Return the steps from a fresh machine to a launch script: those done, and keys for the rest."""
+    """Return the steps from a fresh machine to a launch script: done steps, and keys for the others."""
     planned = (
         f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
         if plan

@@ -141,7 +141,7 @@ def _one_line(finding: Finding) -> Row:
 def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: bool) -> list[Row]:
     """Return one row for each reason, with the checks that could not be made; `briefly` names only some.
 
-    `follows` gives the check whose failure is the reason of another.
+    `follows` contains, by check, the failed check that explains it.
     """
     reasons = grouped((_reason(finding, follows, briefly=briefly), finding.check_id) for finding in findings)
     rows = []

@@ -24,7 +24,7 @@ _NOTHING_DRAWN = section("", ["nothing was measured at several sizes or between 
 
 
 class BenchmarksScreen(Frame):
-    """The cost before a run, its results while it runs, and failures with the command to repeat them."""
+    """The cost before a run, the results during the run, and failures with the command to repeat them."""
 
     SCREEN_ID = "benchmarks"
     BINDINGS = screen_bindings(SCREEN_ID)

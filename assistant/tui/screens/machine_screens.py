@@ -1,4 +1,4 @@
-"""Show what a machine is: the overview, which says whether it can train, and the list of findings."""
+"""Show a machine: the overview, with the verdict about training, and the list of findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from probes.judging.findings import Finding
 _TWO_COLUMNS = 100
 """Columns from which a page has two panes."""
 _TALL = 36
-"""Rows from which every GPU has its own line."""
+"""Height of the screen from which every GPU has its own line."""
 _FRAME_WIDTH = 5
 """Cells of a panel's border and padding, and of the scroll bar."""
 _MOST_FINDINGS = 10
