@@ -206,7 +206,7 @@ def check_command(
     is_quick = source.is_live and (tier == "quick" or (tier is None and learn is None))
     selection = select("quick" if is_quick else "deep", names_of(only), names_of(skip))
     if learn is not None:
-        from assistant.usecases.learn import require_free
+        from assistant.usecases.learn import learn_policy, require_free
 
         require_free(learn, force=force)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
@@ -240,8 +240,6 @@ def check_command(
         ),
     )
     if learn is not None:
-        from assistant.usecases.learn import learn_policy
-
         follow(learn_policy(facts, verdict, learn, force=force, today=today), quiet=quiet)
     return code
 

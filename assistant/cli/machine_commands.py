@@ -19,10 +19,8 @@ from assistant.cli.options import (
     verbosity_options,
 )
 from assistant.cli.output import emit_answer
-from assistant.storage import write_bytes
 from probes.base.errors import ExitCode, UsageError
 from probes.sources.base import Source
-from probes.sources.stored import dump_recording
 
 
 @click.command()
@@ -57,7 +55,9 @@ def probe_command(
 
     source = source_of(paths_of(from_paths, more_paths), machine)
     if record is not None:
+        from assistant.storage import write_bytes
         from probes.sources.recording import RecordingSource
+        from probes.sources.stored import dump_recording
 
         recorder = RecordingSource(source)
         facts = follow(probe_machine(recorder, collect_options(python)), quiet=quiet, verbose=verbose)
@@ -136,7 +136,9 @@ def capture_command(
     The same value has the same placeholder everywhere, so `rigtune check --from FILE` gives the same verdict.
     """
     from assistant.pages.capture_page import capture_page
+    from assistant.storage import write_bytes
     from assistant.usecases.capture import capture_machine
+    from probes.sources.stored import dump_recording
 
     if no_redact and (keep or salt):
         raise UsageError("--no-redact excludes --keep and --salt", "give one or the other")

@@ -58,8 +58,8 @@ class PlanScreen(Frame):
             if self.is_roomy
             else plan_page.narrow_decisions(plan)
         )
-        others = plan_page.others(plan) if self._is_rejected_shown else Section()
-        self.show_panels({"decisions": decisions, "memory": memory, "time": time, "rejected": others})
+        rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
+        self.show_panels({"decisions": decisions, "memory": memory, "time": time, "rejected": rejected})
 
     @property
     def _is_rejected_shown(self) -> bool:
