@@ -57,8 +57,8 @@ def _report_no_verdict(error: str) -> int:
 
     It repeats a part of `probes/judging/verdict.py`, because that module may be what cannot be loaded.
     """
-    words = [*itertools.pairwise(sys.argv)]
-    if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):
+    pair = ("--exit-profile", "nagios")
+    if "=".join(pair) not in sys.argv and pair not in itertools.pairwise(sys.argv):
         return 2
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

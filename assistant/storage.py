@@ -1,4 +1,4 @@
-"""Write files whole or not at all, into a run folder that later runs understand.
+"""Write files completely or not at all, into a run folder that later runs understand.
 
 A file gets its name only after its content is complete. A reader of the folder, and a user who kills rigtune
 at any moment, finds only complete files. Only this module writes files for the application.
@@ -66,7 +66,7 @@ def make_directory(path: Path) -> Path:
 def refuse_unwritable(path: Path) -> None:
     """Raise OutputError if nothing can be written to `path`.
 
-    Callers ask this before long work. The disk may still fill up later.
+    Callers do this before long work. The disk may still fill up later.
     """
     with _output_errors(path):
         if path.is_dir():
@@ -161,7 +161,7 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
         if Path(artifact.path).is_absolute() or ".." in Path(artifact.path).parts:
             raise OutputError(
                 f"artifact {artifact.path!r} leads out of {directory}",
-                "report this: launchers name files below the folder",
+                "please report this bug: launchers name files below the folder",
             )
         write_bytes(path, artifact.text.encode("utf-8", "surrogateescape"), artifact.mode)
         written.append(path)
@@ -169,7 +169,7 @@ def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, .
 
 
 def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
-    """Return the content of a file that the user named. Raises InputError with the reason."""
+    """Return the content of a file that the user named. Raises InputError."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")

@@ -43,13 +43,17 @@ def files_of(names: Sequence[str]) -> list[str]:
         if name == PIPE or not path.is_dir():
             files[name] = None
             continue
-        inside = sorted(file for file in path.rglob("*") if file.is_file() and _may_be_log(file))
+        inside = sorted(
+            file
+            for file in path.rglob("*")
+            if file.is_file() and not file.name.startswith(".") and file.suffix not in _NO_LOG_SUFFIXES
+        )
         plain = [file for file in inside if file.suffix not in _PACKED_SUFFIXES]
         if not inside:
-            raise InputError(f"{name} holds no files", "name the logs, or a folder that holds them")
+            raise InputError(f"{name} contains no logs", "name the logs, or a folder that contains them")
         files.update(dict.fromkeys(str(file) for file in plain or inside))
     if len(files) > _MOST_NAMES:
-        raise UsageError(f"these are {len(files)} files", f"name {_MOST_NAMES} at most")
+        raise UsageError(f"{len(files)} files are too many", f"name at most {_MOST_NAMES}")
     return list(files)
 
 
@@ -129,7 +133,3 @@ class _Rejoined(io.RawIOBase):
         self._head = self._head[len(data) :]
         buffer[: len(data)] = data
         return len(data)
-
-
-def _may_be_log(file: Path) -> bool:
-    return not file.name.startswith(".") and file.suffix not in _NO_LOG_SUFFIXES

@@ -218,7 +218,7 @@ def test_nothing_is_learned_from_a_machine_that_fails(tmp_path: Path) -> None:
     assert not path.exists()
     *_, finished = learn_policy(h100_node(), VERDICTS["bad"], path, force=True, today=STARTED.date())
     assert read_policy(path) == finished.result  # type: ignore[attr-defined]
-    with pytest.raises(OutputError, match="nothing was read"):
+    with pytest.raises(OutputError, match="nothing is known"):
         list(
             learn_policy(
                 MachineFacts(), VERDICTS["empty"], tmp_path / "other.toml", force=True, today=STARTED.date()

@@ -37,7 +37,7 @@ def test_modules_of_a_training_job_do_not_reach_rigtune(tmp_path: Path) -> None:
     [
         "sys.modules['msgspec'] = None",  # a dependency that cannot be imported
         "sys.modules['assistant.cli.check_command'] = None",
-        "import assistant.cli.check_command as check; check.command.main = None; import click; "
+        "import assistant.cli.check_command as check; check.check_command.main = None; import click; "
         "click.Group.main = None",
         "import probes.judging.verdict; sys.modules['click'] = None; sys.modules.pop('assistant.cli', None)",
     ],
