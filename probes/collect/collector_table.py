@@ -19,7 +19,7 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("hostname", "Name", "hostname", "naming"),
     _probe("dmi", "Maker and model"),
     _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus"),
-    _probe("pci", "PCI devices", "pci_devices"),
+    _probe("pci", "PCI devices", "pci_devices", "accelerators"),
     _probe("topology", "Topology", "links", "peer_access"),
     _probe("infiniband", "InfiniBand and RoCE", "nics"),
     _probe("interfaces", "Network interfaces"),

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.base.record import Unknown, items_of
+from probes.base.evidence import file_ref
+from probes.base.record import Unknown, items_of, value_or
+from probes.catalogue.accelerators import accelerator_nodes, accelerator_title
+from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.collect.collecting import CollectOptions
-from probes.facts import Contradiction, PciDevice
+from probes.facts import Accelerator, Contradiction, PciDevice
 from probes.reading.merging import merge
 from probes.reading.pci.sysfs import pci_devices
 from probes.reading.readers.reader_rows import PCI_DEVICES
@@ -24,13 +27,52 @@ _VOLATILE = frozenset({
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `pci_devices`, contradictions and unread lines."""
-    own = pci_devices(source)
+    """Return `pci_devices`, `accelerators`, contradictions and unread lines."""
+    devices = pci_devices(source)
     texts = () if source.is_live else read_all(source, PCI_DEVICES)
-    if not records_of(texts):
-        return {"pci_devices": own, "contradictions": (), "unread": unread_of(texts)}
-    merged, contradictions = _merged((*items_of(own), *records_of(texts)))
-    return {"pci_devices": _relevant(merged), "contradictions": contradictions, "unread": unread_of(texts)}
+    contradictions: tuple[Contradiction, ...] = ()
+    if records_of(texts):
+        merged, contradictions = _merged((*items_of(devices), *records_of(texts)))
+        devices = _relevant(merged)
+    return {
+        "pci_devices": devices,
+        "accelerators": _accelerators(source, devices),
+        "contradictions": contradictions,
+        "unread": unread_of(texts),
+    }
+
+
+def _accelerators(
+    source: Source, devices: tuple[PciDevice, ...] | Unknown
+) -> tuple[Accelerator, ...] | Unknown:
+    """Return the accelerators of other makers on the PCI bus, and those that only device files show."""
+    on_bus = [
+        (family, device)
+        for device in items_of(devices)
+        if (family := accelerator_title(device.class_code, device.device_id)) is not None
+        and device.is_virtual_function is not True
+    ]
+    names = source.names("/dev")
+    if isinstance(devices, Unknown) and isinstance(names, Unknown):
+        return devices
+    families = {family for family, _ in on_bus}
+    by_file = [
+        Accelerator(name=family, evidence=(file_ref(f"/dev/{name}"),))
+        for family, name in accelerator_nodes(items_of(names))
+        if family not in families
+    ]
+    catalogue = load_catalogue() if on_bus else None
+    return (*(_accelerator(family, device, catalogue) for family, device in on_bus), *by_file)
+
+
+def _accelerator(family: str, device: PciDevice, catalogue: Catalogue | None) -> Accelerator:
+    row = catalogue.gpu_on_bus(value_or(device.device_id, ""), "") if catalogue is not None else None
+    return Accelerator(
+        name=family if row is None else row.driver_name,
+        bus_id=device.bus_id,
+        driver=device.driver,
+        evidence=device.evidence,
+    )
 
 
 def _merged(devices: Iterable[PciDevice]) -> tuple[dict[str, PciDevice], tuple[Contradiction, ...]]:

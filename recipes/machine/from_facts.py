@@ -11,6 +11,7 @@ from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
+from probes.judging.reporting import accelerator_words
 from recipes.machine.cluster import build_cluster
 from recipes.machine.cluster_records import Cluster, Fabric, Figure, Transport
 from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
@@ -118,6 +119,8 @@ def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
 
 
 def _cpu_warnings(facts: MachineFacts) -> list[str]:
+    if others := accelerator_words(facts):
+        return [f"{others} cannot be used: rigtune plans for NVIDIA GPUs only, and planned for the CPU here"]
     if isinstance(facts.gpus, Unknown):
         return [f"GPUs are {facts.gpus}: planned for the CPU"]
     if facts.gpus:

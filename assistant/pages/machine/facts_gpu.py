@@ -22,10 +22,10 @@ from assistant.pages.machine.facts_words import (
     together,
     unknown_subject,
 )
-from probes.base.record import Unknown, known, value_or
+from probes.base.record import Unknown, items_of, known, value_or
 from probes.base.units import plural
 from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink
-from probes.judging.reporting import fold_names, subject_name
+from probes.judging.reporting import accelerator_words, fold_names, subject_name
 
 _PROCESSES_SHOWN = 3
 _USUAL_REASONS = frozenset(
@@ -36,10 +36,12 @@ _USUAL_REASONS = frozenset(
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
     gpus = facts.gpus
+    others = subject("Not NVIDIA", [_others(facts)])
     if isinstance(gpus, Unknown):
-        return [_unseen(facts, gpus), _links(facts), _fabric(facts, ())]
+        return [_unseen(facts, gpus), others, _links(facts), _fabric(facts, ())]
     return [
         _models(gpus, facts),
+        others,
         subject("GPU state", _state(gpus, verbose=verbose)),
         _links(facts),
         _fabric(facts, gpus),
@@ -74,6 +76,12 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
     return unknown_subject("GPUs", why)
 
 
+def _others(facts: MachineFacts) -> Line:
+    """Return the accelerators of other makers, which rigtune recognises only."""
+    counted = accelerator_words(facts)
+    return Line(f"{counted} (recognised, and not read)" if counted else "", tone="caution")
+
+
 def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     groups = together((subject_name(gpu), _model(gpu)) for gpu in gpus)
     lines = [
@@ -87,7 +95,7 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     attached = facts.attached_gpus
     if isinstance(attached, int) and attached != len(gpus):
         lines.append(Line(f"the driver reports {plural(attached, 'attached GPU')}"))
-    return subject("GPUs", lines or ["none"])
+    return subject("GPUs", lines or ["no NVIDIA GPU" if items_of(facts.accelerators) else "none"])
 
 
 def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:

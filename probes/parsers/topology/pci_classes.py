@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Unknown, value_or
+from probes.catalogue.accelerators import accelerator_title
 from probes.facts import Gpu, Nic, PciDevice, PciKind
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
@@ -110,7 +111,9 @@ def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
         return "ethernet"
     if class_code == "0108":
         return "nvme"
-    return "bridge" if class_code in _BRIDGES else "other"
+    if class_code in _BRIDGES:
+        return "bridge"
+    return "other" if accelerator_title(class_code, device_id) is None else "accelerator"
 
 
 def _has_rdma(vendor: str, device: str) -> bool:

@@ -18,9 +18,9 @@ from probes.reading.pci import numa_node as numa_node_of
 from probes.sources.base import Source, read_text
 
 _BUSES = "/sys/class/pci_bus"
-_CANDIDATES = ("01", "02", "03", "06", "0c", "12")
+_CANDIDATES = ("01", "02", "03", "06", "0b", "0c", "12", "ff")
 """Base classes of relevant devices (PCI Code and ID Assignment Specification 1.11)."""
-_ENDPOINTS = frozenset({"gpu", "nvswitch", "rdma", "ethernet", "nvme"})
+_ENDPOINTS = frozenset({"gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme"})
 _WITH_PATH = frozenset({"gpu", "rdma", "nvswitch"})
 """Kinds whose bridges matter, because peer-to-peer traffic passes them."""
 _CONFIGURED = frozenset({"gpu", "rdma", "nvswitch", "bridge"})
