@@ -20,7 +20,7 @@ import platformdirs
 from probes.base.errors import InputError, OutputError
 from probes.base.record import Record, to_json
 from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
-from probes.sources.bounded import read_bounded
+from probes.sources.bounded import read_bounded, refuse_named_pipe
 from recipes.launch.recipe import Artifact
 
 _HINTS = {
@@ -173,6 +173,7 @@ def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+        refuse_named_pipe(path)
         with path.open("rb") as file:
             return read_bounded(
                 file, str(path), limit_bytes, advice="this is not a file of the expected kind"

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import _thread
 import queue
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from probes.base.errors import ResourceError
 from probes.base.record import Reason, Unknown
 
 T = TypeVar("T")
+
+
+def start_thread(function: Callable[[], None]) -> None:
+    """Run `function` on a thread that does not delay the end of the program. Raises ResourceError.
+
+    `threading.Thread.start` waits for the thread's first step, and for ever if the thread finds no memory to
+    take it.
+    """
+    try:
+        _thread.start_new_thread(function, ())
+    except RuntimeError as error:
+        raise ResourceError("no further thread") from error
 
 
 class _Helper:
@@ -18,7 +31,7 @@ class _Helper:
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self.outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="rigtune-deadline", daemon=True).start()
+        start_thread(self._work)
 
     def _work(self) -> None:
         while (function := self.calls.get()) is not None:

@@ -38,7 +38,8 @@ def assert_one_line(
 
 def test_exit_codes_are_frozen() -> None:
     assert {code.name: int(code) for code in ExitCode} == {
-        "OK": 0, "FINDINGS": 1, "USAGE": 2, "UNKNOWN": 3, "WORKER": 4, "NO_PLAN": 5, "INTERRUPTED": 130,
+        "OK": 0, "FINDINGS": 1, "USAGE": 2, "UNKNOWN": 3, "WORKER": 4, "NO_PLAN": 5,
+        "BUG": 70, "INTERRUPTED": 130,
     }  # fmt: skip
 
 
