@@ -62,6 +62,10 @@ def plan_workload(
     yield StageFinished(stage="plan", result=plan, duration_s=time.monotonic() - started)
 
 
+_MOST_NODES = 100_000
+"""Several times the largest published cluster; beyond it, a number is a typing error."""
+
+
 def model_named(name: str) -> TransformerModel:
     """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
     if names_model_file(name) or "/" in name:
@@ -75,3 +79,5 @@ def _require_positive(**values: int | None) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number"
             )
+    if (nodes := values.get("nodes")) is not None and nodes > _MOST_NODES:
+        raise UsageError(f"--nodes is {nodes}, at most {_MOST_NODES} are planned for", "give fewer nodes")

@@ -49,6 +49,7 @@ def test_exit_codes_are_frozen() -> None:
         (("plan", "lama-3-8b", "--machine", "dgx-h100"), ("lama-3-8b", "llama-3-8b")),
         (("plan", "llama-3-8b", "--machine", "dgx-h1000"), ("dgx-h1000", "dgx-h100")),
         (("plan", "llama-3-8b", "--machine", "dgx-h100", "--nodes", "0"), ("--nodes", "0")),
+        (("plan", "llama-3-8b", "--machine", "dgx-h100", "--nodes", "99999999"), ("--nodes", "100000")),
         (("plan", "llama-3-8b", "--machine", "dgx-h100", "--micro-batch", "-1"), ("--micro-batch", "-1")),
         (("plan", "missing.toml", "--machine", "dgx-h100"), ("missing.toml", "no such file")),
         (("export", "missing.toml"), ("missing.toml", "no such file")),
