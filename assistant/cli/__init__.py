@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.base.errors import ExitCode, RigtuneError, UsageError
+from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "auto": ("plan_commands", "probe, check, quick benchmark, plan, export: the main job in one go"),
@@ -115,6 +115,9 @@ def command_line(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         complain_usage(error)
         return int(ExitCode.USAGE)
+    except MemoryError:
+        complain(ResourceError("too little memory"))
+        return int(ResourceError.exit_code)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 

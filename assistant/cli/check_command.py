@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from assistant.cli.diagnostics import complain, complain_usage, follow, one_line, say
+from assistant.cli.diagnostics import complain, complain_bug, complain_usage, follow, one_line, say
 from assistant.cli.options import (
     PATH,
     Number,
@@ -96,11 +96,11 @@ def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
             raise
         say("rigtune: interrupted")
         _end(profile, int(ExitCode.INTERRUPTED), "interrupted")
-    except Exception as error:  # noqa: BLE001 - a bug must not end with 1, which says that the machine is bad
-        import traceback
-
-        say("".join(traceback.format_exception(error)).rstrip())
-        _end(profile, int(ExitCode.USAGE), f"{type(error).__name__} in rigtune itself")
+    except Exception as error:
+        if failure_status(ExitCode.BUG, profile) == ExitCode.BUG:
+            raise
+        complain_bug(error)
+        _end(profile, int(ExitCode.BUG), f"{type(error).__name__} in rigtune itself")
 
 
 def _end(profile: Profile, code: int, message: str) -> None:

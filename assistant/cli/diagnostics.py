@@ -55,6 +55,14 @@ def complain(error: RigtuneError) -> None:
     say(f"rigtune: {one_line(error.message)}" + (f" (hint: {one_line(error.hint)})" if error.hint else ""))
 
 
+def complain_bug(error: Exception) -> None:
+    """Print the traceback of an unexpected error, then in one line what it means."""
+    import traceback
+
+    say("".join(traceback.format_exception(error)).rstrip())
+    say(f"rigtune: {type(error).__name__} in rigtune itself: a bug (hint: report it with the lines above)")
+
+
 def complain_usage(error: click.ClickException) -> None:
     """Print click's own usage errors in the same form."""
     context = getattr(error, "ctx", None)

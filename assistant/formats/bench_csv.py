@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from probes.base.record import printable
+from probes.base.record import printable, visible
 from probes.bench.bench_report import BenchReport, MeasurementReport
 from probes.compare.measurement_judgement import ComparedTo, Comparison
 
@@ -58,5 +58,5 @@ def _safe(cell: object) -> object:
     """Return a cell; text that a spreadsheet would compute gets an apostrophe in front."""
     if not isinstance(cell, str):
         return cell
-    text = printable(cell)
+    text = visible(printable(cell))
     return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text

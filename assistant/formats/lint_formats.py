@@ -6,7 +6,7 @@ import importlib.metadata
 from typing import Any
 from urllib.parse import quote
 
-from probes.base.record import printable, to_json
+from probes.base.record import printable, to_json, visible
 from recipes.lint.document import Place
 from recipes.lint.finding import LintFinding, LintReport
 from recipes.lint.rule_table import load_rules
@@ -128,4 +128,4 @@ def github_text(report: LintReport) -> str:
 
 
 def _data(text: str) -> str:
-    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(printable(text)).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

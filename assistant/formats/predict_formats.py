@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from probes.base.record import known, to_json
+from probes.base.record import known, to_json, visible
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction
@@ -102,6 +102,8 @@ def _cell(value: object) -> object:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return visible(value)
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -16,6 +16,7 @@ from typing import cast
 
 from probes.base.errors import InputError
 from probes.base.record import Record
+from probes.sources.base import refuse_named_pipe
 
 _LONGEST_LINE = 2**20
 _LONGEST_CELL = 2**17
@@ -59,6 +60,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+        refuse_named_pipe(path)
         file = path.open("rb")
     except OSError as error:
         raise _unreadable(str(path), error) from error

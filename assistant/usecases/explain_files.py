@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.base.errors import InputError, UsageError
+from probes.sources.base import refuse_named_pipe
 
 PIPE = "-"
 CHUNK_BYTES = 1 << 20
@@ -65,6 +66,7 @@ def opened(name: str) -> Iterator[io.RawIOBase]:
         yield raw
         return
     try:
+        refuse_named_pipe(Path(name))
         file = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed below
     except (OSError, ValueError) as error:
         words = (getattr(error, "strerror", None) or str(error)).lower()

@@ -129,9 +129,9 @@ def _write(
         _refuse_foreign(
             directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
         )
-    # The manifest comes first: if the export is killed now, a later one still knows which files are its own.
-    write_files(directory, [_manifest_file(manifest, artifacts.values())])
-    write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
+    # The manifest gets its name first: after a kill, a later export still knows which files are its own.
+    new = [artifact for path, artifact in artifacts.items() if path not in kept]
+    write_files(directory, [_manifest_file(manifest, artifacts.values()), *new])
     for path in artifacts:
         if "/" not in path and path not in kept:
             yield Written(path=str(directory / path), what=_WHAT.get(path, what))

@@ -69,6 +69,10 @@ def plan_workload(
     return make_plan(workload, cluster, facts, request.pins)
 
 
+_MOST_NODES = 100_000
+"""Several times the largest published cluster; beyond it, a number is a typing error."""
+
+
 def model_named(name: str) -> TransformerModel:
     """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
     return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
@@ -80,3 +84,5 @@ def _require_positive(**values: int | None) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number"
             )
+    if (nodes := values.get("nodes")) is not None and nodes > _MOST_NODES:
+        raise UsageError(f"--nodes is {nodes}, at most {_MOST_NODES} are planned for", "give fewer nodes")

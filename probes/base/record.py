@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
@@ -156,16 +157,33 @@ def line_ref(number: int) -> EvidenceRef:
     return EvidenceRef(source="", key="", detail=f"line {number}")
 
 
+_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters (ECMA-48) except tab and line ends, and marks of bidirectional text (UAX #9)."""
+
+
 def to_json(record: Any, *, indent: int = 2) -> bytes:
     """Return `record` as UTF-8 JSON with a newline at the end.
 
-    Bytes of file names that are not UTF-8 become U+FFFD.
+    Bytes of file names that are not UTF-8 become U+FFFD. Characters that move a terminal's cursor or
+    reverse its text are escaped.
     """
     try:
         data = msgspec.json.encode(record)
     except UnicodeEncodeError:
         data = msgspec.json.encode(_printable(msgspec.to_builtins(record, str_keys=True)))
-    return msgspec.json.format(data, indent=indent) + b"\n"
+    data = msgspec.json.format(data, indent=indent) + b"\n"
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _INVISIBLE.sub(_escaped, data.decode()).encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def visible(text: str) -> str:
+    """Return `text` with U+FFFD for characters that move a terminal's cursor or reverse its text."""
+    return text if text.isprintable() else _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def printable(text: str) -> str:

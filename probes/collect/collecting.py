@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
@@ -13,7 +12,7 @@ from probes.base.table_rows import ProbeRow
 from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts
 from probes.sources.asked_once import AskedOnce
-from probes.sources.base import Source
+from probes.sources.base import Source, start_thread
 
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
@@ -130,7 +129,7 @@ class _Crew:
             return None
 
     def _start(self) -> None:
-        threading.Thread(target=self._work, name="rigtune-collect", daemon=True).start()
+        start_thread(self._work)
 
     def _work(self) -> None:
         while (next_collector := self._ready.get()) is not None:

@@ -21,7 +21,7 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("hostname", "Name", "hostname", "naming", module="identity"),
     _probe("dmi", "Maker and model", module="identity"),
     _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus"),
-    _probe("pci", "PCI devices", "pci_devices", module="topology"),
+    _probe("pci", "PCI devices", "pci_devices", "accelerators", module="topology"),
     _probe("topology", "Topology", "links", "peer_access", module="topology"),
     _probe("infiniband", "InfiniBand and RoCE", "nics"),
     _probe("interfaces", "Network interfaces"),

@@ -17,9 +17,12 @@ from probes.base.record import (
     items_of,
     map_known,
     nvml_ref,
+    value_or,
 )
+from probes.catalogue.accelerators import accelerator_nodes, accelerator_title
+from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.collect.collecting import CollectOptions
-from probes.facts import Contradiction, Link, LinkKind, NvLink, PciDevice, PeerAccess, Unread
+from probes.facts import Accelerator, Contradiction, Link, LinkKind, NvLink, PciDevice, PeerAccess, Unread
 from probes.parsers.topology.pci_addresses import pci_distance
 from probes.reading.merging import merge_groups, merge_links
 from probes.reading.nvidia import bus_id, device_count, driver_silence, nvlinks
@@ -55,11 +58,17 @@ _VOLATILE = frozenset({
 
 
 def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `pci_devices`, contradictions and unread lines."""
+    """Return `pci_devices`, `accelerators`, contradictions and unread lines."""
     own = pci_devices(source)
     texts = () if source.is_live else read_all(source, PCI_DEVICES)
     if not records_of(texts):
-        return {"pci_devices": own, "contradictions": (), "unread": unread_of(texts)}
+        others = _accelerators(source, own)
+        return {
+            "pci_devices": own,
+            "accelerators": others,
+            "contradictions": (),
+            "unread": unread_of(texts),
+        }
     by_address: dict[str, list[PciDevice]] = {}
     for number, device in enumerate((*items_of(own), *records_of(texts))):
         # A link line without an address stays a device of its own.
@@ -71,11 +80,46 @@ def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
         )
         for device, (address, records) in zip(merged, by_address.items(), strict=True)
     }
+    relevant = _relevant(devices)
     return {
-        "pci_devices": _relevant(devices),
+        "pci_devices": relevant,
+        "accelerators": _accelerators(source, relevant),
         "contradictions": contradictions,
         "unread": unread_of(texts),
     }
+
+
+def _accelerators(
+    source: Source, devices: tuple[PciDevice, ...] | Unknown
+) -> tuple[Accelerator, ...] | Unknown:
+    """Return the accelerators of other makers on the PCI bus, and those that only device files show."""
+    on_bus = [
+        (family, device)
+        for device in items_of(devices)
+        if (family := accelerator_title(device.class_code, device.device_id)) is not None
+        and device.is_virtual_function is not True
+    ]
+    names = source.names("/dev")
+    if isinstance(devices, Unknown) and isinstance(names, Unknown):
+        return devices
+    families = {family for family, _ in on_bus}
+    by_file = [
+        Accelerator(name=family, evidence=(file_ref(f"/dev/{name}"),))
+        for family, name in accelerator_nodes(items_of(names))
+        if family not in families
+    ]
+    catalogue = load_catalogue() if on_bus else None
+    return (*(_accelerator(family, device, catalogue) for family, device in on_bus), *by_file)
+
+
+def _accelerator(family: str, device: PciDevice, catalogue: Catalogue | None) -> Accelerator:
+    row = catalogue.gpu_on_bus(value_or(device.device_id, ""), "") if catalogue is not None else None
+    return Accelerator(
+        name=family if row is None else row.driver_name,
+        bus_id=device.bus_id,
+        driver=device.driver,
+        evidence=device.evidence,
+    )
 
 
 def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:

@@ -34,7 +34,7 @@ from probes.facts.host_facts import (
 from probes.facts.named import Count, State, count_of, counts, state_of, states
 from probes.facts.network_facts import FabricPort, FabricSwitch, Gid, Interface, Nic
 from probes.facts.observed import Contradiction, Diagnosis, LogEvent, Reading, ToolResult, Unread
-from probes.facts.pci_facts import Link, LinkKind, PciDevice, PciKind, PeerAccess
+from probes.facts.pci_facts import Accelerator, Link, LinkKind, PciDevice, PciKind, PeerAccess
 from probes.facts.software_facts import (
     Cloud,
     Container,
@@ -46,6 +46,7 @@ from probes.facts.software_facts import (
 )
 
 __all__ = [
+    "Accelerator",
     "Clock",
     "Cloud",
     "Cluster",
@@ -125,6 +126,8 @@ class MachineFacts(Record, kw_only=True):
     It exceeds the length of `gpus` if an output was cut off or a GPU is lost.
     """
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
+    accelerators: tuple[Accelerator, ...] | Unknown = NOT_RECORDED
+    """Accelerators of other makers than NVIDIA."""
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
     links: tuple[Link, ...] | Unknown = NOT_RECORDED
     peer_access: tuple[PeerAccess, ...] | Unknown = NOT_RECORDED

@@ -7,7 +7,8 @@ from typing import Literal
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 from probes.facts.gpu_facts import PcieLink
 
-PciKind = Literal["gpu", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "other"]
+PciKind = Literal["gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "other"]
+"""Use of a device; an accelerator is no GPU, for example a Gaudi."""
 
 
 class PciDevice(Record, kw_only=True):
@@ -48,6 +49,18 @@ class PciDevice(Record, kw_only=True):
     slot: str | Unknown = NOT_RECORDED
     """Name of the slot in the machine's own words, from dmidecode."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+class Accelerator(Record, kw_only=True):
+    """An accelerator of another maker than NVIDIA, which rigtune recognises and does not judge."""
+
+    name: str
+    """Model (`AMD Instinct MI300X`), or the family if the model is unknown."""
+    bus_id: str = ""
+    """Address on the PCI bus; empty if only a device file shows the accelerator."""
+    driver: str | Unknown | None = NOT_RECORDED
+    """The kernel driver; None if none is bound."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

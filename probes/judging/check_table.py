@@ -84,6 +84,13 @@ CHECKS: tuple[CheckRow, ...] = (
     ),
     _driver("driver-library", "Driver module and library are one version", "gpu.driver_software"),
     _limit("gpu-recovery-action"),
+    _check(
+        "accelerators",
+        "rigtune can judge every accelerator",
+        "gpu.accelerators",
+        group="driver",
+        required=True,
+    ),
     _check("gpu-count", "Every GPU on the PCI bus is available", "gpu.gpu_presence", group="driver"),
     _driver("gpu-lost", "Every GPU answers all queries", "gpu.gpu_presence"),
     _driver("device-nodes", "The GPU device files are here", "gpu.driver_software"),

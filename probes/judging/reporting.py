@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, first_unknown, known
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, first_unknown, items_of, known
 from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
@@ -65,6 +66,12 @@ def has_no_gpu(facts: MachineFacts) -> bool:
     if isinstance(facts.gpus, Unknown):
         return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
     return not facts.gpus
+
+
+def accelerator_words(facts: MachineFacts) -> str:
+    """Return the accelerators of other makers (`8 x AMD Instinct MI300X`); empty if there are none."""
+    counts = Counter(accelerator.name for accelerator in items_of(facts.accelerators))
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def is_behind_switch(gpu: Gpu) -> bool:

@@ -5,10 +5,12 @@ format.
 
 | profile | 0 | 1 | 2 | 3 |
 | --- | --- | --- | --- | --- |
-| gate | fit | findings at or above `fail_on` | rigtune itself failed | a required check is UNKNOWN |
+| gate | fit | findings at or above `fail_on` | wrong usage or input | a required check is UNKNOWN |
 | nagios | OK | WARNING | CRITICAL | UNKNOWN, also when rigtune itself failed |
 | npd | OK | problem | unknown, also when rigtune itself failed | |
-| slurm, nhc | fit | not fit, or a required check is UNKNOWN | rigtune itself failed | |
+| slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
+
+A fault of rigtune itself ends with 70, except under nagios and npd.
 
 Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-detector, custom plugin
 monitor; Slurm, prolog and epilog guide; LBNL Node Health Check, custom checks (2026-11).

@@ -11,9 +11,13 @@ bomb causes a short error message and does not exhaust memory.
 
 from __future__ import annotations
 
+import _thread
+import stat
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
-from probes.base.errors import InputError
+from probes.base.errors import InputError, ResourceError
 from probes.base.record import Reason, Record, Unknown, map_known
 from probes.base.units import MIB
 
@@ -23,6 +27,8 @@ MAX_GIVEN_BYTES = 64 * MIB
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
 """Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
 _CHUNK_BYTES = 1 << 16
+_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that the shell made for this process; other pipes may have no writer."""
 STRANGER = "unrecognised"
 """Kind of the given files that rigtune does not recognise."""
 
@@ -155,6 +161,30 @@ class Readable(Protocol):
     """A file or stream that can be read in pieces."""
 
     def read(self, size: int, /) -> bytes | None: ...
+
+
+def start_thread(function: Callable[[], None]) -> None:
+    """Run `function` on a thread that does not delay the end of the program. Raises ResourceError.
+
+    `threading.Thread.start` waits for the thread's first step, and for ever if the thread finds no memory to
+    take that step.
+    """
+    try:
+        _thread.start_new_thread(function, ())
+    except RuntimeError as error:
+        raise ResourceError("no further thread") from error
+
+
+def refuse_named_pipe(path: Path) -> None:
+    """Raise InputError if `path` is a named pipe: reading from a pipe without a writer never ends.
+
+    Pipes that the shell made for this process are allowed. Raises OSError if the path cannot be examined.
+    """
+    if not str(path).startswith(_SHELL_PIPES) and stat.S_ISFIFO(path.stat().st_mode):
+        raise InputError(
+            f"{path} is a named pipe",
+            "give a regular file; a command that takes - reads pipes from standard input",
+        )
 
 
 def read_at_most(file: Readable, most_bytes: int) -> bytes | None:

@@ -154,8 +154,14 @@ def _result(
 
 
 def signal_group(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGKILL to a process that was not waited for, and to its whole group."""
+    """Send SIGKILL to a process that was not waited for, to its group, and to its other descendants."""
     if process.returncode is None:
+        import psutil  # noqa: PLC0415 - few commands hang
+
+        with contextlib.suppress(psutil.Error, OSError):
+            for descendant in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    descendant.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -9,7 +9,6 @@ import errno
 import os
 import queue
 import stat
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 from probes.base.record import Reason, Unknown, printable
 from probes.base.units import MIB
-from probes.sources.base import CommandResult, Given, NvmlValue, read_at_most
+from probes.sources.base import CommandResult, Given, NvmlValue, read_at_most, start_thread
 from probes.sources.commands import CommandRunner
 from probes.sources.nvml import NvmlClient
 
@@ -137,7 +136,7 @@ class _Helper:
     def __init__(self) -> None:
         self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self.outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="rigtune-deadline", daemon=True).start()
+        start_thread(self._work)
 
     def _work(self) -> None:
         while (function := self.calls.get()) is not None:

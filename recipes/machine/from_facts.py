@@ -11,6 +11,7 @@ from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
+from probes.judging.reporting import accelerator_words
 from recipes.machine.cluster import build_cluster, network_fraction, slot_bytes_per_s
 from recipes.machine.cluster_records import (
     Cluster,
@@ -125,6 +126,8 @@ def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
 
 
 def _cpu_warnings(facts: MachineFacts) -> list[str]:
+    if others := accelerator_words(facts):
+        return [f"{others} cannot be used: rigtune plans for NVIDIA GPUs only, and planned for the CPU here"]
     if isinstance(facts.gpus, Unknown):
         return [f"GPUs are {facts.gpus}: planned for the CPU"]
     split = "all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"

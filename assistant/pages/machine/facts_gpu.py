@@ -22,10 +22,10 @@ from assistant.pages.machine.facts_words import (
     unknown_subject,
 )
 from assistant.pages.terms import grouped
-from probes.base.record import Unknown, first_unknown, known, value_or
+from probes.base.record import Unknown, first_unknown, items_of, known, value_or
 from probes.base.units import plural
 from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink
-from probes.judging.reporting import fold_names, subject_name
+from probes.judging.reporting import accelerator_words, fold_names, subject_name
 
 _PROCESSES_SHOWN = 3
 _USUAL_REASONS = frozenset(
@@ -36,10 +36,12 @@ _USUAL_REASONS = frozenset(
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
     gpus = facts.gpus
+    others = subject("Not NVIDIA", [_others(facts)])
     if isinstance(gpus, Unknown):
-        return [_unseen(facts, gpus), _links(facts), _fabric(facts, ())]
+        return [_unseen(facts, gpus), others, _links(facts), _fabric(facts, ())]
     return [
         _models(gpus, facts),
+        others,
         subject("GPU state", _state(gpus, verbose=verbose)),
         _links(facts),
         _fabric(facts, gpus),
@@ -74,6 +76,12 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
     return unknown_subject("GPUs", why)
 
 
+def _others(facts: MachineFacts) -> Line:
+    """Return the accelerators of other makers, which rigtune recognises only."""
+    counted = accelerator_words(facts)
+    return Line(f"{counted} (recognised, and not read)" if counted else "", tone="caution")
+
+
 def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     groups = grouped((_model(gpu), subject_name(gpu)) for gpu in gpus)
     lines = [
@@ -86,7 +94,7 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
     ]
     if isinstance(facts.attached_gpus, int) and facts.attached_gpus != len(gpus):
         lines.append(Line(f"the driver reports {plural(facts.attached_gpus, 'attached GPU')}"))
-    return subject("GPUs", lines or ["none"])
+    return subject("GPUs", lines or ["no NVIDIA GPU" if items_of(facts.accelerators) else "none"])
 
 
 def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:

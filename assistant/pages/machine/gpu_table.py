@@ -13,6 +13,7 @@ from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink
 from probes.judging.findings import WORST_FIRST, Finding, Status
+from probes.judging.reporting import accelerator_words
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
@@ -136,10 +137,12 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
             Row("This source does not report whether there are any; a recording made with --record does."),
         )
+    others = accelerator_words(facts)
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
     rehearsal = Row(words(("CPU rehearsal: ", "strong"), f"{works} on the CPU, with gloo and a small model."))
     return (
         *(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)),
+        *((Row(words((f"{others}: rigtune does not read these.", "caution"))),) if others else ()),
         rehearsal,
     )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import probes.compare.slow_parts
-
 from assistant.pages.blocks import Cell, Column, Curve, Figure, Row, Section, Table, words
 from assistant.pages.measured.bench_table import SECONDARY, case, name_of
 from assistant.pages.terms import grouped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Unknown, value_or
+from probes.catalogue.accelerators import accelerator_title
 from probes.catalogue.hardware import load_catalogue
 from probes.facts import Gpu, Nic, PciDevice, PciKind
 from probes.facts.gpu_facts import UNNUMBERED
@@ -117,7 +118,9 @@ def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
         return "ethernet"
     if class_code == "0108":
         return "nvme"
-    return "bridge" if class_code in _BRIDGES else "other"
+    if class_code in _BRIDGES:
+        return "bridge"
+    return "other" if accelerator_title(class_code, device_id) is None else "accelerator"
 
 
 def vendor_of_words(words: str) -> str | None:

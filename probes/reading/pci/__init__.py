@@ -31,9 +31,9 @@ _RDMA = "/sys/class/infiniband"
 _NVIDIA = "10de"
 _GPU_CLASSES = ("0x0300", "0x0302")
 """VGA and 3D controllers (PCI Code and ID Assignment Specification 1.11, base class 03h)."""
-_CANDIDATES = ("01", "02", "03", "06", "0c", "12")
+_CANDIDATES = ("01", "02", "03", "06", "0b", "0c", "12", "ff")
 """Base classes of relevant devices (PCI Code and ID Assignment Specification 1.11)."""
-_ENDPOINTS = frozenset({"gpu", "nvswitch", "rdma", "ethernet", "nvme"})
+_ENDPOINTS = frozenset({"gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme"})
 _WITH_PATH = frozenset({"gpu", "rdma", "nvswitch"})
 """Kinds whose bridges matter, because peer-to-peer traffic passes them."""
 _CONFIGURED = frozenset({"gpu", "rdma", "nvswitch", "bridge"})

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from probes.base.errors import InputError
+from probes.base.toml_text import parse_toml
 from recipes.job.models.hugging_face import ARCHITECTURES, MODEL_TYPES, UNREAD
 from recipes.job.models.hugging_face_config import Config
 from recipes.job.workload import TransformerModel
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MAX_SIZE = 10**9
 _COUNT_IT = (
@@ -54,7 +49,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
     """
     is_json = text.lstrip().startswith("{")
     try:
-        data: Any = json.loads(text) if is_json else tomllib.loads(text)
+        data: Any = json.loads(text) if is_json else parse_toml(text, name)
         if is_json and isinstance(data, dict) and ("architectures" in data or "model_type" in data):
             data = _from_hugging_face(data, name)
         rows = data.get("models") if isinstance(data, dict) else None
@@ -63,7 +58,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
                 raise InputError(f"{name} holds {len(rows)} models", "leave one [[models]] table in the file")
             data = rows[0]
         model = msgspec.convert(data, TransformerModel)
-    except (ValueError, RecursionError) as error:  # json, tomllib and msgspec errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # json and msgspec errors are ValueErrors
         raise InputError(
             f"{name} is not a model: {error}", "see `rigtune list models` for presets"
         ) from error

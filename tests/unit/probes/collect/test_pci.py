@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason
+import pytest
+
+from probes.base.record import Reason, Unknown
 from probes.collect.collecting import CollectOptions
 from probes.collect.processors import collect_numa
 from probes.collect.topology import collect_pci
@@ -76,6 +78,7 @@ def test_devices_of_interest_and_the_bridges_above_them() -> None:
 def test_a_kernel_without_pci_has_no_device() -> None:
     assert collect_pci(FakeSource(), CollectOptions()) == {
         "pci_devices": (),
+        "accelerators": (),
         "contradictions": (),
         "unread": (),
     }
@@ -130,3 +133,51 @@ def test_texts_that_disagree_on_nodes() -> None:
     assert nodes_of(source)[0].cpus == "0-1"
     (contradiction,) = collect_numa(source, CollectOptions())["contradictions"]  # type: ignore[misc]
     assert (contradiction.subject, contradiction.field) == ("NUMA node 0", "cpus")
+
+
+MI300X, GAUDI, NPU, FPGA = "0000:0c:00.0", "0000:21:00.0", "0000:00:0b.0", "0000:41:00.0"
+OTHER_MAKERS = {
+    **files_of(MI300X, "0x120000", "0x1002", "0x74a1"),
+    **files_of(GAUDI, "0x120000", "0x1da3", "0x1020"),
+    **files_of(NPU, "0x120000", "0x8086", "0x7d1d"),
+    **files_of(FPGA, "0x120000", "0x10ee", "0x500c"),
+    **files_of("0000:05:00.0", "0x030000", "0x1002", "0x164e"),
+}
+
+
+def accelerators_of(source: FakeSource) -> list[tuple[str, str]]:
+    accelerators = collect_pci(source, CollectOptions())["accelerators"]
+    assert isinstance(accelerators, tuple)
+    return [(accelerator.name, accelerator.bus_id) for accelerator in accelerators]
+
+
+def test_accelerators_of_other_makers_are_named() -> None:
+    """A laptop's NPU, an FPGA and the display of a processor are no accelerators for training."""
+    source = FakeSource(files=OTHER_MAKERS)
+    assert accelerators_of(source) == [("AMD Instinct MI300X", MI300X), ("Intel Gaudi", GAUDI)]
+
+
+@pytest.mark.parametrize(
+    ("device_file", "family"),
+    [
+        ("davinci3", "Huawei Ascend"),
+        ("neuron0", "AWS Trainium or Inferentia"),
+        ("accel0", "Google TPU"),
+        ("mtgpu.0", "Moore Threads GPU"),
+        ("cambricon_dev0", "Cambricon MLU"),
+        ("mxcd", "MetaX GPU"),
+        ("mkfd", "Hygon DCU"),
+    ],
+)
+def test_a_device_file_shows_an_accelerator(device_file: str, family: str) -> None:
+    source = FakeSource(files={f"/dev/{device_file}": "", "/dev/davinci_manager": "", "/dev/null": ""})
+    assert accelerators_of(source) == [(family, "")]
+
+
+def test_nvidia_devices_are_no_other_accelerators() -> None:
+    assert accelerators_of(FakeSource(files=FILES, links=LINKS)) == []
+
+
+def test_accelerators_are_unknown_if_neither_bus_nor_device_files_were_read() -> None:
+    source = FakeSource(missing=Reason.NOT_RECORDED)
+    assert isinstance(collect_pci(source, CollectOptions())["accelerators"], Unknown)
