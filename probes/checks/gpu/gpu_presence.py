@@ -4,9 +4,10 @@ A GPU on the PCI bus without a driver and a driver that does not answer both end
 GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
 planned, or not at all. Accelerators of other makers are recognised and not read, so they are UNKNOWN: such a
 machine is not "fit to train", and it is no machine without accelerators. A GPU that has fallen off the bus
-keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest answers are a fault of the driver, and no reason to
-replace the GPU. Source: NVIDIA driver documentation; exit codes and outputs of nvidia-smi (`GPU is lost`,
-`Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-distributed-training and Primus node checks.
+keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest
+answers are a fault of the driver, and no reason to replace the GPU. Source: NVIDIA driver documentation; exit
+codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-
+distributed-training and Primus node checks.
 """
 
 from __future__ import annotations
