@@ -228,7 +228,7 @@ def test_a_model_is_read_from_the_file_that_is_named_or_from_its_folder(tmp_path
     read, folder, preset = (answers(one.stdout)[0] for one in told)
     assert read["step_time_s"] == folder["step_time_s"] == preset["step_time_s"]
     assert read["memory_total_gib"] == preset["memory_total_gib"]
-    assert "mine/config.json is read: 8.03 billion parameters" in read["assumed"]
+    assert "mine/config.json was read from your file: 8.03 billion parameters" in read["assumed"]
 
 
 def test_a_table_reads_a_model_only_where_the_user_says_so(tmp_path: Path) -> None:
