@@ -1,6 +1,6 @@
 """Contents of one pipeline stage on one rank before data-parallel sharding.
 
-They are blocks, parameters by kind, embedding and head.
+The contents are blocks, parameters by kind, embedding and head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Stage(NamedTuple):
     """One pipeline stage on one rank."""
 
     blocks: tuple[tuple[float, Block], ...]
-    """How many of each kind of block."""
+    """Number of blocks of each kind."""
     linear: float
     other: float
     expert: float
