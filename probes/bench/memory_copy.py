@@ -1,8 +1,8 @@
 """Measure bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
 
-Bytes that are read and bytes that are written both count, as in STREAM: two arrays for a copy (a = b) and
-three for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before
-overwriting it moves more bytes.
+Both the bytes that are read and the bytes that are written are counted, as in STREAM: two arrays for a copy
+(a = b) and three for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a
+line before overwriting it moves more bytes.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _BUDGET_S = {"quick": 25.0, "full": 80.0}
 _TRIAL_S = 2.0
 """Seconds for the steps of one micro-batch."""
 _AS_FAST = 0.98
-"""Share of the best rate from which a rate is equally fast, because smaller differences are noise.
+"""A rate of at least this share of the best rate is equally fast, because smaller differences are noise.
 
 Among equally fast micro-batches the smallest wins, because it leaves most memory free.
 """
@@ -72,7 +72,7 @@ class MemoryLine(Record, kw_only=True):
 
 
 def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
-    """Return the least squares fit of relative errors, so that all micro-batches count equally.
+    """Return the least squares fit of relative errors, so that all micro-batches have equal weight.
 
     None for fewer than two sizes. If the peak of the smallest micro-batch comes from the optimizer and not
     from the activations, the residual is large.
@@ -161,7 +161,7 @@ def _measurements(
             ("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes),
             ("memory_fit_residual", "1", line_fit.residual),
         ]
-    # 0 if no micro-batch failed: the time limit, and not the memory, ended the sweep.
+    # 0 if no micro-batch failed: the time limit ended the sweep, not the memory.
     return (
         *measurements,
         *(

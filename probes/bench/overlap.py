@@ -25,7 +25,8 @@ _PARTS = ("computation", "communication", "both")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request with one sequence per rank, whose communication is hardest to hide.
+    """Return one request with one sequence per rank, because the communication of small batches is hardest to
+    hide.
 
     A single rank has no request.
     """
@@ -92,10 +93,12 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
 
 
 def overlap_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
-    """Return the hidden share of the shorter part: 1 if it is hidden, 0 if both run in turn."""
+    """Return the hidden share of the shorter part: 1 if it is fully hidden, 0 if both run one after the
+    other.
+    """
     return (computation_s + communication_s - both_s) / min(computation_s, communication_s)
 
 
 def exposed_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
-    """Return the share of the communication that the step waits for; noise below 0 counts as 0."""
+    """Return the share of the communication that the step waits for; noise below 0 becomes 0."""
     return max(0.0, both_s - computation_s) / communication_s
