@@ -8,7 +8,9 @@ from probes.base.record import Reason, Unknown
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text starts with none."""
+    """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text does not start with a
+    number.
+    """
     leading = "".join(itertools.takewhile("0123456789.".__contains__, version.strip()))
     return tuple(int(part[:9]) for part in leading.split(".") if part)
 

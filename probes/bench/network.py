@@ -19,7 +19,7 @@ Eight streams are more than gloo, or NCCL over sockets, opens to a host, and eno
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}
-"""Maximum number of partners of a host. The limit bounds the time on large clusters."""
+"""Maximum number of partners of a host. It limits the time on large clusters."""
 _OVERHEAD_S = 0.2
 
 

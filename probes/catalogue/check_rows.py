@@ -84,10 +84,7 @@ class LimitCheck(StrictRecord, kw_only=True):
     alone: str = ""
     """Summary of the SKIP if there is only one device, which cannot be compared with any other."""
     given: Given | None = None
-    """Part of the machine that the check needs.
-
-    If a machine does not have the part, the result is one SKIP.
-    """
+    """Part of the machine that the check needs; without this part, the result is one SKIP."""
     fact: str
     what: str
     """Text that completes "... could not be read"."""

@@ -61,8 +61,7 @@ class Comparison(Record, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     machines: tuple[str, ...]
     is_one_machine: bool
-    """True if both sides are the same machine, whose serial numbers and addresses should not change either.
-    """
+    """True if both sides are one machine, whose serial numbers and addresses should not change either."""
     differences: tuple[Difference, ...] = ()
     findings: tuple[FindingChange, ...] = ()
     odd: tuple[Deviation, ...] = ()

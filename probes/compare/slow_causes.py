@@ -22,8 +22,7 @@ from probes.judging.reporting import SMI_LINK, fold_names, smi_name
 from probes.reading.pci.paths import REDIRECTS, tree_of
 
 _FEW_PAIRS = 4
-"""Maximum number of slow pairs that are blamed on the pairs themselves; more slow pairs point to the fabric.
-"""
+"""Maximum number of slow pairs that are blamed on the pairs themselves; more point to the fabric."""
 _COMPUTING = ("gemm", "attention", "sustained")
 """Benchmarks in which healthy GPUs of one model have equal clocks."""
 

@@ -1,9 +1,9 @@
 """Check that torch and NCCL run on these GPUs: versions, architectures, duplicates, plugins.
 
-A torch build from before the GPU was made, or from after its support ended, imports well and fails at the
-first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA Toolkit release
-notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions); aws-ofi-nccl
-documentation. The versions are data rows.
+A torch build that is older than the GPU, or so new that it no longer supports the GPU, can be imported but
+fails at the first kernel ("no kernel image is available"). Source: NVIDIA CUDA Compatibility guide; CUDA
+Toolkit release notes; NCCL release notes; pytorch/pytorch#122571 and NVIDIA/nccl#354 (mixed versions);
+aws-ofi-nccl documentation. The required versions are rows of data files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, on_nics
 
 TORCH = Judge(
     check_id="torch-cuda",
-    why="Training starts with `import torch`; without a build that this driver runs it fails, or runs on "
-    "the CPU.",
+    why="Training starts with `import torch`. If the driver cannot run the torch build, training fails or "
+    "runs on the CPU.",
 )
 
 _INSTALL = Remedy(

@@ -19,9 +19,11 @@ OWNERS = 61
 Every sum stays below 2**24 and so exact in fp32 up to 2834 ranks.
 """
 CHUNK = 4 * 1024**2
-"""Elements that are made or compared at once, so that a check needs little memory beside the buffers."""
+"""Number of elements that are created or compared at a time, so that a check needs little memory in addition
+to the buffers.
+"""
 NOT_SUPPORTED = ("not support", "no support", "not implemented", "unsupported")
-"""Words of torch's process groups for a missing collective."""
+"""Words in the errors of torch's process groups about a missing collective."""
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 

@@ -1,4 +1,4 @@
-"""Run copies between devices: their data, host memory on a chosen NUMA node, and several copies at a time."""
+"""Run copies between devices: their data, host memory on a chosen NUMA node, and simultaneous copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .protocol import CaseError
 
 CELL_BYTES = 8
 STEP = 0x9E3779B97F4A7C15 - 2**64
-"""2**64 over the golden ratio, as a signed number: neighbours differ in all bytes.
+"""2**64 over the golden ratio, as a signed number: products with neighbouring numbers differ in all bytes.
 
 Source: Knuth, TAOCP 3, section 6.4.
 """
@@ -34,10 +34,11 @@ def check_pattern(data: torch.Tensor, seed: int, what: str) -> None:
 
 
 class Copies:
-    """Copies that the current stream starts and waits for; several run at once, each on its own streams.
+    """Copies that the current stream starts and waits for.
 
-    torch makes a copy between two GPUs wait for the current streams of both GPUs
-    (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either GPU.
+    Several copies run at the same time, each on its own streams. torch makes a copy between two GPUs wait for
+    the current streams of both GPUs (aten/src/ATen/native/cuda/Copy.cu), so each copy has a stream on either
+    GPU.
     """
 
     def __init__(self, *pairs: Pair) -> None:

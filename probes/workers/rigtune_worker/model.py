@@ -111,7 +111,7 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Causal self-attention."""
+    """Causal self-attention layer."""
 
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class Timing(NamedTuple):
     """False if the durations kept rising or falling; None if there were too few samples."""
 
     def figures(self) -> dict[str, float]:
-        """Return the timing as the answer's figures: counts, a fraction, and 0 or 1."""
+        """Return the timing as figures for the answer; booleans become 0 or 1."""
         figures: dict[str, float] = {
             "warmup_calls": self.warmup_calls,
             "calls_per_sample": self.calls_per_sample,
@@ -63,13 +63,15 @@ class CaseError(Exception):
 
 
 def dump_line(file: TextIO, value: dict[str, Any]) -> None:
-    """Write one line and pass it to the kernel at once, so that a killed worker loses no finished result."""
+    """Write a line and pass it to the kernel immediately, so that a killed worker loses no results."""
     file.write(json.dumps(value) + "\n")
     file.flush()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for torch's own error, and for the plain RuntimeErrors of libraries and of the CPU."""
+    """Return True for torch's OutOfMemoryError, and for a RuntimeError of a library or the CPU that reports a
+    lack of memory.
+    """
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (
         torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)

@@ -42,7 +42,7 @@ def run_and_leave(main: Callable[[], int]) -> None:
     try:
         code = main()
     except SystemExit:
-        raise  # wrong usage: nothing of torch runs yet
+        raise  # wrong usage: no thread of torch runs yet
     except BaseException:
         print_exception()
     for stream in (sys.stdout, sys.stderr):
