@@ -1,7 +1,7 @@
 """Write a verdict for CI: JUnit XML, and Markdown for the summary of a step.
 
 JUnit has one test case for each finding: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are
-skipped, WARN passes with its words on system-out. Source of the form: the JUnit schema of the Jenkins xUnit
+skipped, WARN passes and its text is in system-out. Source of the form: the JUnit schema of the Jenkins xUnit
 plugin; goss, outputs/junit.go. The Markdown is one line, and a table of problems if there are any.
 """
 
@@ -166,12 +166,12 @@ def _left_out(count: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text of a machine without markup, links or mentions of users."""
+    """Return text that comes from a machine, without markup, links or mentions of users."""
     return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
 
 
 def _code(text: str) -> str:
-    """Return a code span; a table's bar is escaped and a backtick replaced."""
+    """Return a code span; the bar of tables is escaped and backticks are replaced."""
     line = _one_line(text).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""
 

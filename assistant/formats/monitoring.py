@@ -1,6 +1,6 @@
 """Write a verdict for monitoring: the line of reason, the output of a Nagios plugin, Prometheus metrics.
 
-Slurm, NHC, node-problem-detector and the journal keep the line of reason. Nagios: plugin guidelines, plugin
+Slurm, NHC, node-problem-detector and the journal store the line of reason. Nagios: plugin guidelines, plugin
 output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
 collector of node_exporter reads, with metric names like those of node_exporter's textfile scripts and goss
 (2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as in Nagios. Checks that do
@@ -18,7 +18,7 @@ from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.verdict import FailOn, Verdict, decisive
 
 _LONGEST = 200
-"""Largest number of characters; readers may cut sooner, so that the check's id comes first.
+"""Maximum number of characters. Programs may cut the line earlier, so the check's id comes first.
 
 node-problem-detector keeps 80.
 """
@@ -37,7 +37,7 @@ _LABELS = (
     (Status.PASS, "passed", ""),
     (Status.SKIP, "skipped", ""),
 )
-"""Outcome, name, and the limits above which Nagios itself warns or alarms."""
+"""Outcome, name, and the limits above which Nagios itself reports a warning or a critical state."""
 VALUES = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -111,7 +111,7 @@ def prometheus_text(verdict: Verdict) -> str:
     required = {row.id for row in CHECKS if row.required}
     lines += _metric(
         "rigtune_check_status",
-        "Outcome of a check: 0 pass, 1 warn, 2 fail, 3 unknown; severity says whether an unknown counts.",
+        "Outcome of a check: 0 pass, 1 warn, 2 fail, 3 unknown; severity shows whether unknown matters.",
         [
             (
                 {**labels, "severity": "required" if labels["check"] in required else "optional"},
@@ -122,7 +122,7 @@ def prometheus_text(verdict: Verdict) -> str:
     )
     lines += _metric(
         "rigtune_check_waived",
-        "Outcome of a check that does not count, as the policy waives it.",
+        "Outcome of a check that the policy waives.",
         [
             (labels, VALUES[status])
             for labels, status in _worst(finding for finding in verdict.findings if finding.waived)

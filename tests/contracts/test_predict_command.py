@@ -333,6 +333,6 @@ def test_columns_that_nothing_reads_are_told_once(tmp_path: Path) -> None:
     told = [line for line in done.stderr.splitlines() if "not read" in line]
     assert done.returncode == ExitCode.OK
     names = "microbatch (did you mean micro_batch?), zero (did you mean zero_stage?), owner"
-    assert told == [f"rigtune: not read, as no column is called so: {names}"]
+    assert told == [f"rigtune: ignored, because these columns are unknown: {names}"]
     assert "not read" not in rigtune("-", "-q", cwd=tmp_path, stdin=rows).stderr
     assert "not read" not in rigtune("-", cwd=tmp_path, stdin=table(case("a", **measured))).stderr

@@ -60,12 +60,12 @@ def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[S
 
 
 def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ...]:
-    """Return what the suite measures here."""
+    """Return what the suite measures on this machine."""
     return tuple(entry for entry in entries if suite in entry.suites and entry.applies)
 
 
 def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
-    """Return how long a run takes on this machine and what it occupies, to announce it before it starts."""
+    """Return how long a run takes on this machine and what it occupies; this is announced before the run."""
     occupied = "all GPUs, or all CPUs without GPUs"
     if facts is not None and not isinstance(facts.gpus, Unknown):
         occupied = "all GPUs" if training_gpus(facts) else "all CPUs"

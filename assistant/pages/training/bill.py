@@ -9,7 +9,7 @@ from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005
-"""Smallest part of the sum that is shown; a smaller part would be written as 0 %."""
+"""Smallest part of the sum that is shown, because a smaller part would be written as 0 %."""
 
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:

@@ -1,8 +1,8 @@
 """Parse `nvidia-smi nvlink -e`: the error counters of each NVLink since the driver was loaded.
 
-Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; its counters of
-lost or repeated data are added to these three. People run the command in a loop with banners, cut its output,
-and join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
+Drivers up to Hopper print replays, recoveries and CRC errors. NVLink 5 has other counters; those of lost or
+repeated data fill the same three fields. People run the command in a loop with banners, cut its output, and
+join links without errors in one line (`Links 0-2, 4-5: Replay/Recovery/CRC Errors: 0`).
 """
 
 from __future__ import annotations
