@@ -16,7 +16,7 @@ def numbers_of(version: str) -> tuple[int, ...]:
 
 
 def at_least(version: str, minimum: str) -> bool | Unknown:
-    """Return whether `version` is `minimum` or newer; missing parts count as zero.
+    """Return whether `version` is `minimum` or newer; missing parts are treated as zero.
 
     Unknown if `version` is not a version.
     """

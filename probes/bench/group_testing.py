@@ -1,4 +1,4 @@
-"""Search slow hosts by group testing: choose the next groups to measure, and evaluate their results.
+"""Search for slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
 A group is slow if a host or a link between its hosts is slow. Most hosts are good, so the search measures
 groups instead of pairs. It begins with about as many groups as the square root of the number of hosts,
@@ -281,7 +281,7 @@ class Search:
 def _screening(hosts: Group) -> list[Group]:
     """Return groups of about equal size: the square root of the number of hosts, at least two.
 
-    One of three hosts remains alone.
+    With three hosts, one group has a single host.
     """
     if len(hosts) <= 3:
         return [hosts[:2], *((host,) for host in hosts[2:])]

@@ -1,9 +1,9 @@
 """Measure copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock and NUMA node.
 
-Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; the bytes of
-`both` simultaneous directions add up. `near` memory is on the GPU's own NUMA node, far memory on the node
-with the largest distance according to the firmware. If the facts do not contain the GPU's node, every node is
-measured, and the fastest node is assumed to be the near node.
+Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; for `both`
+simultaneous directions the bytes are added. `near` memory is on the GPU's own NUMA node, far memory on the
+node with the largest distance according to the firmware. If the facts do not contain the GPU's node, every
+node is measured, and the fastest node is assumed to be the near node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Measure the largest micro-batch that fits, and the fastest, on one rank alone.
+"""Measure the largest micro-batch that fits, and the fastest micro-batch, on one rank alone.
 
 Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The whole sweep gives
-`largest_micro_batch`, `fastest_micro_batch`, and the fitted line
-`peak memory = fixed + per sample x micro-batch` with its residual.
+`largest_micro_batch`, `fastest_micro_batch`, and the fitted line `peak memory = fixed + per sample x
+micro-batch` with its residual.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return a request for the user's own step if it takes a micro-batch, else for the reference model."""
+    """Return a request for the user's own step if it has a micro-batch, else for the reference model."""
     model = context.model
     reference: Case = {
         "strategy": "ddp",
@@ -63,7 +63,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 class MemoryLine(Record, kw_only=True):
-    """The fitted line of peak memory over micro-batch."""
+    """The fitted line of peak memory as a function of the micro-batch."""
 
     fixed_bytes: float
     per_sample_bytes: float

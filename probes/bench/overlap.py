@@ -75,7 +75,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     # The three parts have the same number and order of samples.
     rows = tuple(zip(*durations_s, strict=False))
     computation_s, communication_s, _ = durations_s
-    # The middle half of the computations must differ by less than a communication takes.
+    # The middle half of the computations must differ by less than the time of a communication.
     spread_s = quantile(computation_s, 0.75) - quantile(computation_s, 0.25)
     is_measurable = spread_s < quantile(communication_s, 0.5)
     figures = {"overlap_fraction": overlap_fraction, "exposed_communication_fraction": exposed_fraction}

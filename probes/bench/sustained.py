@@ -42,7 +42,7 @@ def _dtype(context: BenchContext) -> str:
 
 
 def sustained_fraction(rates: tuple[float, ...]) -> float | None:
-    """Return the median of the last quarter over the median of the first; None for fewer than four rates."""
+    """Return the median of the last quarter divided by that of the first; None for fewer than four rates."""
     quarter = len(rates) // _QUARTERS
     if not quarter:
         return None

@@ -37,7 +37,7 @@ class Expected(Record, kw_only=True):
     rate: float
     """Bytes per second, one direction."""
     words: str
-    """Link in words: `PCIe 5 x16`, `18 NVLinks`."""
+    """Link as text: `PCIe 5 x16`, `18 NVLinks`."""
     ref: EvidenceRef
 
 
@@ -280,7 +280,7 @@ def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
 
 
 def _port_rates(evidence: Evidence) -> list[float]:
-    """Return the rates of the training ports in Gb/s; empty if one of them is unknown."""
+    """Return the rates of the training ports in Gb/s; empty if the rate of one port is unknown."""
     ports = items_of(training_ports(evidence.facts))
     rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []

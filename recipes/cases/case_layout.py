@@ -47,7 +47,7 @@ class Layout(Record, kw_only=True):
 
     candidate: Candidate
     notes: tuple[str, ...] = ()
-    """Assumptions, in words."""
+    """Assumptions, as text."""
 
 
 def gpus_of(case: Case) -> int:
@@ -220,8 +220,8 @@ def _schedule(case: Case) -> Schedule:
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
     """Return the number of data-parallel GPUs that share one copy of the parameters.
 
-    `node` is the number of GPUs of a node over all GPUs. Some frameworks include the GPUs of context
-    parallelism in the number (torchtitan: dp_shard_cp), others do not (dp_shard).
+    `node` is the number of GPUs of a node divided by the number of all GPUs. Some frameworks include the GPUs
+    of context parallelism in the number (torchtitan: dp_shard_cp), others do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
@@ -277,7 +277,7 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
 def with_expert_axis(
     case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
 ) -> tuple[Case, tuple[str, ...]]:
-    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions in words.
+    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions as text.
 
     In MaxText, experts have a mesh axis of their own, and all other parameters are sharded over this axis too
     (configs/base.yml, logical_axis_rules: embed on fsdp and expert). If a mixture of experts leaves GPUs over

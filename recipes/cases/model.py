@@ -38,7 +38,7 @@ class KnownModel(NamedTuple):
 
     model: TransformerModel | VisionModel
     assumed: tuple[str, ...]
-    """Defaults that were assumed, in words."""
+    """Defaults that were assumed, as text."""
 
 
 OwnModels = Mapping[str, VisionModel | TransformerModel]

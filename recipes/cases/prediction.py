@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 
 
 class Recomputing(Record, kw_only=True):
-    """The recomputation that makes a run fit if the run would otherwise need too much memory."""
+    """Recomputation with which a run fits that would otherwise need too much memory."""
 
     layout: str
     """Difference from the layout of the case, for example `checkpointing full of 25 % of the layers`."""
@@ -52,7 +52,7 @@ class CasePrediction(Record, kw_only=True):
     samples_per_s: float | None = None
     """Sequences or images per second of the whole job."""
     peak_mem_gib: float | None = None
-    """Peak memory in the figure that the case asks for: allocated, reserved or device."""
+    """Peak memory, as the figure that the case requests: allocated, reserved or device."""
     mfu: float | None = None
     """Model FLOPs (6 per matmul parameter and token, causal attention) over the precision's datasheet peak.
     """

@@ -169,7 +169,7 @@ def _same_gpu(named: Cluster, case: Case, gpus: int, here: Here | None) -> Clust
 
 
 def _filled(resolved: ResolvedCase) -> float:
-    """Return the memory that the run needs as a part of the GPU's memory; 0 if the latter is unknown."""
+    """Return the part of the GPU's memory that the run needs; 0 if the GPU's memory is unknown."""
     limit = resolved.cluster.memory_bytes_per_rank
     return 0.0 if limit is None else resolved.memory_of_case().needed / limit.value
 

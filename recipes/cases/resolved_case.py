@@ -34,7 +34,7 @@ class ResolvedCase(Record, kw_only=True):
 
     case: Case
     job: Job
-    """Model and task, layout, machine and software."""
+    """The job: model and task, layout, machine and software."""
     gpus: int
     batch_stated: bool
     """False if neither global batch, accumulation nor micro-batch is given: the size of a step is then
@@ -50,7 +50,7 @@ class ResolvedCase(Record, kw_only=True):
     recomputed_memory: MemoryBreakdown | None = None
     """Memory of `recomputed`."""
     assumed: tuple[str, ...] = ()
-    """Defaults that were assumed for what the row does not state, in words."""
+    """Defaults that were assumed for values that the row does not state, as text."""
     memory: MemoryBreakdown | None = None
     """Memory of the candidate, if it was computed when the candidate was chosen.
 

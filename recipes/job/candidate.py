@@ -51,8 +51,8 @@ class Candidate(Record, kw_only=True):
     Megatron has recompute_num_layers for this, torchtitan every n-th layer.
     """
     recomputed_together: int = 1
-    """Consecutive layers that are recomputed at once, so that only the input of the first is kept (Megatron's
-    uniform method).
+    """Number of consecutive layers that are recomputed together, so that only the input of the first is kept
+    (Megatron's uniform method).
     """
     offload: bool = False
     """Whether optimizer states are in the host's memory."""

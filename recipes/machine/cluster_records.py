@@ -159,7 +159,7 @@ class Device(Record, kw_only=True):
     kind: Literal["cuda", "cpu"]
     name: str
     rows: tuple[GpuModel, ...] = ()
-    """One row for each kind of GPU; empty if the catalogue lacks one of them."""
+    """One row for each kind of GPU; empty if the catalogue lacks a kind."""
     peak_flops_per_s: dict[str, Figure] = {}
     """Stated rates of a GPU without a row."""
     memory_bandwidth_bytes_per_s: Figure | None = None

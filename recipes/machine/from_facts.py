@@ -1,4 +1,4 @@
-"""The description of a machine that was probed, or of a catalogue machine, which is read like a probed one.
+"""The description of a machine that was probed, or of a catalogue machine, which has the same form.
 
 If a machine has different kinds of GPUs, the plan uses the lowest figures of all kinds. GPUs that MIG splits
 are left out.
@@ -39,7 +39,7 @@ def cluster_from_facts(
     nodes: int = 1,
     ranks_per_node: int | None = None,
 ) -> Cluster:
-    """Return `nodes` machines like this one, with what was measured on it.
+    """Return `nodes` machines like this one, with the measurements on this machine.
 
     Raises UsageError for a number of nodes or ranks that the machine cannot have.
     """

@@ -30,7 +30,7 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
 
 
 def _over_ranks(measurements: Iterable[Measurement], metric: str, ranks: int) -> list[Measurement]:
-    """Return the measurements of this metric that were taken on `ranks` ranks at once."""
+    """Return the measurements of this metric that were taken on `ranks` ranks at the same time."""
     return [m for m in _of(measurements, metric) if m.parameters.get("world_size") == ranks]
 
 
@@ -245,7 +245,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the smallest number of DataLoader workers per rank that reaches the full rate while `ranks`
-    ranks load at once.
+    ranks load at the same time.
     """
     recommended = _over_ranks(measurements, "recommended_workers", ranks)
     if not recommended:
@@ -266,7 +266,9 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
+    """Return the samples per second of one rank with the best number of workers, while `ranks` ranks load at
+    the same time.
+    """
     # Without workers the training process itself loads the samples.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))

@@ -1,6 +1,7 @@
 """Choice of how a workload runs on a cluster.
 
-The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the rest.
+The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the other
+candidates.
 """
 
 from __future__ import annotations

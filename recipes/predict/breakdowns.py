@@ -21,9 +21,9 @@ class MemoryBreakdown(Record, kw_only=True):
     activations: float
     logits: float
     buffers: float
-    """Unsharded windows, buckets and communication buffers."""
+    """Memory of unsharded windows, buckets and communication buffers."""
     overhead: float
-    """CUDA context, NCCL, allocator."""
+    """Memory of the CUDA context, NCCL and the allocator."""
     allocated: float
     """Bytes that the framework's allocator has given to tensors at the peak: `total` without overhead."""
     reserved: float
@@ -31,9 +31,9 @@ class MemoryBreakdown(Record, kw_only=True):
     keeps.
     """
     upper: float
-    """Upper estimate of device memory; a plan must stay below the device's memory with it.
+    """Upper estimate of the needed device memory.
 
-    On a GPU it includes `margin`.
+    A plan is recommended only if this estimate fits. On a GPU the estimate includes `margin`.
     """
     margin: float = 0.0
     """Part of `upper` on a GPU: 1 of 10 published peaks exceeds its prediction by more than this

@@ -61,7 +61,7 @@ def _time_of(job: TransformerJob) -> TimeBreakdown:
         return TimeBreakdown(
             total=terms, compute=terms, exposed_communication=terms, optimizer=terms, low=terms, high=terms
         )
-    # Measured steps trained on generated data, so loading comes on top.
+    # Measured steps trained on generated data, so the time for loading is added.
     return with_loading(_scaled(terms, _anchored(job)), job)
 
 

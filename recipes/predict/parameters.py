@@ -80,6 +80,6 @@ def time_interval(kind: Kind, rates: Rates) -> Interval:
 def memory_interval(figure: str) -> Interval:
     """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
 
-    The interval holds for the software that `recipes/data/stacks.toml` lists.
+    The interval is valid for the software that `recipes/data/stacks.toml` lists.
     """
     return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

@@ -18,9 +18,9 @@ class BlockShare(NamedTuple):
     """Parameters of one block on one rank, before data-parallel sharding."""
 
     linear: float
-    """Matrices that are not routed experts."""
+    """Parameters in matrices that are not routed experts."""
     other: float
-    """Norms, biases, routers."""
+    """Parameters in norms, biases and routers."""
     expert: float
     expert_tensor: int = 1
     """Tensor-parallel ranks that share one expert; 1: each of these ranks has different experts or different
@@ -88,7 +88,7 @@ class Held(NamedTuple):
     dense: float
     """Parameters whose gradients are reduced over all data-parallel ranks."""
     expert: float
-    """Parameters that are reduced over the ranks with the same experts."""
+    """Parameters whose gradients are reduced over the ranks with the same experts."""
     expert_tensor: int
     """Tensor-parallel ranks that share one expert."""
     root: float

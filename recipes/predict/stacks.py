@@ -31,17 +31,17 @@ separate kernels without these fp32 steps. `fused`: hand-written fused kernels (
 
 
 class StackMemory(StrictRecord, kw_only=True):
-    """Contents of memory under a stack, and the figure that its users print."""
+    """Properties of a stack that determine memory, and the memory figure that users of the stack print."""
 
     mixed_states: Literal["master", "fp32", "pure"] = "fp32"
     """Under mixed precision: 16-bit weights with fp32 masters, fp32 weights that autocast or FSDP casts, or
-    16 bits alone.
+    only 16-bit weights.
     """
     shards_in_fp32: bool = False
     """Whether fully sharded parameters are raised to fp32 even if the weights have 16 bits."""
     keeps_gradients: bool = False
-    """True if gradients live in buffers that are never freed; otherwise they exist only from the backward
-    pass to the optimizer step.
+    """True if gradients are in buffers that are never freed; otherwise they exist only from the backward pass
+    to the optimizer step.
     """
     step_copies: float = 0.0
     """Temporary memory of the optimizer step, as a multiple of the size of the parameters that the step
@@ -51,8 +51,8 @@ class StackMemory(StrictRecord, kw_only=True):
     """Number of gradients that are reduced together; 0: the number that DistributedDataParallel uses."""
     step_elements: float = 0.0
     """Number of 16-bit gradients that DeepSpeed flattens and converts to fp32 at a time for the optimizer
-    step if they are fully sharded. With less sharding it converts the rank's whole part at once. 0: no
-    conversion.
+    step if they are fully sharded. With less sharding DeepSpeed converts the rank's whole part in one step.
+    0: no conversion.
     """
     loss: Literal["whole", "chunked", "fused"] = "whole"
     """Logits in memory at one time.
@@ -136,7 +136,7 @@ class Stack(StrictRecord, kw_only=True):
     gradient_bytes: int = 4
     """Bytes of one gradient under mixed precision."""
     reduced_bytes: int = 0
-    """Bytes of one gradient when it is sent between ranks; 0: as many as in memory."""
+    """Bytes of one gradient when it is sent between ranks; 0: the same as in memory."""
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
     recomputes_part: bool = False

@@ -30,7 +30,7 @@ _PANELS: tuple[tuple[str, str, tuple[Callable[..., list[Subject]], ...]], ...] =
     ("host", "Host", (facts_host.identity, facts_host.sections)),
     ("observed", "Logs, tools and sources", (facts_observed.sections,)),
 )
-"""Id and title of each panel, and the function that makes its rows."""
+"""Id and title of each panel, and the function that returns the panel's rows."""
 
 
 def facts_page(facts: MachineFacts, *, verbose: bool = False) -> Page:

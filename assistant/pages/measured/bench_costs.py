@@ -1,4 +1,4 @@
-"""List the benchmarks that can run, and their cost."""
+"""List the benchmarks that can run, with their costs."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _fit(fit: Fit) -> Row:
 _ENDS = (("from", "to"), ("numa_node", "memory_node"))
 """Names of the parameters that contain the two ends of a transfer."""
 _FEWEST_PAIRS = 2
-"""Smallest number of pairs that make a matrix."""
+"""Minimum number of pairs for which a matrix is drawn."""
 _LOW = 0.9
 """Share of the matrix's median below which a cell is marked."""
 

@@ -199,7 +199,7 @@ def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
 def _configured_name(name: str, collection: _Collection) -> str | Unknown:
     """Return the interface whose configuration contains the hardware address of interface `name`.
 
-    If several configurations contain the address, that of `name` itself comes first.
+    If several configurations contain the address, the configuration of `name` itself is preferred.
     """
     own = collection.hardware.get(name, "").lower()
     owners = [

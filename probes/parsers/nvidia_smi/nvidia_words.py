@@ -34,10 +34,10 @@ _WORDS: tuple[tuple[str, Reason], ...] = (
     ("invalid argument", Reason.ERROR),
     ("driver not loaded", Reason.ERROR),
 )
-"""Substrings in lower case with the reason that each one means; the first match counts.
+"""Substrings in lower case with the reason that each one means; the first match is used.
 
-The texts come from `nvmlErrorString` (nvml.h, NVML 12 and 13); `ERR!` comes from the nvidia-smi table. All
-occur in real outputs of drivers 418 to 610.
+The texts come from `nvmlErrorString` (nvml.h, NVML 12 and 13); `ERR!` comes from the nvidia-smi table. All of
+these texts occur in real outputs of drivers 418 to 610.
 """
 
 _QUANTITY = pattern(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z%]*)")

@@ -108,7 +108,7 @@ class CnnTrainer:
         self.model.to(memory_format=torch.channels_last)
         self.model.train()
         if device.type == "cuda":
-            # The shapes never change, so one search for the best kernel serves all steps.
+            # The shapes never change, so one search for the best kernel is enough for all steps.
             torch.backends.cudnn.benchmark = True
         if world_size > 1:
             self.model = nn.parallel.DistributedDataParallel(

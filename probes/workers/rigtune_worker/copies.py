@@ -73,9 +73,9 @@ class Copies:
 def bound_to(cpus: Sequence[int]) -> Iterator[None]:
     """Run on these CPUs with one thread.
 
-    Without CPUs nothing changes. Raises CaseError if the kernel refuses. A single thread is needed because
-    the kernel places a page on the node of the thread that first writes the page, and torch's other threads
-    keep their CPUs.
+    If `cpus` is empty, nothing changes. Raises CaseError if the kernel does not allow this. A single thread
+    is needed because the kernel places a page on the node of the thread that first writes the page, and
+    torch's other threads keep their CPUs.
     """
     if not cpus:
         yield
@@ -97,10 +97,10 @@ def bound_to(cpus: Sequence[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def page_locked(tensor: torch.Tensor, wanted: bool) -> Iterator[None]:
-    """Lock the pages of a host tensor for the GPU if `wanted`. Raises CaseError if the driver refuses.
+    """Lock the pages of a host tensor for the GPU if `wanted`.
 
-    torch's own pinned memory comes from a cache and lies on the node that first wrote it. Registering (CUDA
-    runtime API, cudaHostRegister) leaves the pages in place.
+    Raises CaseError if the driver does not allow this. torch's own pinned memory comes from a cache and is on
+    the node that first wrote it. Registering (CUDA runtime API, cudaHostRegister) leaves the pages in place.
     """
     if not wanted:
         yield

@@ -34,7 +34,7 @@ class ModelShape:
     kv_heads: int
     """Key and value heads.
 
-    With fewer of them than `heads`, query heads share a key-value head (grouped-query attention).
+    If there are fewer than `heads`, several query heads share a key-value head (grouped-query attention).
     """
     head_dim: int
     ffn_hidden: int

@@ -57,7 +57,8 @@ def process_group(backend: str, device: torch.device) -> Iterator[None]:
         raise SetupError(f"backend gloo: torch {torch.__version__} was built without gloo")
     options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT}
     if backend == "nccl":
-        # Binding the device initialises NCCL at once and prevents ranks from guessing each other's GPU.
+        # Binding the device initialises NCCL immediately, and ranks need not guess which GPUs other ranks
+        # use.
         options["device_id"] = device
     if "RANK" not in os.environ:
         options.update(store=dist.HashStore(), rank=0, world_size=1)

@@ -31,7 +31,7 @@ class Timing(NamedTuple):
     warmup_calls: int
     calls_per_sample: int
     half_width: float | None = None
-    """Half width of the 95 % interval of the median over the median; None below six samples."""
+    """Half width of the median's 95 % interval, divided by the median; None below six samples."""
     budget_spent: bool = False
     """True if sampling ended before the interval was narrow: at the time limit or the limit of samples."""
     settled: bool | None = True

@@ -23,7 +23,7 @@ BLOCK = MIB
 LEAST_BYTES = 64 * MIB
 """Smallest file size, in bytes; the caches of many disks and controllers are smaller."""
 SHARE_OF_FREE = 0.05
-"""Largest share of the free space, so that no other program runs out of it."""
+"""Largest share of the free space that the file may use, so that no other program runs out of space."""
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
 """File systems in memory, which may accept O_DIRECT (tmpfs since Linux 6.6) without reading a disk."""
 SMALL_FILE_BYTES = 4 * MIB

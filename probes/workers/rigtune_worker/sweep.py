@@ -1,4 +1,4 @@
-"""Search the largest number that works: double until a number fails, then halve the gap.
+"""Search for the largest number that works: double until a number fails, then halve the gap.
 
 Uses only the standard library.
 """

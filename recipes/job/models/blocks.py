@@ -1,6 +1,6 @@
 """A transformer as groups of equal blocks: matrix products, attention and vectors.
 
-The time model, the memory model and the parameter counts all walk these groups, so a new kind of layer is
+The time model, the memory model and the parameter counts all use these groups, so a new kind of layer is
 described once.
 """
 
@@ -325,7 +325,7 @@ def _expert_vectors(model: TransformerModel) -> int:
 
 
 def _hybrid_blocks(model: TransformerModel) -> tuple[Block, ...]:
-    """Return attention, state space, MLP and experts as blocks of their own (Nemotron-H, Qwen3-Next)."""
+    """Return separate blocks for attention, state space, MLP and experts (Nemotron-H, Qwen3-Next)."""
     norm = norm_parameters(model, model.hidden)
     groups = []
     if model.state_space_layers:

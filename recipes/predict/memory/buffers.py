@@ -80,10 +80,10 @@ def _raised(candidate: Candidate, stack: Stack, states: States) -> float:
 def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
     """Return the buffers for fully sharded parameters, whose blocks are gathered one by one.
 
-    At any time the current block, the prefetched one and the all-gather's staging buffer, then unsharded
-    gradients and two reduce-scatter inputs in flight exist, in fp32 unless everything has 16 bits. Embedding,
-    final norm and head form the root unit, which stays gathered from the forward pass to the end of the
-    backward pass, when the root's gradients are reduced too.
+    During a gather, the current block, the prefetched block and the all-gather's staging buffer exist. During
+    the backward pass, unsharded gradients and two reduce-scatter inputs exist, in fp32 unless everything has
+    16 bits. Embedding, final norm and head form the root unit, which stays gathered from the forward pass to
+    the end of the backward pass, when the root's gradients are reduced too.
 
     DeepSpeed fetches single modules instead, up to a number of live parameters, and reduces gradients through
     a flat buffer that exists from the start, even if few parameters are trained

@@ -1,6 +1,6 @@
 """Peak memory of the fullest rank, term by term.
 
-A rank's memory is followed through the moments of a step, and the largest one is reported:
+The model computes a rank's memory at several moments of a step, and reports the largest value:
 
     loading    weights before they are sharded, if every rank loads all of them
     loss       all activations, the loss's temporaries, the strategy's buffers at the end of the forward pass
@@ -130,7 +130,7 @@ def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
 
 
 def fuses_attention(job: TransformerJob) -> bool:
-    """Return whether attention never writes its scores: the candidate's choice, else the stack's.
+    """Return whether attention never writes its scores. The candidate determines this, or else the stack.
 
     On GPUs that FlashAttention and cuDNN do not support, torch uses its memory-efficient kernels.
     """

@@ -24,7 +24,7 @@ without double quantisation), one for each row in int8.
 
 
 class PerParameter(NamedTuple):
-    """Bytes of one trained parameter before sharding."""
+    """Bytes for one trained parameter before sharding."""
 
     weight: float
     gradient: float

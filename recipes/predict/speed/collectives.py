@@ -82,7 +82,7 @@ class _Shape(NamedTuple):
     nodes: int
     domains: int
     members: int
-    """Ranks of one domain."""
+    """Number of ranks of one domain."""
     launch_s: float
     hop_s: float
     network_hop_s: float
@@ -209,7 +209,8 @@ def _ring_wire(shape: _Shape) -> float:
 def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
     steps, network_steps = 2 * (shape.ranks - shape.domains), 2 * (shape.domains - 1)
     ring = _algorithm("ring", shape, steps, network_steps, wire=2 * _ring_wire(shape), passes=2)
-    # a chain inside the node, and trees over the nodes of a domain and over the domains
+    # the algorithm has a chain inside the node, a tree over the nodes of a domain, and a tree over the
+    # domains
     climbs = 2 * (shape.per_node - 1) + 2 * math.log2(shape.nodes / shape.domains)
     network_climbs = 2 * math.log2(shape.domains)
     # there are two trees, each with half of the data: a domain is a leaf in one tree; in the other it sends
@@ -234,7 +235,7 @@ def _all_reduce(shape: _Shape, links: Links) -> tuple[Algorithm, ...]:
         wire=max(inside, network_wire),
         passes=1 if shape.domains == 1 else 2,
     )
-    # a measured small all-reduce used the fastest algorithm
+    # the measured small all-reduce used the fastest algorithm
     inside_s = (
         steps * shape.hop_s if links.hop_measured else parameter("collective.nvls_s", links.architecture)
     )

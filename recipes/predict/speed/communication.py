@@ -202,13 +202,13 @@ def boundary_s(job: TransformerJob, computing_s: float) -> tuple[float, float]:
     step.
 
     Stages follow each other, each on neighbouring ranks, so a boundary uses the network only if it is between
-    nodes; there all ranks of a stage, or all ranks of the node, share the network.
+    nodes; between nodes, all ranks of a stage, or all ranks of the node, share the network.
 
     A stage has as many micro-batches in flight as there are stages from this stage to the last. It waits for
-    the messages of the later boundaries, divided by this number; the slowest stage limits the pipeline. The
-    part that does not fit beside the computation of a micro-batch, `computing_s`, is visible in any case.
-    Nothing hides a message while the pipeline fills and drains. With the schedule "layers", where one GPU
-    computes after the other, nothing ever hides one.
+    the messages of the later boundaries, and this wait is divided by the number in flight. The slowest stage
+    limits the pipeline. The part that does not fit beside the computation of a micro-batch, `computing_s`, is
+    visible in any case. Nothing hides a message while the pipeline fills and drains. With the schedule
+    "layers", where one GPU computes after the other, nothing ever hides one.
     """
     candidate, cluster = job.candidate, job.cluster
     degrees = candidate.degrees

@@ -42,7 +42,7 @@ class Rates(NamedTuple):
     """Grouped matrix products of experts; their inputs come from permutations, which cast nothing."""
     attention: AttentionRates
     memory: float
-    """Bytes per second of elementwise kernels."""
+    """Bytes per second that elementwise kernels read and write."""
 
 
 class BlockTime(NamedTuple):
@@ -110,9 +110,9 @@ def _share(cluster: Cluster, precision: str) -> float:
 def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     """Return the times of one block on one rank.
 
-    A matrix product's time is its FLOPs over a rate that is lower for few rows or narrow weights. The time of
-    elementwise work is its bytes over memory bandwidth. On a GPU a block takes at least the time that the
-    host needs to launch its kernels.
+    A matrix product's time is its FLOPs divided by a rate, which is lower for few rows or narrow weights. The
+    time of elementwise work is its bytes divided by the memory bandwidth. On a GPU a block's time is at least
+    the time that the host needs to launch its kernels.
     """
     degrees = job.candidate.degrees
     tokens = job.tokens_of(block)

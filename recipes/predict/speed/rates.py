@@ -404,8 +404,8 @@ def attention_time_s(
 ) -> tuple[float, float]:
     """Return the seconds of the forward and backward pass of one layer's attention over `sequences`.
 
-    Fused kernels skip the scores that a causal mask or a window hides; unfused ones compute and store all of
-    them.
+    Fused kernels skip the scores that a causal mask or a window hides; unfused kernels compute and store all
+    scores.
     """
     skips = not rates.score_bytes
     visible_keys = keys

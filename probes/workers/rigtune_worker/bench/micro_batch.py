@@ -1,4 +1,4 @@
-"""Search the largest micro-batch that fits by doubling and halving; the trials also show the fastest."""
+"""Search for the largest micro-batch that fits by doubling and halving; the trials also show the fastest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure TCP between the hosts, without torch. Rank 0 directs the transfers; the receiver counts.
+"""Measure TCP between the hosts, without torch. Rank 0 directs the transfers; the receiver counts the bytes.
 
 By hand, between two hosts that have this package:
 

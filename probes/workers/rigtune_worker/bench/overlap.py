@@ -1,4 +1,6 @@
-"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, in turn."""
+"""Measure a backward pass with and without the exchange of gradients, and the exchange alone, one after the
+other.
+"""
 
 from __future__ import annotations
 
