@@ -1,6 +1,6 @@
-"""Model a page as typed rows and words; all writers share this model.
+"""Model a page as typed rows and words; all writers use this model.
 
-A page is a sequence of sections, and a section a title with blocks. Writers (`assistant.text`,
+A page is a sequence of sections, and a section is a title with blocks. Writers (`assistant.text`,
 `assistant.tui`) choose wrapping, colours and frames; they also remove control characters from every word,
 since names may come from a hostile recording.
 """

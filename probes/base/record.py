@@ -44,7 +44,7 @@ class Reason(str, enum.Enum):
     """The device or driver reports that the value does not exist."""
     PERMISSION = "permission"
     TOOL_MISSING = "tool_missing"
-    """The command, library or file with the value does not exist here."""
+    """The command, library or file that has the value does not exist on this machine."""
     TIMEOUT = "timeout"
     UNPARSABLE = "unparsable"
     NOT_RECORDED = "not_recorded"

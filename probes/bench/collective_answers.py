@@ -1,13 +1,13 @@
 """Compute time, algorithm bandwidth and bus bandwidth of collectives, as defined by nccl-tests.
 
-Algorithm bandwidth is bytes over time. Bus bandwidth is algorithm bandwidth times the share of the bytes that
-each rank must send (and receive), so that it is comparable to a link's rate for any number of ranks: 2 (n -
-1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and
-send/receive (nccl-tests, doc/PERFORMANCE.md). The factors assume rings. NVLink SHARP reduces in the switch,
-so the bus bandwidth of its all-reduce may exceed the link's rate. `bytes` is the size that nccl-tests prints
-(`*GetCollByteCount` in its src/*.cu): the buffer of each rank for all-reduce and broadcast, the result of a
-rank for all-gather, the input of a rank for reduce-scatter, the data sent by a rank for all-to-all (including
-its own part) and for send/receive around a ring.
+Algorithm bandwidth is bytes divided by time. Bus bandwidth is algorithm bandwidth times the share of the
+bytes that each rank must send (and receive), so that it is comparable to a link's rate for any number of
+ranks: 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for
+broadcast and send/receive (nccl-tests, doc/PERFORMANCE.md). The factors assume rings. NVLink SHARP reduces in
+the switch, so the bus bandwidth of its all-reduce may exceed the link's rate. `bytes` is the size that
+nccl-tests prints (`*GetCollByteCount` in its src/*.cu): the buffer of each rank for all-reduce and broadcast,
+the result of a rank for all-gather, the input of a rank for reduce-scatter, the data sent by a rank for
+all-to-all (including its own part) and for send/receive around a ring.
 """
 
 from __future__ import annotations

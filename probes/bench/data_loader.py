@@ -64,7 +64,8 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
         )
     if not measurements:
         return failure_of(request, lines_by_rank)
-    # Zero workers are never recommended, however fast: the training step would wait for its own loading.
+    # Zero workers are never recommended, even if this is fastest: the training step would wait for its own
+    # loading.
     rates.pop(0, None)
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))

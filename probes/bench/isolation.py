@@ -66,7 +66,7 @@ _TITLES: dict[Layer, str] = {
     "nic": "all-reduce over the NICs alone",
 }
 _SIZES = (64 * MIB, GIB)
-"""Large messages only, because the bandwidth of a layer matters here and not its latency."""
+"""Only large messages, because these measure the bandwidth of a layer instead of the latency."""
 _BUDGET_S = 4.0
 
 

@@ -25,7 +25,7 @@ _GOOD_ENOUGH = 0.03
 """One line is enough if its residual is at most this, because repeated runs differ by as much."""
 
 Point = tuple[float, float]
-"""Bytes and seconds."""
+"""A measured point: bytes and seconds."""
 
 
 class Line(Record, kw_only=True):

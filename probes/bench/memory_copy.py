@@ -21,7 +21,7 @@ _BYTES = {
 """Size of an array, larger than all caches; nvbandwidth copies 512 MiB."""
 _ARRAYS = {"copy": 2, "triad": 3}
 _HELD = 5
-"""Arrays in memory at a time, including the arrays for the check of the result."""
+"""Number of arrays in memory at a time, including the arrays for the check of the result."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.0, ("cpu", "full"): 10.0}
 
 

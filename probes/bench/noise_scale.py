@@ -21,7 +21,7 @@ from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesB
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
 _MICRO_BATCH = 1
 _ACCUMULATION = 8
-"""Small batches per large batch and rank; the estimates need batches of very different size."""
+"""Number of small batches per large batch and rank; the estimates need batches of very different size."""
 _SETTLED = 0.5
 """Share of the last steps that are evaluated, because the noise scale is near zero in the first steps."""
 _RESAMPLES = 1000

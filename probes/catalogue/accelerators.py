@@ -20,7 +20,7 @@ class AcceleratorRow(Cited, kw_only=True):
     classes: tuple[str, ...] = ()
     """PCI classes of the family, four hex digits each; empty if the class does not matter."""
     devices: tuple[str, ...] = ()
-    """Beginnings of the PCI device ids of the family; empty if the id does not matter."""
+    """First characters of the family's PCI device ids; empty if the id does not matter."""
     nodes: tuple[str, ...] = ()
     """Regular expressions for the names of its device files in /dev."""
 

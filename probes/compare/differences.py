@@ -26,7 +26,7 @@ class Difference(Record, kw_only=True):
 
     change: Change
     subjects: tuple[str, ...]
-    """Parts of the machine: `GPU3`, `mlx5_2`, `host` ......"""
+    """Parts of the machine: `GPU3`, `mlx5_2`, `host` and others."""
     field: str = ""
     """Path in the facts; empty if a whole subject was added or removed."""
     before: str = ""

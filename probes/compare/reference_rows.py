@@ -104,17 +104,17 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     nic_only: NicOnlyReference
 
     def gemm_rate(self, gpu: str, dtype: str) -> GemmReference | None:
-        """Return the row of a GPU id and a dtype."""
+        """Return the row for a GPU id and a dtype."""
         return next((row for row in self.gemm if gpu in row.gpus and dtype in row.dtypes), None)
 
     def memory_rate(self, gpu: str) -> MemoryReference | None:
-        """Return the row of a GPU id."""
+        """Return the row for a GPU id."""
         return next((row for row in self.memory if gpu in row.gpus), None)
 
     def attention_rate(
         self, gpu: str, phase: str, head_dimension: int, sequence: int
     ) -> AttentionReference | None:
-        """Return the row of a GPU id for a pass, head dimension and sequence length."""
+        """Return the row for a GPU id, a pass, a head dimension and a sequence length."""
         return next(
             (
                 row
@@ -150,7 +150,7 @@ class BenchReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return best
 
     def across(self, collective: str, message_bytes: int) -> AcrossNodesReference | None:
-        """Return the row of a collective across machines."""
+        """Return the row for a collective across machines."""
         return next(
             (row for row in self.across_nodes if row.collective == collective and message_bytes >= row.bytes),
             None,
@@ -223,15 +223,15 @@ class ToolReferences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     switches: tuple[SwitchReference, ...]
 
     def host_rate(self, generation: int) -> HostReference | None:
-        """Return the row of a PCIe generation."""
+        """Return the row for a PCIe generation."""
         return next((row for row in self.host if row.pcie_generation == generation), None)
 
     def nvlink_rate(self, model: GpuModel) -> NvlinkReference | None:
-        """Return the row of a GPU's architecture."""
+        """Return the row for a GPU architecture."""
         return next((row for row in self.nvlink if row.architecture == model.architecture), None)
 
     def board(self, model: GpuModel, gpu_count: int) -> SwitchReference | None:
-        """Return the row of a board with `gpu_count` GPUs of a model."""
+        """Return the row for a board with `gpu_count` GPUs of a model."""
         return next(
             (row for row in self.switches if model.id in row.gpus and row.gpu_count == gpu_count), None
         )

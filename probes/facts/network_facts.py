@@ -69,7 +69,7 @@ class Nic(Record, kw_only=True):
     netdev_up: bool | Unknown | None = NOT_RECORDED
     """True if the network interface is up; None if there is no interface."""
     has_verbs_device: bool | Unknown = NOT_RECORDED
-    """True if /dev/infiniband/uverbs* of the device exists here."""
+    """True if the device file /dev/infiniband/uverbs* exists for this process."""
     is_virtual_function: bool | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()
 
@@ -133,6 +133,6 @@ class FabricSwitch(Record, kw_only=True):
     firmware_version: str | Unknown = NOT_RECORDED
     temperature_c: int | Unknown = NOT_RECORDED
     power_supplies: tuple[State, ...] | Unknown = NOT_RECORDED
-    """Status of each power supply, in the order of their numbers: `OK`, `ERROR` ......"""
+    """Status of each power supply, in the order of their numbers: `OK`, `ERROR` or similar."""
     fans: tuple[State, ...] | Unknown = NOT_RECORDED
     evidence: tuple[EvidenceRef, ...] = ()

@@ -127,7 +127,7 @@ class Contradiction(Record, kw_only=True):
 
     subject: str
     field: str
-    """Name of the field: `memory_bytes`, `pcie.width` ......"""
+    """Name of the field: `memory_bytes`, `pcie.width` and others."""
     readings: tuple[Reading, ...]
 
 

@@ -64,7 +64,7 @@ class Choice(Record, kw_only=True):
 def choices_of(
     case: Case, stack: Stack, gpus: int, *, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    """Return the open choices of the row, most usual first; one empty choice if nothing is open.
+    """Return the open choices of the row, most usual first; one choice without values if nothing is open.
 
     `model` is None for image models: nobody recomputes their layers, and only their batch is divided.
     `domain` is the number of GPUs that fast links join. If the row does not state recomputation, layers are
@@ -156,7 +156,7 @@ def _spread(case: Case, stack: Stack, ranks: int) -> Iterator[Choice]:
 def _growing(
     case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
 ) -> Iterator[Choice]:
-    """Yield data parallelism first, then more sharding, the order in which people try until a model fits."""
+    """Yield data parallelism first, then more sharding. People try in this order until a model fits."""
     if stack.shards_optimizer and stack.spare_ranks == "tensor":
         yield from [Choice()] if model is None else _divided(case, gpus, model, domain)
         return

@@ -90,7 +90,9 @@ def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ..
 
 
 def require_whole(model: VisionModel, candidate: Candidate) -> None:
-    """Raise CaseError if a model would be divided of which only counts are known; only its batch can be."""
+    """Raise CaseError if a layout divides a model of which only counts are known: only the batch can be
+    divided.
+    """
     for name in ("tp", "pp", "cp", "ep", "vp"):
         size = getattr(candidate.degrees, name)
         if size > 1:

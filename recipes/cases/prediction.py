@@ -54,7 +54,8 @@ class CasePrediction(Record, kw_only=True):
     peak_mem_gib: float | None = None
     """Peak memory, as the figure that the case requests: allocated, reserved or device."""
     mfu: float | None = None
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the precision's datasheet peak.
+    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the precision's datasheet
+    peak.
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
@@ -99,8 +100,8 @@ def predict_row(
 ) -> CasePrediction:
     """Return the prediction for a row of column names and cells.
 
-    A row that cannot be read or predicted is refused with the reason. `here` is the machine of cases that
-    name no other; `own_models` maps names in the column `model` to the user's own models.
+    A row that cannot be read or predicted is refused, with the reason. `here` is the machine for cases that
+    name no other machine; `own_models` maps names in the column `model` to the user's own models.
     """
     try:
         return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))

@@ -123,7 +123,7 @@ class Task(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def task_of(words: str) -> Task:
-    """Return pre-training, fine-tuning, or adapters over a frozen model."""
+    """Return the kind of training: pre-training, fine-tuning, or adapters over a frozen model."""
     return _first(_TASKS, words) or Task("full", from_scratch=True, is_known=False)
 
 

@@ -51,8 +51,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     norm_bias: bool | None = None
     """Whether norms have a bias; None: a LayerNorm has a bias if the linear layers have biases."""
     layer_norms: int = 2
-    """Norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 if there are also norms
-    after attention and after the MLP.
+    """Number of norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 if there are
+    also norms after attention and after the MLP.
     """
     parallel_mlp: bool = False
     """Whether attention and MLP read the same input, and their outputs are added up (GPT-NeoX, Falcon, Phi,
@@ -96,7 +96,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     dropout: bool = False
     """Whether a decoder has dropout in its published configuration (GPT-2)."""
     raises_logits: bool = True
-    """Whether its Hugging Face code computes the loss from fp32 logits in 16-bit runs too."""
+    """Whether the model's Hugging Face code computes the loss from fp32 logits even in 16-bit runs."""
     token_types: int = 0
     """Rows of the token type table (BERT)."""
     sliding_window: int = 0
@@ -164,8 +164,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     sequence_length: int
     """Sequence length of the published training recipe."""
     learning_rate: float = 0.0
-    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if nobody published
-    one.
+    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if no learning rate was
+    published.
     """
     learning_rate_batch_tokens: int = 0
     names: tuple[str, ...] = ()
@@ -323,7 +323,10 @@ class Workload(StrictRecord, kw_only=True):
     framework's allocator.
     """
     adapter_rank: int = 16
-    """Rank of LoRA's matrices, in every linear layer of a block unless the stack's row has other layers."""
+    """Rank of LoRA's matrices.
+
+    Every linear layer of a block has them, unless the stack's row names other layers.
+    """
 
     @property
     def tokens_per_step(self) -> int:

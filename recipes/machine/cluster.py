@@ -158,7 +158,8 @@ _MEMORY_OVER_LINKS = 10
 def ring_bandwidth(links: NodeLinks, device: Device, host_copies: Figure | None) -> Figure | None:
     """Return the all-reduce bus bandwidth of a ring over the ranks of one node; None if it is unknown.
 
-    `host_copies` is the measured bandwidth between GPUs and host memory, which bounds what PCIe can carry.
+    `host_copies` is the measured bandwidth between GPUs and host memory, which is an upper limit for copies
+    over PCIe.
     """
     if links.assumed_bandwidth is not None or device.kind == "cpu":
         return links.assumed_bandwidth

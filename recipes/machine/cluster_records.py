@@ -187,7 +187,7 @@ class NodeLinks(Record, kw_only=True):
 
     fabric: Fabric
     links: int = 0
-    """Number of NVLinks (or similar links) of one GPU that a ring over the ranks uses."""
+    """Number of a GPU's NVLinks (or similar links) that a ring over the ranks uses."""
     is_switched: bool = False
     """Whether a switch connects these links to every other GPU."""
     slot: PcieSlot | None = None

@@ -101,7 +101,7 @@ def measured_attention(
 
 
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
-    """Return how much of communication and computation overlaps, as a part of the shorter of the two."""
+    """Return the overlap of communication and computation, as a part of the shorter of the two times."""
     overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
     return _latest(overlaps, f"benchmark overlap over {ranks} ranks")
 

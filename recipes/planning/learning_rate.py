@@ -17,7 +17,7 @@ _FEWEST_WARMUP_STEPS = 200
 2 / (1 - beta2) is only 40 for a beta2 of 0.95, but recipes use at least a few hundred steps.
 """
 _WARMUP_SHARE = 10
-"""Maximum share of the run for the warm-up, so that short runs also train at the full rate."""
+"""The warm-up is at most the run divided by this number, so that short runs also train at the full rate."""
 
 
 class Rule(Record, kw_only=True):

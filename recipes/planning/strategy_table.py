@@ -1,4 +1,4 @@
-"""The strategies that planning tries, in this order, and the batches that they divide.
+"""The strategies that planning tries, in this order, and the batches that ranks can share.
 
 For every candidate micro_batch x grad_accum x ranks is exactly the global batch. To add a strategy, write a
 row here.

@@ -110,4 +110,4 @@ class Predicted(Record, kw_only=True):
     step_time_s: TimeBreakdown
     tokens_per_s_per_gpu: float | Unknown
     mfu: float | Unknown
-    """Model FLOPs (6 per matmul parameter and token, causal attention) over the datasheet peak."""
+    """Model FLOPs (6 per matmul parameter and token, causal attention) divided by the datasheet peak."""

@@ -50,15 +50,18 @@ class SavedBytes(StrictRecord, kw_only=True):
     adapter_input: float = 0.0
     """Input of an adapter: a copy after dropout, and dropout's mask; 0 under autocast."""
     query: float
-    """Per query head and element of the head."""
+    """Per element of each query head."""
     key_value: float
-    """Per key head and element, and per value head and element."""
+    """Per element of each key head, and per element of each value head."""
     repeats_keys: bool = True
     """Whether keys and values are kept once for every query head, although several query heads share them."""
     attention_output: float
-    """Per query head and element of a value head; this tensor is also the input of the output projection."""
+    """Per query head and per element of a value head: attention's output.
+
+    This tensor is also the input of the output projection.
+    """
     rotary: float = 0.0
-    """Per query head and element: what rotary positions keep in addition."""
+    """Per element of each query head: what rotary positions keep in addition."""
     gated: float
     """Per unit of the MLP's width: the outputs of gate and up before they are multiplied."""
     plain: float
@@ -70,9 +73,9 @@ class SavedBytes(StrictRecord, kw_only=True):
     the same as without dropout.
     """
     mask: float = 0.0
-    """Per unit of `hidden` and dropout of the residual stream."""
+    """Per unit of `hidden`, for each dropout on the residual stream."""
     head: float = 4.0
-    """Per head with fused attention: the log-sum-exp in fp32."""
+    """Per query head with fused attention: the log-sum-exp in fp32."""
     expert_output: float = 2.0
     """Per routed copy of a token and unit of `hidden`: an expert's output before it is weighted."""
     state_space: float = 12.0

@@ -44,8 +44,8 @@ class StackMemory(StrictRecord, kw_only=True):
     to the optimizer step.
     """
     step_copies: float = 0.0
-    """Temporary memory of the optimizer step, as a multiple of the size of the parameters that the step
-    updates (torch's foreach kernels).
+    """Temporary memory of the optimizer step, as a multiple of the bytes of the updated parameters (torch's
+    foreach kernels).
     """
     bucket_elements: float = 0.0
     """Number of gradients that are reduced together; 0: the number that DistributedDataParallel uses."""
@@ -96,7 +96,7 @@ class StackMemory(StrictRecord, kw_only=True):
     whole gradients until then.
     """
     unties_head: bool = False
-    """Whether the head has weights of its own even if the model ties them to the embedding."""
+    """Whether the head has its own weights even if the model ties the head to the embedding."""
     loads_whole: bool = False
     """Whether every rank loads all weights before they are sharded."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
@@ -153,8 +153,9 @@ class Stack(StrictRecord, kw_only=True):
     overlaps_gradients: bool = True
     """Whether gradients are reduced while the backward pass runs."""
     bucket_elements_per_rank: float = 0.0
-    """Elements of a bucket of gradients for each rank that reduces them: larger buckets hide the latency of a
-    ring. 0: buckets have a fixed size.
+    """Number of gradients in a bucket per rank that reduces it.
+
+    With more ranks, larger buckets hide the latency of a ring. 0: buckets have a fixed size.
     """
     nests_lamb: bool = False
     """Whether the ranks of a node share LAMB's states, of which each node has a copy (apex,
@@ -364,7 +365,7 @@ def _whole_names() -> dict[str, str]:
 def _names() -> tuple[_Name, ...]:
     """Return each name as a pattern for a part of a value.
 
-    The pattern matches whole words with or without separators, which a version may follow.
+    The pattern matches whole words, with or without separators, and an optional version after them.
     """
     names = []
     for row in load_stacks().values():

@@ -59,7 +59,7 @@ class TransformerJob(NamedTuple):
     adapted: AdapterTargets | None
     """Linear layers for which adapters are trained; None if all weights are trained."""
     wide_bytes: float
-    """Bytes of an element without a narrower type: 4 in fp32 and TF32, else 2."""
+    """Bytes of an element that is not stored in 8 bits or fewer: 4 in fp32 and TF32, else 2."""
     sequence: float
     """Number of tokens that are computed for each sequence of a micro-batch."""
     tokens: float

@@ -29,7 +29,7 @@ def list_page(entries: Sequence[BenchEntry], *, width: int) -> Page:
 def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[Suite] = _SUITES) -> Table:
     """Return the costs in `suites`.
 
-    For a single suite, only benchmarks that apply here are listed, without suites and reasons.
+    For a single suite, only benchmarks that apply to this machine are listed, without suites and reasons.
     """
     is_wide, is_list = width >= _WIDE, len(suites) > 1
     columns = [

@@ -219,7 +219,7 @@ def worth_a_line(measurements: Sequence[Measurement], *, show_all: bool) -> list
 def _by_case(
     measurements: Sequence[Measurement],
 ) -> dict[tuple[str, str], dict[tuple[str, str], list[Measurement]]]:
-    """Return measurements by benchmark and case, then by pair; the best size represents a link."""
+    """Return measurements by benchmark and case, then by pair; each link is represented by its best size."""
     paired = []
     for entry in measurements:
         pair = pair_of(entry)

@@ -40,7 +40,7 @@ def speed(
     mfu: float | Unknown | None,
     samples_per_s: float | None = None,
 ) -> str:
-    """Return tokens per second and MFU, as far as they are known."""
+    """Return tokens per second and MFU, if they are known."""
     parts = (
         [f"{count(tokens_per_s_per_gpu)} tokens/s per GPU"]
         if isinstance(tokens_per_s_per_gpu, float | int)

@@ -26,7 +26,7 @@ _CUT = re.compile(
     r"(?P<time>)(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): "
     r"(?P<message>.{1,600})"
 )
-"""Line of the journal whose time and host somebody removed."""
+"""Line of the journal from which time and host were removed."""
 _SERVICE = "nvidia-fabricmanager.service: "
 _ERROR_WORDS = re.compile(
     r"\b(?:fail(?:ed|ure)?|error|abort(?:ed|ing)?|don't match|does(?:n't| not) match|mismatch"

@@ -44,7 +44,7 @@ def port_link_layer(text: str) -> str | Unknown:
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
     """Return the ports of `ibstat`, even if the output ends early.
 
-    If a device vanished while ibstat ran, its `ibpanic` line gives a port without values, and the error as
+    If a device vanished while ibstat ran, its `ibpanic` line becomes a port without values, with the error as
     the reason.
     """
     ports: list[Nic] = []

@@ -73,7 +73,7 @@ class _Collection(NamedTuple):
     """Contents of a collection other than the rows of `ip`, by interface."""
 
     members: dict[str, list[str]]
-    """Members of bonds."""
+    """Members of each bond."""
     speeds: dict[str, float]
     """Speed in Gb/s."""
     neighbours: dict[str, str]

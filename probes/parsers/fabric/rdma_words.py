@@ -71,7 +71,7 @@ def physical_state(word: str) -> str | Unknown:
 
 
 def port_rate(text: str) -> tuple[float | Unknown, int | Unknown, str | Unknown]:
-    """Return rate in Gb/s, lanes and speed of `400 Gb/sec (4X NDR)`; only the rate of ibstat's `400`."""
+    """Return rate in Gb/s, lanes and speed for `400 Gb/sec (4X NDR)`; only the rate for ibstat's `400`."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
         unknown = Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a port rate")

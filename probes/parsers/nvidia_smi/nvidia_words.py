@@ -61,7 +61,7 @@ _ACTIONS = {"reset": "gpu reset", "reboot": "node reboot", "drain and reset reco
 """NVML's name of a recovery action by nvidia-smi's name, if the two differ."""
 _DEVICE_ID = pattern(r"(?:0x)?(?!0000)([0-9a-f]{4})([0-9a-f]{4})")
 _FAILURES = ("unknown error", "gpu is lost", "gpu requires reset", "err!")
-"""Words in lower case of an error of the GPU."""
+"""Words, in lower case, in an error message of the GPU."""
 _LONGEST = 120
 
 EVENT_REASONS = {

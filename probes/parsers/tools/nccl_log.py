@@ -77,7 +77,7 @@ _FATAL = pattern(
     r"NET/OFI .{0,120}(?:failed|RC: -\d|ERROR)|"
     r"optimal provider|Caught signal|exceeded|invalid (?:usage|argument)|ncclRemoteError|timed? ?out"
 )
-"""Words of warnings after which the run ends. After other warnings, NCCL continues more slowly."""
+"""Patterns of warnings after which the run ends. After other warnings, NCCL continues more slowly."""
 _NEGLIGIBLE = pattern(
     r"Failed to open libibverbs|Failed to find .{0,60}symbol|Could not find: lib|No plugin found|"
     r"dlvsym failed|"

@@ -87,9 +87,8 @@ def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs in the list of devices, else the measured GPUs, by CUDA's numbers.
-
-    The numbers are NVML's if all GPUs are visible.
+    """Return the GPUs in the list of devices, else the measured GPUs, with CUDA's numbers, which equal NVML's
+    if all GPUs are visible.
     """
     gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)

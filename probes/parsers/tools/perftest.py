@@ -43,7 +43,7 @@ _ERROR_ALONE = re.compile(
     r"|Parser function exited with Error)",
     re.M,
 )
-"""Errors that only perftest prints, for texts that contain nothing but the error."""
+"""Errors that only perftest prints. They identify texts that contain only the error."""
 _UNITS = {"MB": float(MIB), "MiB": float(MIB), "Gb": 1e9 / 8, "GB": 1e9}
 _AVERAGE, _TYPICAL = 1, 2
 """Columns after size and iterations: peak and average bandwidth, or minimum, maximum and typical latency."""

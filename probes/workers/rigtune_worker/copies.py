@@ -13,7 +13,8 @@ from .protocol import CaseError
 
 CELL_BYTES = 8
 STEP = 0x9E3779B97F4A7C15 - 2**64
-"""2**64 over the golden ratio, as a signed number: products with neighbouring numbers differ in all bytes.
+"""2**64 divided by the golden ratio, as a signed number: products with neighbouring numbers differ in all
+bytes.
 
 Source: Knuth, TAOCP 3, section 6.4.
 """

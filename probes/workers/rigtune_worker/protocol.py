@@ -1,6 +1,6 @@
 """Write a worker's answers: JSON lines in separate files, because other code prints to standard output.
 
-`rank<N>.jsonl` holds one object per line, each with `event`:
+`rank<N>.jsonl` has one object per line, each with `event`:
 
     start    versions, device and conditions; always first
     sample   `case` (what was measured) and the numbers of one sample group, written as soon as it is complete
@@ -20,7 +20,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
 """Words in errors of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates outside torch."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
-"""Words of gloo for the end of another rank."""
+"""Words in gloo's errors when another rank has ended."""
 
 
 class Timing(NamedTuple):
@@ -115,7 +115,7 @@ class Answer:
     ) -> None:
         """Write one case's durations.
 
-        `series` holds values over time, one per sample, `figures` single numbers.
+        `series` are values over time, one per sample; `figures` are single numbers.
         """
         if isinstance(timing, Timing):
             figures = {**timing.figures(), **figures}

@@ -71,7 +71,10 @@ class Receiver:
 
 
 def send(host: str, port: int, *, streams: int, seconds: float) -> None:
-    """Send to a `Receiver` for `seconds`. Raises OSError if the receiver cannot be reached or is lost."""
+    """Send to a `Receiver` for `seconds`.
+
+    Raises OSError if the receiver cannot be reached or the connection is lost.
+    """
     connections = [socket.create_connection((host, port), timeout=PATIENCE_S) for _ in range(streams)]
     ends = time.perf_counter() + seconds
     failures: list[OSError] = []

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 -m rigtune_worker.train --config workload.json
     python -m rigtune_worker.train --config workload.json --steps 10 --report report.jsonl
 
-The report holds one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
+The report has one JSON object per line, each with `event`: `start`, then `step` for every optimizer step,
 then `done`, or `failed` with `kind` and `message`. SIGTERM and SIGINT end the job after the current step.
 """
 

@@ -1,4 +1,4 @@
-"""Run trials of a training step, each in its own process, so that running out of memory ends only a trial.
+"""Run trials of a training step, each in its own process, so that running out of memory ends only that trial.
 
     python -m rigtune_worker.trial
 

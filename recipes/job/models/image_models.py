@@ -124,7 +124,10 @@ _VIT_SIZES = {
     "bigg": "gigantic",
 }  # fmt: skip
 _GIGANTIC = re.compile(r"(?<![A-Za-z])((?:[Vv]i[Tt]|VIT|[Vv]ision[-_ ][Tt]ransformer)[-_ /]?)G(?![A-Za-z])")
-"""A capital G, the spelling of arXiv 2106.04560; DINO's largest model is called giant, in capitals or not."""
+"""Names with a single capital G, which is the spelling of ViT-G (gigantic) in arXiv 2106.04560.
+
+A small g means giant.
+"""
 _VIT_PATCHES = {"tiny": 16, "small": 16, "base": 16, "large": 16, "huge": 14, "giant": 14, "gigantic": 14}
 """Side of a patch, pixels, of the model sizes in arXiv 2010.11929 and 2106.04560."""
 _VIT = re.compile(

@@ -14,7 +14,7 @@ from recipes.job.workload import TransformerModel
 _LEADING = frozenset(
     {"meta", "nvidia", "hf", "huggingface", "nemo", "mcore", "megatron", "pretrain", "finetune", "google"}
 )
-"""Words before a name that tell who made or ran the model."""
+"""Words before a model's name that state who made or ran the model."""
 _DISTINGUISHING = re.compile(
     r"\d+(\.\d+)?[bmt]|\d+x\d+(\.\d+)?b|a\d+(\.\d+)?[bm]|\d{1,2}(\.\d+)?|v\d+(\.5)?"
     r"|tiny|mini|nano|small|medium|large|x+l|lite|air|vision|super|ultra|next|distill|like"
@@ -24,7 +24,7 @@ _DISTINGUISHING = re.compile(
 Any other word at the end describes how the model was tuned, run or released.
 """
 _NEUTRAL = re.compile(r"chat|instruct|base|coder|math|vl|text|it|sft|release|\d{3,}")
-"""Words anywhere in a name that leave the sizes as they are."""
+"""Words anywhere in a name that do not change the sizes."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-?(t|b|m)(?![a-z0-9])")
 _UNITS = {"t": 1e3, "b": 1.0, "m": 1e-3}
 _GPT_LIKE = re.compile(

@@ -32,9 +32,9 @@ class Stage(NamedTuple):
     (DeepSeek-V3, arXiv 2412.19437, section 2.2).
     """
     head: float
-    """Parameters of the head; 0 if it uses the embedding's weights on the same stage.
+    """Parameters of the head; 0 if the head uses the embedding's weights on the same stage.
 
-    If the head is tied to the embedding but on another stage, that stage has its own copy of the embedding.
+    If a tied head is on another stage than the embedding, the head's stage has its own copy of the embedding.
     """
     largest: BlockShare
     first: bool

@@ -302,7 +302,7 @@ def world_group(cluster: Cluster) -> Group:
 def wire_bytes(collective: Collective, size_bytes: float, ranks: int) -> float:
     """Return the bytes over a rank's link by the convention of nccl-tests (PERFORMANCE.md).
 
-    Bus bandwidth is these bytes over time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
+    Bus bandwidth is these bytes divided by the time: 2 S (n-1)/n for all-reduce; S (n-1)/n for all-gather,
     reduce-scatter and all-to-all, S the larger of a rank's two buffers; S for broadcast and for a message
     between two ranks.
     """
@@ -362,7 +362,7 @@ def algorithms(collective: Collective, group: Group, cluster: Cluster) -> tuple[
 def collective_time_s(collective: Collective, size_bytes: float, group: Group, cluster: Cluster) -> float:
     """Return the duration of one collective over known links, seconds.
 
-    `size_bytes` is the larger of a rank's buffers, the size of nccl-tests. If the same collective was
+    `size_bytes` is the size of the larger of a rank's buffers, as in nccl-tests. If the same collective was
     measured over the same ranks, the fit to these measurements is used; otherwise the fastest algorithm is.
     """
     if group.ranks == 1 or size_bytes <= 0:

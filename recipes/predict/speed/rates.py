@@ -199,7 +199,8 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
 
 
 def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
-    """Return the watts per sustained 16-bit FLOP over the watts that the chip needs for its full clock.
+    """Return the available watts per sustained 16-bit FLOP, divided by the watts that the chip needs at its
+    full clock.
 
     `factor` times the datasheet's FLOPs are sustained. The result is at most 1; None if the catalogue lacks
     watts or a 16-bit peak.

@@ -113,7 +113,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
 
 def _recomputed(candidate: Candidate, forward_s: float) -> float:
-    """Return the time of the part of the forward pass that the backward pass repeats."""
+    """Return the time for repeating parts of the forward pass during the backward pass."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
     selects = candidate.activation_checkpointing == "selective"

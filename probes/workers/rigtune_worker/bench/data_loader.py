@@ -95,7 +95,7 @@ def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> 
     group, ahead = max(1, workers), PREFETCH * workers + 1
     try:
         batches = iter(loader)
-        take(batches, ahead)  # prepared while the workers started
+        take(batches, ahead)  # the first batches were prepared while the workers started
         while time.monotonic() < ends or len(durations_s) < FEWEST_SAMPLES:
             started = time.perf_counter()
             take(batches, group)

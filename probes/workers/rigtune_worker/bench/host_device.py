@@ -18,7 +18,7 @@ from ..surroundings import device_uuid
 from ..timing import Budget, time_calls
 
 TO_DEVICE, TO_HOST = 1, 2
-"""Seeds of the data of the two directions."""
+"""Seeds for the data of the two directions."""
 DIRECTIONS = {"host_to_device": (TO_DEVICE,), "device_to_host": (TO_HOST,), "both": (TO_DEVICE, TO_HOST)}
 
 

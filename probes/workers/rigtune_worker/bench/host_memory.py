@@ -25,7 +25,7 @@ MIB = 1024**2
 LEAST_BYTES = 64 * MIB
 USUAL_BYTES = 256 * MIB
 CACHES = 4
-"""Smallest size of an array in units of the last-level caches (STREAM's rule)."""
+"""Smallest size of an array, as a multiple of the size of the last-level caches (STREAM's rule)."""
 SHARE_OF_FREE = 0.1
 """Largest share of the free memory for each of the three arrays."""
 ON_NODE = 0.9

@@ -57,7 +57,7 @@ def ports() -> list[int]:
 
 
 class Link:
-    """Lines of JSON over a connection. A lost connection is an OSError."""
+    """A connection that transfers lines of JSON. A lost connection raises OSError."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
