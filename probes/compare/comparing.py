@@ -208,7 +208,7 @@ def _earlier(
     limits, status = evidence.thresholds, Status.PASS
     is_slower = share < 1 - limits.earlier_difference_fraction.value
     if is_slower and change is not None and change.is_significant:
-        was_busy = any(run.conditions.get("host_busy") is True for run in (before, measured))
+        was_busy = any(run.was_disturbed for run in (before, measured))
         fails = share < limits.measured_fail_fraction.value and not was_busy
         status = Status.FAIL if fails else Status.WARN
     return Earlier(

@@ -15,7 +15,7 @@ from probes.base.units import percent, quantity
 from probes.compare.comparing import Earlier, beside_baselines, judged_cases
 from probes.compare.measured_findings import failed_benchmark, refs_of, words_of
 from probes.compare.slow_causes import changed_since
-from probes.facts.measurements import BUSY_SHARE, Measurement
+from probes.facts.measurements import BUSY_SHARE, Measurement, others_share
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST, fold_names
 
@@ -67,11 +67,7 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
     worst = min(cases, key=lambda case: case.share)
     measured, before = worst.measured, worst.before
     changes = changed_since(before, measured)
-    busy = [
-        when
-        for when, case in (("now", measured), ("then", before))
-        if case.conditions.get("host_busy") is True
-    ]
+    busy = [when for when, case in (("now", measured), ("then", before)) if case.was_disturbed]
     fails = any(case.status is Status.FAIL for case in cases)
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
@@ -128,7 +124,7 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
     if not observed_load:
         yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
     elif not disturbances:
-        share = percent(round(_others_share(observed_load), 3))
+        share = percent(round(others_share(observed_load), 3))
         yield CONDITIONS.passed(
             HOST,
             "the machine was quiet while it was measured",
@@ -163,13 +159,13 @@ def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     busy = [
         measurement
         for measurement in measured
-        if measurement.conditions.get("host_busy") is True
-        and ("gpu_shared_with" not in measurement.conditions or _others_share([measurement]) > BUSY_SHARE)
+        if measurement.was_disturbed
+        and ("gpu_shared_with" not in measurement.conditions or others_share([measurement]) > BUSY_SHARE)
     ]
     if not busy:
         return
     benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in busy))
-    share = _others_share(busy)
+    share = others_share(busy)
     yield CONDITIONS.warned(
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
@@ -221,9 +217,3 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
                 remedy=Remedy(text="Use one training interpreter on all hosts, and measure again."),
                 evidence=refs_of(members[0] for members in by_value.values()),
             )
-
-
-def _others_share(measured: Sequence[Measurement]) -> float:
-    """Return the largest share of the CPUs that other programs took during a measurement."""
-    shares = (measurement.conditions.get("others_cpu_share") for measurement in measured)
-    return max((float(share) for share in shares if isinstance(share, (int, float))), default=0.0)
