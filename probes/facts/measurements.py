@@ -57,6 +57,12 @@ class Measurement(Record, kw_only=True):
         """Whether others used the machine during the measurement."""
         return self.conditions.get("host_busy") is True
 
+    @property
+    def spread(self) -> float:
+        """Half of the range from the 5th to the 95th percentile over the median; 0 if the median is 0."""
+        median = self.median
+        return (self.quantile(0.95) - self.quantile(0.05)) / 2 / abs(median) if median else 0.0
+
     def matches(self, **parameters: Parameter) -> bool:
         """Return whether every given parameter has the given value."""
         return all(self.parameters.get(name) == value for name, value in parameters.items())

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from probes.base.record import NOT_RECORDED
-from probes.base.units import percent, quantity
-from probes.compare.comparing import Earlier, beside_baselines, judged_cases
-from probes.compare.measured_findings import failed_benchmark, refs_of, words_of
+from probes.base.units import percent, plural, quantity
+from probes.compare.comparing import Earlier, beside_baselines, judged_cases, kind_of
+from probes.compare.measured_findings import failed_benchmark, refs_of, too_uncertain, words_of
 from probes.compare.slow_causes import changed_since
 from probes.facts.measurements import BUSY_SHARE, Measurement, others_share
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
@@ -48,19 +48,20 @@ def measured_baseline(evidence: Evidence) -> Iterator[Finding]:
         yield BASELINE.skipped(HOST, "no earlier run has a measurement with the same parameters")
         return
     judged = list(judged_cases(compared))
-    slower = [case for case in judged if case.status is not Status.PASS]
-    groups: dict[tuple[str, str, str, str], list[Earlier]] = {}
+    slower = [case for case in judged if case.status in (Status.FAIL, Status.WARN)]
+    groups: dict[tuple[str, str, str], list[Earlier]] = {}
     for case in slower:
         measured = case.measured
-        groups.setdefault(
-            (case.baseline.kind, measured.bench_id, measured.metric, measured.subject), []
-        ).append(case)
+        groups.setdefault((case.baseline.kind, measured.bench_id, kind_of(measured.subject)), []).append(case)
     for slow_cases in groups.values():
         yield _slower(evidence, slow_cases)
     for kind in _KINDS:
         of_kind = [case for case in judged if case.baseline.kind == kind]
-        if of_kind and not any(case.baseline.kind == kind for case in slower):
-            yield _as_fast(evidence, kind, of_kind)
+        clear = [case for case in of_kind if case.status is Status.PASS]
+        if clear and not any(case.baseline.kind == kind for case in slower):
+            yield _as_fast(evidence, kind, clear)
+        elif of_kind and not clear and not slower:
+            yield too_uncertain(BASELINE, [case.measured for case in of_kind])
 
 
 def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
@@ -74,10 +75,12 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
     why = f"; changed: {', '.join(changes)}" if changes else ""
     doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
+    names = fold_names(sorted({case.measured.subject for case in cases}))
+    more = f"; {plural(len(cases) - 1, 'other case')} slower too" if len(cases) > 1 else ""
     return BASELINE.problem(
-        measured.subject,
+        names,
         f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
-        f"{run}{why}{doubt}",
+        f"{run}{more}{why}{doubt}",
         fails=fails,
         expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
         observed=quantity(measured.median, measured.unit),
