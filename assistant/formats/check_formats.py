@@ -41,10 +41,11 @@ def formatted(
 
         return prometheus_text(verdict, gpus)
     if output_format == "text":
-        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - needed only for text
-        from assistant.text.plain_writer import text_of  # noqa: PLC0415
+        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
+        from assistant.text.plain_writer import WIDTH, text_of, width_of_terminal  # noqa: PLC0415
 
-        return text_of(verdict_page(verdict, verbose=verbose), colour=colour)
+        width = min(WIDTH, width_of_terminal())
+        return text_of(verdict_page(verdict, verbose=verbose), colour=colour, width=width)
     if output_format == "json":
         return to_json(verdict).decode()
     module, function = _FUNCTIONS[output_format]

@@ -51,6 +51,8 @@ class Reason(str, enum.Enum):
     """The recording, paste or catalogue row does not contain the value."""
     ERROR = "error"
     """The tool reported an error, which `detail` quotes."""
+    UNCERTAIN = "uncertain"
+    """The value was measured, and its samples scatter too much."""
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.base.statistics import Change, compare, outliers
+from probes.catalogue.thresholds import Thresholds
 from probes.compare.measurement_judgement import Comparison
 from probes.compare.reference_values import Reference, reference_of, status_of
 from probes.facts.measurements import Baseline, Measurement, Parameter
@@ -49,6 +50,11 @@ def is_sound(measured: Measurement) -> bool:
     return bool(measured.samples) and _CREDIBLE[0] < measured.median < _CREDIBLE[1]
 
 
+def is_uncertain(measured: Measurement, limits: Thresholds) -> bool:
+    """Return whether the samples scatter too much for a judgement."""
+    return measured.spread > limits.uncertain_spread_fraction.value
+
+
 class Beside(Record, kw_only=True):
     """A measurement with the published value that it is compared to."""
 
@@ -84,11 +90,17 @@ def beside_references(evidence: Evidence) -> Iterator[Beside]:
 
 def _beside(evidence: Evidence, measured: Measurement, reference: Reference) -> Beside:
     limits = evidence.thresholds
-    status = status_of(measured.median / reference.value, limits)
+    value = measured.median
+    if is_uncertain(measured, limits):
+        # Only a part whose fast samples are too slow as well is certain to be slow.
+        value, slowest = measured.quantile(0.95), reference.fallback or reference
+        if status_of(value / slowest.value, limits) is Status.PASS:
+            return Beside(measured=measured, reference=reference, status=Status.UNKNOWN)
+    status = status_of(value / reference.value, limits)
     if status is Status.PASS:
         return Beside(measured=measured, reference=reference, status=status)
     if reference.fallback is not None:
-        status = status_of(measured.median / reference.fallback.value, limits)
+        status = status_of(value / reference.fallback.value, limits)
         # A ring at full speed is healthy, but slower than the machine can be.
         status = Status.WARN if status is Status.PASS else status
         return Beside(measured=measured, reference=reference, status=status, uses_fallback=True)
@@ -103,6 +115,8 @@ class Peers(Record, kw_only=True):
     """Median of the medians."""
     slow: tuple[str, ...]
     """Subjects that are worse than their equals, the worst first."""
+    uncertain: frozenset[str] = frozenset()
+    """Subjects whose samples scatter too much for a judgement."""
     side: Worse
 
     def share(self, measured: Measurement) -> float:
@@ -118,7 +132,7 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
             key = (
                 measured.bench_id,
                 measured.metric,
-                _kind(measured.subject),
+                kind_of(measured.subject),
                 measured.conditions.get("device_name", ""),
                 _peer_key(measured.parameters),
             )
@@ -128,18 +142,22 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
         if len(members) < 2 or side is None:
             continue
         values = {subject: member.median for subject, member in members.items()}
-        least = evidence.thresholds.peer_difference_fraction.value
+        limits = evidence.thresholds
+        least = limits.peer_difference_fraction.value
+        uncertain = frozenset(name for name, member in members.items() if is_uncertain(member, limits))
+        apart = outliers(values, worse=side, least_difference=least)
         ordered = sorted(values.values())
         middle = len(ordered) // 2
         yield Peers(
             members=tuple(members.values()),
             usual=(ordered[middle] + ordered[~middle]) / 2,
-            slow=tuple(outlier.name for outlier in outliers(values, worse=side, least_difference=least)),
+            slow=tuple(outlier.name for outlier in apart if outlier.name not in uncertain),
+            uncertain=uncertain,
             side=side,
         )
 
 
-def _kind(subject: str) -> str:
+def kind_of(subject: str) -> str:
     """Return the common name of equal subjects: `GPU#`, `GPU#-GPU#`, `CPU rank #`.
 
     A leading number that is a count, as in `8 ranks`, is kept.
@@ -174,7 +192,8 @@ class Earlier(Record, kw_only=True):
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
     """Yield every measurement with the measurement of the same parameters in the pinned run and in the
     previous run. If both are the same run, the measurement is compared only with the pinned run. A
-    measurement never gets FAIL while other processes use the machine.
+    measurement never gets FAIL while other processes use the machine, and is not judged if its samples scatter
+    too much.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
     for baseline in sorted(
@@ -208,8 +227,12 @@ def _earlier(
     share = share_of(measured.median, before.median, side)
     limits, status = evidence.thresholds, Status.PASS
     is_slower = share < 1 - limits.earlier_difference_fraction.value
-    if is_slower and change is not None and change.is_significant:
-        was_busy = any(run.conditions.get("host_busy") is True for run in (before, measured))
+    if any(is_uncertain(run, limits) for run in (before, measured)):
+        status = Status.UNKNOWN
+    elif is_slower and (change is None or not change.is_significant):
+        status = Status.UNKNOWN  # slower, perhaps by chance
+    elif is_slower:
+        was_busy = any(run.was_disturbed for run in (before, measured))
         fails = share < limits.measured_fail_fraction.value and not was_busy
         status = Status.FAIL if fails else Status.WARN
     return Earlier(
@@ -233,6 +256,7 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
         for member in peers.members:
             status = Status.WARN if member.subject in peers.slow else Status.PASS
             source = f"median of all {others + 1}, including this one"
+            status = Status.UNKNOWN if member.subject in peers.uncertain else status
             yield _comparison(member, "peers", peers.usual, peers.share(member), status, source)
     earlier_runs = list(beside_baselines(evidence))
     judged = {id(case) for case in judged_cases(earlier_runs)}
@@ -294,7 +318,7 @@ def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
         sweeps.setdefault(key, []).append(case)
     timed: set[object] = set()
     for sweep in sorted(sweeps.values(), key=lambda sweep: sweep[0].measured.metric != "collective_time_s"):
-        ordered = sorted(sweep, key=lambda entry: _size(entry.measured))
+        ordered = sorted(sweep, key=lambda entry: size_of(entry.measured.parameters, SWEPT))
         is_time = ordered[0].measured.metric == "collective_time_s"
         judged = ordered[0 if is_time else -1]
         measured = judged.measured
@@ -305,8 +329,9 @@ def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
             yield judged
 
 
-def _size(measured: Measurement) -> float:
-    sizes = (measured.parameters.get(name) for name in SWEPT)
+def size_of(parameters: dict[str, Parameter], names: frozenset[str]) -> float:
+    """Return the product of the named parameters that are numbers."""
+    sizes = (parameters.get(name) for name in names)
     return math.prod(float(size) for size in sizes if isinstance(size, (int, float)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from probes.base.record import EvidenceRef, Reason, Unknown
 from probes.base.units import gib, percent, quantity
 from probes.compare.comparing import SWEPT, Beside, beside_references
@@ -143,9 +145,15 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
     compared = [beside for beside in beside_references(evidence) if beside.measured in measured]
-    short = [beside for beside in compared if beside.status is not Status.PASS]
+    short = [beside for beside in compared if beside.status in (Status.FAIL, Status.WARN)]
     slow = {beside.measured.subject for beside in short}
-    well = [beside for beside in compared if beside.measured.subject not in slow]
+    unclear = [
+        beside.measured
+        for beside in compared
+        if beside.status is Status.UNKNOWN and beside.measured.subject not in slow
+    ]
+    left_out = {*slow, *(row.subject for row in unclear)}
+    well = [beside for beside in compared if beside.measured.subject not in left_out]
     for part, besides in aspect.parts(short, well).items():
         yield falls_short(aspect, evidence, part, besides)
     if well:
@@ -155,6 +163,8 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
             observed=observed([beside.measured for beside in well]),
             evidence=refs_of(beside.measured for beside in well),
         )
+    if unclear:
+        yield too_uncertain(judge, unclear)
     judged = {(beside.measured.bench_id, beside.measured.subject) for beside in compared}
     unjudged = [row for row in measured if (row.bench_id, row.subject) not in judged]
     if unjudged:
@@ -163,6 +173,18 @@ def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
             f"there is no reference for this hardware: {observed(unjudged)}",
             evidence=refs_of(unjudged),
         )
+
+
+def too_uncertain(judge: Judge, measured: Sequence[Measurement]) -> Finding:
+    """Return UNKNOWN for measurements whose samples scatter too much for a judgement."""
+    widest = max(measured, key=lambda row: row.spread)
+    scatter = Unknown(Reason.UNCERTAIN, f"samples scatter by ±{percent(round(widest.spread, 2))}")
+    names = fold_names(sorted({row.subject for row in measured}))
+    benches = ", ".join(dict.fromkeys(row.bench_id for row in measured))
+    finding = judge.undetermined(names, scatter, what=f"the speed in {benches}", evidence=refs_of(measured))
+    return msgspec.structs.replace(
+        finding, summary=f"{benches} cannot be judged: the samples scatter too much"
+    )
 
 
 def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[Beside]) -> Finding:

@@ -33,7 +33,7 @@ class Comparison(Record, kw_only=True):
     share_high: float | None = None
     """Ends of the 95 % confidence interval of `share`, if both sides have samples."""
     status: Status
-    """Status: PASS if nothing is wrong; never UNKNOWN."""
+    """Status; PASS if nothing is wrong, UNKNOWN if the samples scatter too much to judge."""
     source: str
     """Origin of `value`: a catalogue row with its source, `7 other GPUs`, `run of 2026-11-20T21:14:03Z`."""
 

@@ -22,6 +22,7 @@ from recipes.machine.cluster_records import (
 )
 from recipes.machine.measured_rates import (
     collective_fits,
+    disturbances,
     image_anchors,
     measured_attention,
     measured_flops,
@@ -80,7 +81,7 @@ def build_cluster(machine: MachineDescription, measurements: tuple[Measurement, 
         loaded_samples_per_s=measured_loading(measurements, ranks),
         anchors=step_anchors(measurements),
         image_anchors=image_anchors(measurements),
-        warnings=machine.warnings,
+        warnings=(*machine.warnings, *disturbances(measurements)),
     )
 
 

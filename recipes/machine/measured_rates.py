@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from probes.base.units import percent
 from probes.bench.latency_bandwidth import Fit, fits
-from probes.facts.measurements import Measurement, Parameter
+from probes.facts.measurements import Measurement, Parameter, others_share
 from recipes.constants import constant
 from recipes.machine.cluster_records import AttentionRate, Figure, ImageAnchor, StepAnchor
 
@@ -276,6 +277,20 @@ def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figur
         if _number(m.parameters.get("num_workers")) > 0
     ]
     return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")
+
+
+def disturbances(measurements: tuple[Measurement, ...]) -> tuple[str, ...]:
+    """Return a warning that names the benchmarks during which others used the machine; empty if none did."""
+    disturbed = [measurement for measurement in measurements if measurement.was_disturbed]
+    if not disturbed:
+        return ()
+    benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in disturbed))
+    share = others_share(disturbed)
+    who = f"others used up to {percent(round(share, 2))} of the CPUs" if share else "others used the machine"
+    return (
+        f"{who} during {benches}: the machine may be faster than this plan assumes; "
+        "measure again when the machine is quiet",
+    )
 
 
 def _number(value: Parameter | None) -> float:

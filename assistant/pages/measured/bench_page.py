@@ -90,8 +90,13 @@ def _head(measured: MeasurementSet, judged: Judgement) -> Section:
         Row(", ".join(filter(None, parts))),
         *(Row(words((f"! {note}", "caution"))) for note in surroundings(measured)),
     ]
-    if judged.comparisons and sick(judged).is_empty and not measured.failures:
-        rows.append(Row(words(("✓ nothing is slower than its references", "good"))))
+    unclear = sum(comparison.status is Status.UNKNOWN for comparison in judged.comparisons)
+    if unclear:
+        scatter = f"? {unclear} of {plural(len(judged.comparisons), 'comparison')} not judged: the samples"
+        rows.append(Row(words((f"{scatter} scatter too much, or the difference may be chance", "odd"))))
+    if len(judged.comparisons) > unclear and sick(judged).is_empty and not measured.failures:
+        what = "nothing that could be judged" if unclear else "nothing"
+        rows.append(Row(words((f"✓ {what} is slower than its references", "good"))))
     return Section("", tuple(rows))
 
 

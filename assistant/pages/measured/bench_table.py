@@ -269,7 +269,10 @@ def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words
     worst = min(comparisons, key=lambda comparison: comparison.share)
     name = f"{worst.subject} " if len(comparisons) > 1 and worst.status is not Status.PASS else ""
     tone = STATUS[worst.status].tone if worst.status in (Status.FAIL, Status.WARN) else "good"
+    tone = "dim" if worst.status is Status.UNKNOWN else tone
     of = f" of {quantity(worst.value, row.unit)}" if with_value else ""
+    here, there = case(row.parameters), case(worst.parameters)
+    of += f" at {there}" if there != here else ""
     return words((f"{name}{worst.share * 100:.0f} %", tone), (of, "dim"))
 
 
