@@ -16,9 +16,11 @@ from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.kernel_log_events import KernelUnread
 from probes.logs.events.log_record import field_of
 from probes.logs.events.measurement_events import NcclTestsSummary
 from probes.logs.events.nccl_events import NcclCommShape, NcclConnected, NcclInitComplete
+from probes.logs.events.process_events import ProgramFinished
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
@@ -121,6 +123,10 @@ def explain(
             state = "fault" if failed else "unknown"
     elif from_outside:
         state, diagnoses = "unknown", [*from_outside, *known]
+    elif (vague := logged.of(KernelUnread, ProgramFinished)) and len(vague) == len(logged.events):
+        collects, state = True, "unknown"
+        if unread := logged.of(KernelUnread):
+            diagnoses = [_unknown(unread, logged, is_fault=False)]
     elif any(candidate.pattern.doubt for candidate in candidates):
         state, collects = "unknown", True
     elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:

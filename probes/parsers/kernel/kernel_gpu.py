@@ -111,7 +111,7 @@ def _switch_error(match: re.Match[str]) -> SwitchError:
         sxid=int(match[2]),
         link=int(link[1]) if link else None,
         fatal=False if words.lower().startswith(("non-fatal", "nonfatal")) else fatal,
-        adds=not words.startswith(("Data {", "Severity ")),
+        adds=int(not words.startswith(("Data {", "Severity "))),
     )
 
 
@@ -222,6 +222,16 @@ ROWS: tuple[KernelRow, ...] = (
         r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
         r"nvidia: probe of .{1,20} failed|nvidia [0-9a-f:.]{7,16}: probe with driver nvidia failed",
         variant="module",
+    ),
+    _driver_row(
+        "no address space", r"BAR\d is 0M @|PCI I/O region assigned to your NVIDIA device is invalid"
+    ),
+    row(
+        DriverComplaint,
+        "nouveau",
+        r"^nouveau (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: (?:NVIDIA \w|unknown chipset|"
+        r".{0,120}(?:[Ff]ail|[Ee]rror|[Tt]ime-?out))|^nouveau: probe of",
+        variant="nouveau",
     ),
     row(
         PeermemComplaint,
