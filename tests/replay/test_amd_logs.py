@@ -60,7 +60,7 @@ def test_a_listing_is_never_called_healthy() -> None:
         ("kernel_log/mi300x-mmhub-page-fault-sdma.log", ["WARN 0000:3d:00"]),
         (
             "kernel_log/mi50-athub-boot-smu-failed.log",
-            ["FAIL 0000:e3:00", "WARN 0000:e3:00", "FAIL 0000:e3:00"],
+            ["FAIL 0000:e3:00", "WARN 0000:e3:00", "FAIL 0000:e3:00", "FAIL host"],
         ),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from probes.logs.deducing.common import nodes_of
 from probes.logs.event import Event
 from probes.logs.events.compared_events import (
     ComparedGpus,
@@ -185,6 +186,11 @@ def gpu_needs_action(logged: LoggedEvents) -> Support:
     return None if needs_none else ()
 
 
+def several_hosts(logged: LoggedEvents) -> Support:
+    hosts = {event.host for event in logged.events if event.host}
+    return () if len(hosts) > 1 or nodes_of(logged) > 1 else None
+
+
 def refused_device_trains(logged: LoggedEvents) -> Support:
     """Return an event of a GPU or network card whose transfer the IOMMU refused."""
     slots = {slot_of(event.what.bus) for event in logged.of(KernelIommuFault)} - {""}
@@ -284,7 +290,6 @@ CONDITIONS: Mapping[str, Condition] = {
         NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse
     ),
     "ras_reports_error": _with(RasIncomplete),
-    "refused_device_trains": refused_device_trains,
     "file_server_not_back": _without(KernelFilesystemBack),
     "not_ended_from_outside": _without(SlurmKilled, SlurmNodeFailure, TorchAgentSignal),
     "nothing_else_failed": _without(
@@ -295,7 +300,13 @@ CONDITIONS: Mapping[str, Condition] = {
     **{
         condition.__name__: condition
         for condition in (
-            *(no_interface_named, socket_calls_failed, gloo_failed_or_run_stalled),
+            *(
+                several_hosts,
+                refused_device_trains,
+                no_interface_named,
+                socket_calls_failed,
+                gloo_failed_or_run_stalled,
+            ),
             *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, rdma_wanted),
             *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network),
             *(most_ports_unused, nccl_failed, named_plugin_not_replaced, peer_to_peer_redirected),

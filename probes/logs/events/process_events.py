@@ -120,6 +120,12 @@ class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
     """Number or name of the signal."""
 
 
+class MpiDaemonLost(LogRecord, kw_only=True, tag="mpi.daemon-lost"):
+    """A daemon of MPI on another host whose connection ended."""
+
+    node: str | None = None
+
+
 class MpiLaunchFailed(LogRecord, kw_only=True, tag="mpi.launch-failed"):
     """MPI cannot start its processes."""
 

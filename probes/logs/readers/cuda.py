@@ -73,6 +73,7 @@ _ROWS = (
         r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM when|Failed to allocate).{0,200}",
     ),
     row(TorchOom, "OOM when allocating tensor"),
+    row(CudaError, "system not yet initialized", r"(?P<text>system not yet initialized)", code=802),
     row(CudaFork, "Cannot re-initialize CUDA in forked subprocess"),
     row(
         CudaDriverOld,
