@@ -154,6 +154,23 @@ class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
     """Line of the last failure before this line, or 0."""
 
 
+class TrainingCourse(LogRecord, kw_only=True, tag="training.course"):
+    """The steps of training that a log reports, at its end."""
+
+    step: int
+    """Number of the last step."""
+    steps: int | None = None
+    """Number of all steps."""
+    step_seconds: float | None = None
+    """Median of the reported times of steps."""
+    tflops_per_gpu: float | None = None
+    """Median of the reported rates."""
+    loss: float | None = None
+    """The last loss."""
+    finished: int
+    """1 if the last step is the last of all, or a final summary follows."""
+
+
 class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
     """The loss is no number."""
 

@@ -73,7 +73,6 @@ _ROWS = (
         r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM when|Failed to allocate).{0,200}",
     ),
     row(TorchOom, "OOM when allocating tensor"),
-    row(CudaError, "system not yet initialized", r"(?P<text>system not yet initialized)", code=802),
     row(CudaFork, "Cannot re-initialize CUDA in forked subprocess"),
     row(
         CudaDriverOld,
@@ -138,6 +137,7 @@ _ROWS = (
         r"Cuda failure (?:\S{1,120}:\d{1,6}:? )?(?:(?P<code>\d{1,4}) )?'(?P<text>[^']{1,120})'",
     ),
     row(CudaError, "CUDA failure", rf"CUDA failure.{{0,120}}?'?(?P<text>{_WORDS})"),
+    row(CudaError, "system not yet initialized", r"(?P<text>system not yet initialized)", code=802),
     row(CudaError, "CUDA error: ", r"CUDA error: (?P<text>[a-z][^\n.]{3,100})"),
 )
 SIGNS: tuple[bytes, ...] = (

@@ -56,7 +56,7 @@ _ROWS = (
     row(RcclMsccl, "MSCCL", r"MSCCL:? (?P<state>.{2,100})"),
 )
 
-_COLUMNS = r"\s{0,8}(?:\d{1,9}\s{1,8}){3}[\d-]{1,12}\s{1,8}(?:\d{1,9}\s{1,8}){2}[A-Z]{3,12}\s{1,8}"
+_COLUMNS = r"\s{0,8}(?:\d{1,9}\s{1,16}){3}[\d-]{1,12}\s{1,16}(?:\d{1,9}\s{1,16}){2}[A-Z]{3,12}\s{1,16}"
 """Columns of the table of communicators before its last one."""
 _COMMUNICATOR = r"#\d{1,6}-\d{1,6} \([0-9a-f]{4,16}\) "
 _TEXTS = (

@@ -21,6 +21,8 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
+_REPLACED = r"(?:PCI:)?(?:<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|[Xx*#?:.-]{4,20})"
+"""Address that somebody replaced before sharing the log."""
 _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
 _NVLINK5_XIDS = range(144, 151)
 _NVLINK_XIDS = frozenset({74, *_NVLINK5_XIDS})
@@ -87,7 +89,7 @@ def _xid(match: re.Match[str]) -> XidError:
         variant = f"{reporter[1] if reporter else ''} {nvlink[1]} {nvlink[2]}"
     return XidError(
         message=match.string[match.start() :].rstrip(),
-        device=pci_device(match[1] or match[4]),
+        device=pci_device(address) if (address := match[1] or match[4]) else None,
         xid=xid,
         sub_code=int(nvlink[3], 16) >> 20 & 0x3F if nvlink and nvlink[3] else None,
         fatal=nvlink[1] == "Fatal" if nvlink else None,
@@ -162,7 +164,8 @@ ROWS: tuple[KernelRow, ...] = (
     row(
         XidError,
         "Xid ",
-        rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)",
+        rf"(?<![A-Za-z])Xid(?: \((?:{_ADDRESS}|{_REPLACED})\): (\d{{1,6}})(?!\d)|"
+        rf" (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)",
         make=_xid,
     ),
     row(SwitchError, "SXid (", rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)", make=_switch_error),
