@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from probes.logs.event import Event
+from probes.logs.events.log_record import fields_of
 from probes.logs.events.measurement_events import (
     BenchLatency,
     BenchResult,
@@ -12,6 +15,7 @@ from probes.logs.events.measurement_events import (
     NvbandwidthResult,
     PerftestResult,
 )
+from probes.logs.events.process_events import TrainingCourse
 
 _MOST_COLLECTIVES = 16
 _MOST_GPUS = 1 << 16
@@ -30,6 +34,7 @@ class BenchFacts:
         self._nodes = 0
         self._wrong = 0
         self._measured: dict[str, dict[str, object]] = {}
+        self._training: dict[str, Any] = {}
 
     def add(self, event: Event) -> None:
         """Add an event; only events of measurements have an effect."""
@@ -38,6 +43,8 @@ class BenchFacts:
                 self._gpus.setdefault((device.host, device.bus, device.gpu), device.name)
             case NcclTestsSummary() as summary:
                 self._add_summary(summary)
+            case TrainingCourse() as course if course.step >= self._training.get("step", 0):
+                self._training = fields_of(course)
             case NcclTestsWrong(count=count):
                 self._wrong += count
             case NvbandwidthResult() as result:
@@ -66,6 +73,7 @@ class BenchFacts:
             "bandwidth": self._bandwidth,
             "wrong_values": self._wrong or None,
             "measured": self._measured,
+            "training": self._training,
         }
         return {name: value for name, value in facts.items() if value not in (None, {})}
 

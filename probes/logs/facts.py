@@ -27,6 +27,8 @@ A fact that no line reports is absent. Names and values:
 - gpus: models in a measurement with their number; bandwidth: by collective, in GB/s: busbw_of_largest,
   busbw_best, busbw_average, with largest_bytes and ranks; wrong_values: of results; measured: by test of
   other tools, with its unit.
+- training: step (the last), steps (all), step_seconds and tflops_per_gpu (medians), loss (the last),
+  finished.
 - first_failure: kind, host, rank, source, line, after_s: seconds from the first line with a time;
   failed_ranks: in that order.
 - The facts of machines and diagnostics: `probes/logs/machine_facts.py`.

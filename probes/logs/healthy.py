@@ -24,6 +24,7 @@ from probes.logs.events.nccl_events import (
     NcclVersion,
 )
 from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclSocketInterfaces, OfiProvider
+from probes.logs.events.process_events import ProgramFinished, TrainingCourse
 from probes.logs.logged_events import LoggedEvents
 from probes.logs.machine_facts import MachineFacts
 from probes.logs.wording import begun
@@ -55,9 +56,10 @@ def healthy_summary(logged: LoggedEvents) -> tuple[str, tuple[str, ...]]:
         for part in (", ".join([*_network(logged), *_within(logged), *_channels(logged)]), _shape(logged))
         if part
     )
+    course = _course(logged)
     if not words:
-        return machine_words(logged.events), ()
-    sentence = begun(words)
+        return "; ".join(filter(None, (course, machine_words(logged.events)))), ()
+    sentence = f"{course}; {words}" if course else begun(words)
     expected = expectation(logged)
     if expected is None:
         return sentence, ()
@@ -66,6 +68,24 @@ def healthy_summary(logged: LoggedEvents) -> tuple[str, tuple[str, ...]]:
     if measured is None or measured * GB < expected.bytes_per_s:
         sentence += f"; expect {rate} GB/s"
     return sentence, (f"{expected.words}: about {rate} GB/s bus bandwidth ({expected.source})",)
+
+
+def ends_midway(logged: LoggedEvents) -> bool:
+    """Return whether a training reports steps, and no line reports its end."""
+    courses = logged.of(TrainingCourse)
+    return bool(courses) and not (logged.has(ProgramFinished) or any(each.what.finished for each in courses))
+
+
+def _course(logged: LoggedEvents) -> str:
+    """Return how far the training came, in words; empty if no line reports a step."""
+    courses = [event.what for event in logged.of(TrainingCourse)]
+    if not courses:
+        return ""
+    last = max(courses, key=lambda course: course.step)
+    of_all = f" of {last.steps}" if last.steps else ""
+    if ends_midway(logged):
+        return f"It ran to step {last.step}{of_all}, then the log ends"
+    return f"The training finished after step {last.step}{of_all}"
 
 
 def expectation(logged: LoggedEvents) -> Expectation | None:

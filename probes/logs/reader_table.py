@@ -54,7 +54,7 @@ READERS: tuple[Row, ...] = (
         module="probes.logs.readers.process_ends",
     ),
     Row(id="programs", title="Programs: how they go on and end", module="probes.logs.readers.programs"),
-    Row(id="training", title="Losses that are no numbers", module="probes.logs.readers.training"),
+    Row(id="training", title="Training loops: steps, times, losses", module="probes.logs.readers.training"),
     Row(id="kernel", title="The kernel log", module="probes.logs.readers.kernel_lines"),
     Row(
         id="fabric-manager",

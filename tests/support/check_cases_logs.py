@@ -58,6 +58,9 @@ CHECKS = (
     "filesystem-errors",
     "kernel-limits",
     "nic-driver",
+    "device-errors",
+    "refused-transfers",
+    "clock",
     "nccl-warnings",
 )
 
@@ -68,6 +71,49 @@ LOG_CASES = (
     *(Case(check_id, "no log", UNLOGGED, ("SKIP host",)) for check_id in CHECKS),
     *(Case(check_id, "only a log of NCCL", NCCL_ONLY, ("SKIP host",)) for check_id in CHECKS[:-1]),
     Case("nccl-warnings", "only the kernel log", h100_node(events=(), logs=("kernel-log",)), ("SKIP host",)),
+    Case(
+        "kernel-limits",
+        "no memory keys left",
+        logged(event("kernel-limit", "CREATE_MKEY(0x200) op_mod(0x0) failed, status limits exceeded(0x8)")),
+        ("WARN host",),
+    ),
+    Case(
+        "device-errors",
+        "an uncorrectable error of an AMD GPU",
+        logged(event("amdgpu", "uncorrectable hardware error(X) detected!", device=GPU4, fatal=True)),
+        ("FAIL GPU4",),
+    ),
+    Case(
+        "device-errors",
+        "a page fault of a program",
+        logged(event("amdgpu", "[gfxhub0] no-retry page fault (src_id:0)", device=GPU4, fatal=False)),
+        ("WARN GPU4",),
+    ),
+    Case(
+        "device-errors",
+        "a reset",
+        logged(event("amdgpu", "GPU reset begin!", device=GPU4)),
+        ("WARN GPU4",),
+    ),
+    Case(
+        "device-errors",
+        "a card that does not answer",
+        logged(event("device-error", "Unable to change power state", device=GPU4, fatal=True)),
+        ("FAIL GPU4",),
+    ),
+    Case(
+        "device-errors",
+        "a fault before the last boot",
+        logged(event("device-error", "Unable to change power state", device=GPU4, fatal=True, settled=True)),
+        ("PASS host",),
+    ),
+    Case(
+        "refused-transfers",
+        "of a GPU",
+        logged(event("iommu-fault", "[IO_PAGE_FAULT device=9b:00.0]", device=GPU4)),
+        ("WARN GPU4",),
+    ),
+    Case("clock", "given up", logged(event("clock", "Marking TSC unstable")), ("WARN host",)),
     Case(
         "kernel-limits",
         "all files in use",

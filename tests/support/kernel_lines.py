@@ -360,7 +360,167 @@ HOST_LINES = (
     KernelLine("BUG: unable to handle page fault for address: ffffb0", "panic", None, "kernel.panic"),
 )
 
-LINES = (*GPU_LINES, *HOST_LINES)
+AMD_AND_PLATFORM_LINES = (
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: {3}[Hardware Error]: aca entry[00].STATUS=0xfaa00000000d080b",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: socket: 0, die: 0, 4 deferred hardware errors detected in umc block",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: socket: 0, die: 0, 12 correctable hardware errors detected "
+        "in total in umc block",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: {14}poison is consumed by client 12, kick off gpu reset flow",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: Saved bad pages 150 reaches threshold value 128",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu:  for process python3.12 pid 6071 thread python3.12 pid 6071)",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: ring comp_1.0.0 timeout, signaled seq=5, emitted seq=7",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine("amdgpu 0000:68:00.0: amdgpu: GPU reset(2) failed", "amdgpu", "0000:68:00", "kernel.amdgpu"),
+    KernelLine("amdgpu 0000:68:00.0: amdgpu: GPU reset begin!", "amdgpu", "0000:68:00", "kernel.amdgpu"),
+    KernelLine("amdgpu 0000:68:00.0: amdgpu: device lost from bus!", "amdgpu", "0000:68:00", "kernel.amdgpu"),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000006",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: sq_intr: error, se 0, data 0x4, sh 0",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: GPU is throttled, expect performance decrease.",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: Runlist is getting oversubscribed. Expect reduced ROCm performance.",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "amdgpu 0000:68:00.0: amdgpu: hw_init of IP block <gfx_v9_4_3> failed -110",
+        "amdgpu",
+        "0000:68:00",
+        "kernel.amdgpu",
+    ),
+    KernelLine(
+        "nvidia 0000:17:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+        "device-error",
+        "0000:17:00",
+        "kernel.device",
+    ),
+    KernelLine(
+        "pci 0000:17:00.0: BAR 1: no space for [mem size 0x1000000000 64bit pref]",
+        "device-error",
+        "0000:17:00",
+        "kernel.device",
+    ),
+    KernelLine("tsc: Marking TSC unstable due to clocksource watchdog", "clock", None, "kernel.clock"),
+    KernelLine(
+        "mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 7: be00000000800400",
+        "machine-check",
+        None,
+        "kernel.machine-check",
+    ),
+    KernelLine(
+        "mce: Uncorrected hardware memory error in user-access at 3fff0000",
+        "machine-check",
+        None,
+        "kernel.machine-check",
+    ),
+    KernelLine(
+        "LustreError: 167-0: scratch-MDT0000-mdc-ffff8: This client was evicted by "
+        "scratch-MDT0000; in progress operations using this service will fail.",
+        "filesystem",
+        "scratch-MDT0000",
+        "kernel.filesystem",
+    ),
+    KernelLine(
+        "Lustre: scratch-OST0001-osc-ffff8: Connection to scratch-OST0001 (at 10.0.0.1@o2ib) was "
+        "lost; in progress operations using this service will wait for recovery to complete",
+        "filesystem",
+        "scratch-OST0001",
+        "kernel.filesystem",
+    ),
+    KernelLine(
+        "Lustre: scratch-OST0001-osc-ffff8: Connection restored to scratch-OST0001 (at 10.0.0.1@o2ib)",
+        "filesystem-back",
+        "scratch-OST0001",
+        "kernel.filesystem-back",
+    ),
+    KernelLine(
+        "mmfs: [E] Disk failure.  Volume gpfs1. rc = 5, Physical volume nsd01.",
+        "storage",
+        "gpfs1",
+        "kernel.storage",
+    ),
+    KernelLine(
+        "ena 0000:00:05.0 eth0: Keep alive watchdog timeout.", "nic-fault", "0000:00:05", "kernel.nic"
+    ),
+    KernelLine(
+        "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:803:(pid 9): CREATE_MKEY(0x200) op_mod(0x0) "
+        "failed, status limits exceeded(0x8), syndrome (0x1)",
+        "kernel-limit",
+        None,
+        "kernel.limit",
+    ),
+    KernelLine("nouveau 0000:17:00.0: unknown chipset (180000a1)", "nvrm", "0000:17:00", "kernel.nvrm"),
+    KernelLine("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:17:00.0)", "nvrm", "0000:17:00", "kernel.nvrm"),
+)
+
+LINES = (*GPU_LINES, *HOST_LINES, *AMD_AND_PLATFORM_LINES)
 
 ENVELOPES = (
     "[ 4100.250000] {}",

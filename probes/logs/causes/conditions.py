@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from probes.logs.deducing.common import nodes_of
 from probes.logs.event import Event
 from probes.logs.events.compared_events import (
     ComparedGpus,
@@ -28,7 +29,12 @@ from probes.logs.events.framework_events import (
     K8sStarted,
 )
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
-from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
+from probes.logs.events.kernel_log_events import (
+    KernelFilesystemBack,
+    KernelIommuFault,
+    KernelLockup,
+    KernelXid,
+)
 from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsFailure
 from probes.logs.events.nccl_events import (
@@ -48,6 +54,7 @@ from probes.logs.events.nccl_failure_events import (
     NcclRemoteClosed,
     NcclSocketWrongType,
     NcclWarning,
+    RasIncomplete,
 )
 from probes.logs.events.nccl_network_events import NcclNetwork, NcclNoIb
 from probes.logs.events.process_events import MpiAbort, ProcessTerminated, SlurmKilled, SlurmNodeFailure
@@ -69,6 +76,11 @@ from probes.logs.logged_events import LoggedEvents
 Support = tuple[Event, ...] | None
 Condition = Callable[[LoggedEvents], Support]
 
+_EVENTS_OF_CARDS = (
+    *("kernel.xid", "kernel.amdgpu", "kernel.nvrm", "kernel.gsp", "kernel.gpu-lost", "kernel.nic-firmware"),
+    *("kernel.mlx5", "kernel.nic", "machine.gpu", "machine.port"),
+)
+"""Kinds of events whose field `bus` is the address of a GPU or a network card."""
 _MOSTLY_UNUSED = 0.5
 _NEARLY_FULL_PERCENT = 95
 _FILE_ERRORS = re.compile(r"Errno (5|110|112|116)\b|Stale file handle|Input/output error", re.IGNORECASE)
@@ -174,6 +186,25 @@ def gpu_needs_action(logged: LoggedEvents) -> Support:
     return None if needs_none else ()
 
 
+def several_hosts(logged: LoggedEvents) -> Support:
+    hosts = {event.host for event in logged.events if event.host}
+    return () if len(hosts) > 1 or nodes_of(logged) > 1 else None
+
+
+def refused_device_trains(logged: LoggedEvents) -> Support:
+    """Return an event of a GPU or network card whose transfer the IOMMU refused."""
+    slots = {slot_of(event.what.bus) for event in logged.of(KernelIommuFault)} - {""}
+    others = logged.of(*_EVENTS_OF_CARDS)
+    return _first_of_each(
+        logged, [each for each in others if slot_of(str(each.fields.get("bus", ""))) in slots]
+    )
+
+
+def slot_of(address: str | None) -> str:
+    """Return an address without domain and function (`17:00`); empty without an address."""
+    return ":".join((address or "").partition(".")[0].split(":")[-2:])
+
+
 def program_stalled_on_files(logged: LoggedEvents) -> Support:
     if logged.has(KernelFilesystemBack):
         return None
@@ -258,6 +289,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "only_calls_failed": _without(
         NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse
     ),
+    "ras_reports_error": _with(RasIncomplete),
     "file_server_not_back": _without(KernelFilesystemBack),
     "not_ended_from_outside": _without(SlurmKilled, SlurmNodeFailure, TorchAgentSignal),
     "nothing_else_failed": _without(
@@ -268,7 +300,13 @@ CONDITIONS: Mapping[str, Condition] = {
     **{
         condition.__name__: condition
         for condition in (
-            *(no_interface_named, socket_calls_failed, gloo_failed_or_run_stalled),
+            *(
+                several_hosts,
+                refused_device_trains,
+                no_interface_named,
+                socket_calls_failed,
+                gloo_failed_or_run_stalled,
+            ),
             *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, rdma_wanted),
             *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network),
             *(most_ports_unused, nccl_failed, named_plugin_not_replaced, peer_to_peer_redirected),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from probes.base.record import Record
 from probes.logs.cause_rows import Cause, Pattern, load_causes
 from probes.logs.causes.conditions import CONDITIONS
@@ -16,12 +18,14 @@ from probes.logs.deductions import deduce
 from probes.logs.diagnosis import Diagnosis, EvidenceLine, Explanation, State
 from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
+from probes.logs.events.kernel_log_events import KernelUnread
 from probes.logs.events.log_record import field_of
 from probes.logs.events.measurement_events import NcclTestsSummary
 from probes.logs.events.nccl_events import NcclCommShape, NcclConnected, NcclInitComplete
+from probes.logs.events.process_events import ProgramFinished
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
-from probes.logs.healthy import healthy_summary
+from probes.logs.healthy import ends_midway, healthy_summary
 from probes.logs.logged_events import LoggedEvents
 from probes.logs.own_failure import OwnFailure, own_failure
 from probes.logs.recovered import without_recovered
@@ -121,9 +125,10 @@ def explain(
             state = "fault" if failed else "unknown"
     elif from_outside:
         state, diagnoses = "unknown", [*from_outside, *known]
-    elif any(candidate.pattern.doubt for candidate in candidates):
+    elif _is_unread(read) or any(candidate.pattern.doubt for candidate in candidates):
         state, collects = "unknown", True
-    elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:
+        diagnoses = [*diagnoses, *_unread(read, logged)]
+    elif ends_midway(logged) or (diagnoses and diagnoses[0].cause_id in _SUSPICIONS):
         state, collects = "unknown", True
         diagnoses = [*diagnoses, _healthy(summary, logged)]
     else:
@@ -343,6 +348,22 @@ def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> 
         evidence=tuple(evidence_line(event) for event in failures[:MOST_LINES_OF_EVIDENCE]),
         source=row.source,
     )
+
+
+def _is_unread(events: list[Event]) -> bool:
+    """Return whether no line was understood, but lines with words of trouble and the end of a program."""
+    return bool(events) and all(carries(event, KernelUnread, ProgramFinished) for event in events)
+
+
+def _unread(events: list[Event], logged: LoggedEvents) -> list[Diagnosis]:
+    lines = logged.of(KernelUnread) if _is_unread(events) else []
+    words = "Lines with words of trouble are not understood, and no other line is"
+    return [
+        msgspec.structs.replace(
+            _unknown([first, *lines[1:]], logged, is_fault=False), summary=f"{words}: {first.what.message}"
+        )
+        for first in lines[:1]
+    ]
 
 
 def _healthy(summary: str, logged: LoggedEvents) -> Diagnosis:

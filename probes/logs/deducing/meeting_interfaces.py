@@ -168,7 +168,7 @@ def _unfit(interface: str, text: str) -> tuple[str, str]:
         return "bridge", "is a bridge of containers within this host"
     if _TUNNELS.match(interface):
         return "tunnel", "is a tunnel or VPN"
-    if address is not None and address.version == 4 and address.is_link_local:
+    if address is not None and address.is_link_local:
         return "link-local", "is a link-local address"
     if not interface and address is not None and address.version == 4 and str(address).startswith("172.17."):
         return "bridge", "is Docker's own bridge"

@@ -92,6 +92,46 @@ class KernelNvrm(KernelRecord, kw_only=True, tag="kernel.nvrm"):
     module: str | None = None
 
 
+class KernelAmdgpu(KernelRecord, kw_only=True, tag="kernel.amdgpu"):
+    """A fault that the driver of an AMD GPU reports: `page fault`, `ring timeout` and others."""
+
+    what: str
+    event: str
+    bus: str | None = None
+    process: str | None = None
+    pid: int | None = None
+    client: str | None = None
+    """Unit of the GPU that made a faulty access."""
+
+
+class KernelDevice(KernelRecord, kw_only=True, tag="kernel.device"):
+    """A PCI device that cannot be reached or set up."""
+
+    what: str
+    event: str
+    bus: str | None = None
+
+
+class KernelClock(KernelRecord, kw_only=True, tag="kernel.clock"):
+    """A clock of the processors that the kernel gave up."""
+
+    event: str
+
+
+class KernelUnread(KernelRecord, kw_only=True, tag="kernel.unread"):
+    """A line with words of trouble that no row of the grammar describes, as many harmless lines have."""
+
+    message: str
+
+
+class KernelDriverFailed(KernelRecord, kw_only=True, tag="kernel.driver-failed"):
+    """A failure in the words of a device's driver, which no row of the grammar describes."""
+
+    driver: str
+    bus: str
+    message: str
+
+
 class KernelPeermem(KernelRecord, kw_only=True, tag="kernel.peermem"):
     """A complaint of nvidia-peermem: `context`, `load` or `other`."""
 
@@ -133,6 +173,8 @@ class KernelIommuFault(KernelRecord, kw_only=True, tag="kernel.iommu-fault"):
     """A transfer that the IOMMU refused."""
 
     bus: str | None = None
+    driver: str | None = None
+    """The driver of the device, which newer kernels print."""
 
 
 class KernelLink(KernelRecord, kw_only=True, tag="kernel.link"):

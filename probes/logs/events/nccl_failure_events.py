@@ -317,6 +317,36 @@ class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
     """Place in the source code."""
 
 
+class RocmGpuFault(LogRecord, kw_only=True, tag="rocm.gpu-fault"):
+    """The end of a program by the ROCm runtime because of a GPU; `what` is `hang` or `page fault`."""
+
+    what: str
+    node: int
+    """Number of the GPU's KFD node, in which processors count first: no index of a GPU."""
+    reason: str | None = None
+
+
+class RocmSmiFailed(LogRecord, kw_only=True, tag="rocm.smi-failed"):
+    """The management library of ROCm could not start within RCCL."""
+
+    reason: str
+
+
+class RasIncomplete(LogRecord, kw_only=True, tag="ras.incomplete"):
+    """An error that the RAS service of NCCL or RCCL reports: `INCOMPLETE`, `DEAD` or `MISMATCH`."""
+
+    status: str
+
+
+class RasMissing(LogRecord, kw_only=True, tag="ras.missing"):
+    """A process or rank that the RAS service cannot reach."""
+
+    rank: int | None = None
+    process: int | None = None
+    node: str | None = None
+    gpu: str | None = None
+
+
 class RcclHipError(LogRecord, kw_only=True, tag="rccl.hip-error"):
     """A call of HIP failed within RCCL."""
 

@@ -120,6 +120,12 @@ class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
     """Number or name of the signal."""
 
 
+class MpiDaemonLost(LogRecord, kw_only=True, tag="mpi.daemon-lost"):
+    """A daemon of MPI on another host whose connection ended."""
+
+    node: str | None = None
+
+
 class MpiLaunchFailed(LogRecord, kw_only=True, tag="mpi.launch-failed"):
     """MPI cannot start its processes."""
 
@@ -146,6 +152,23 @@ class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
 
     after: int
     """Line of the last failure before this line, or 0."""
+
+
+class TrainingCourse(LogRecord, kw_only=True, tag="training.course"):
+    """The steps of training that a log reports, at its end."""
+
+    step: int
+    """Number of the last step."""
+    steps: int | None = None
+    """Number of all steps."""
+    step_seconds: float | None = None
+    """Median of the reported times of steps."""
+    tflops_per_gpu: float | None = None
+    """Median of the reported rates."""
+    loss: float | None = None
+    """The last loss."""
+    finished: int
+    """1 if the last step is the last of all, or a final summary follows."""
 
 
 class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):

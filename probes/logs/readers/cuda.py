@@ -137,6 +137,7 @@ _ROWS = (
         r"Cuda failure (?:\S{1,120}:\d{1,6}:? )?(?:(?P<code>\d{1,4}) )?'(?P<text>[^']{1,120})'",
     ),
     row(CudaError, "CUDA failure", rf"CUDA failure.{{0,120}}?'?(?P<text>{_WORDS})"),
+    row(CudaError, "system not yet initialized", r"(?P<text>system not yet initialized)", code=802),
     row(CudaError, "CUDA error: ", r"CUDA error: (?P<text>[a-z][^\n.]{3,100})"),
 )
 SIGNS: tuple[bytes, ...] = (

@@ -18,16 +18,24 @@ from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_me
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
 from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
 
-SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, CARRIER_WORD))
+_FAILED = "ailed to "
+_SUSPICIOUS = ("rror", "ailed", "ailure", "ault", "imed out", "imeout", "uncorrect", "nrecover")
+SIGNS: tuple[bytes, ...] = tuple(word.encode() for word in (*ROWS_BY_WORD, CARRIER_WORD, *_SUSPICIOUS))
 
 _ONLY_KERNEL = pattern(
     r"(?:NVRM: |NVRM version: |Xid |nvidia-nvswitch|nvidia-peermem|pci 0000:|pcieport |mlx[45]_core \d|"
+    r"amdgpu [\d:]|kfd kfd: |\[drm[:\]]|nouveau |(?:efa|ena) \d|LustreError: |Lustre: |"
     r"bnxt_en \d|oom-kill:|"
     r"DMAR: |AMD-Vi: |EDAC MC|(?:Memory cgroup o|O)ut of memory: Kill|"
     r"nfs: server \S{1,80} (?:not|OK)|\S{1,40} invoked oom-killer|.{1,60}\[\d{1,10}\]: segfault at |"
     r"EXT4-fs|INFO: task )"
 )
 """Beginnings of messages that nothing but a kernel writes, for lines that have lost their time stamp."""
+_DRIVER_FAILED = pattern(
+    r"^(?!(?:pci|pcieport|acpi\w{0,20}|tpm\w{0,9}) )([\w-]{2,30}) ([0-9a-f]{4}:[0-9a-f:]{5}\.[0-7])\b"
+    r".{0,120}?\b[Ff]ailed to \w"
+)
+"""A failure in the words of the driver of a PCI device."""
 _EXCERPT = 240
 _GONE = frozenset({"fallen off the bus", "gone at load"})
 
@@ -46,7 +54,20 @@ class Reader:
         event, message = _carrier(line), None
         if event is None and (message := kernel_message(line)) is not None:
             event = self._named.complete(read_message(message), message, line.number)
-        return () if event is None else (event_of(record_of(event, message or event.message), line),)
+        if event is not None:
+            return (event_of(record_of(event, message or event.message), line),)
+        record = None if message is None else _other_record(message)
+        return () if record is None else (event_of(record, line),)
+
+
+def _other_record(message: str) -> LogRecord | None:
+    """Return a line of trouble that no row of the grammar describes; None for other lines."""
+    if not any(word in message for word in _SUSPICIOUS):
+        return None
+    failed = _DRIVER_FAILED.match(message) if _FAILED in message else None
+    if failed is None:
+        return events.KernelUnread(message=message[:_EXCERPT])
+    return events.KernelDriverFailed(driver=failed[1], bus=failed[2], message=message[:_EXCERPT])
 
 
 def _carrier(line: LogLine) -> parsed.KernelEvent | None:
@@ -93,6 +114,15 @@ def _gpu_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
             return events.KernelGpuLost(what=what, bus=bus)
         case parsed.DriverComplaint(variant=what, device=bus, client=client, module=module):
             return events.KernelNvrm(what=what, event=excerpt, bus=bus, client=client, module=module)
+        case parsed.AmdgpuFault():
+            return events.KernelAmdgpu(
+                what=event.variant,
+                event=event.message[:_EXCERPT],
+                bus=event.device,
+                process=event.process,
+                pid=event.pid,
+                client=event.client,
+            )
         case parsed.PeermemComplaint():
             return events.KernelPeermem(what=event.variant)
         case parsed.SwitchComplaint():
@@ -103,7 +133,7 @@ def _gpu_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
             return None
 
 
-def _card_record(event: parsed.KernelEvent, _: str) -> LogRecord | None:
+def _card_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
     match event:
         case parsed.PcieLink():
             return events.KernelPcieLink(bus=event.device or "", gbit_per_s=event.gbit_per_s, link=event.link)
@@ -123,7 +153,9 @@ def _card_record(event: parsed.KernelEvent, _: str) -> LogRecord | None:
         case parsed.SlotPower():
             return events.KernelSlotPower(bus=event.device)
         case parsed.IommuFault():
-            return events.KernelIommuFault(bus=event.address)
+            return events.KernelIommuFault(bus=event.address, driver=event.driver)
+        case parsed.DeviceError():
+            return events.KernelDevice(what=event.variant, event=excerpt, bus=event.device)
         case parsed.NicFirmware():
             return events.KernelNicFirmware(bus=event.address, version=event.version)
         case _:
@@ -152,6 +184,8 @@ def _host_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
     match event:
         case parsed.OutOfMemory():
             return events.KernelOomKill(process=event.process, victim=event.victim, scope=event.scope)
+        case parsed.UnstableClock():
+            return events.KernelClock(event=excerpt)
         case parsed.Lockup():
             return events.KernelLockup(what=event.variant)
         case parsed.MachineCheck():
@@ -170,7 +204,7 @@ def _host_record(event: parsed.KernelEvent, excerpt: str) -> LogRecord | None:
 
 _GPU = (
     *(parsed.XidError, parsed.SwitchError, parsed.FirmwareTimeout, parsed.DriverComplaint),
-    *(parsed.PeermemComplaint, parsed.SwitchComplaint, parsed.DriverLoaded),
+    *(parsed.PeermemComplaint, parsed.SwitchComplaint, parsed.DriverLoaded, parsed.AmdgpuFault),
 )
 _CARD = (
     parsed.PcieLink,
@@ -178,6 +212,7 @@ _CARD = (
     parsed.PcieError,
     parsed.SlotPower,
     parsed.IommuFault,
+    parsed.DeviceError,
     parsed.NicFirmware,
 )
 _NETWORK = (parsed.LinkDown, parsed.LinkUp, parsed.CableFault, parsed.NicFault, parsed.FullTable)

@@ -12,6 +12,7 @@ from probes.base.patterns import pattern
 from probes.logs.event import Event, LogLine, carries, reporting
 from probes.logs.events.process_events import (
     MpiAbort,
+    MpiDaemonLost,
     MpiLaunchFailed,
     MpiNoTransport,
     MpiProcessExit,
@@ -128,14 +129,28 @@ _ROWS = (
     ),
     row(MpiProcessExit, "KILLED BY SIGNAL: ", r"KILLED BY SIGNAL: (?P<signal>\d{1,2})"),
     row(MpiLaunchFailed, "ORTE was unable to reliably start one or more daemons"),
-    row(MpiLaunchFailed, "PRTE has lost communication with a remote daemon"),
-    row(MpiLaunchFailed, "ORTE has lost communication with a remote daemon"),
+    row(MpiDaemonLost, "has lost communication with a remote daemon"),
+    row(
+        MpiDaemonLost, "Remote daemon:", r"Remote daemon: {0,4}\[[^\n]{1,40}\] on node (?P<node>[\w.-]{1,80})"
+    ),
     row(
         MpiLaunchFailed,
         "There are not enough slots available in the system",
         r"(?P<reason>not enough slots available)",
     ),
     row(MpiLaunchFailed, "Host key verification failed", r"(?P<reason>Host key verification failed)"),
+    row(MpiLaunchFailed, "Permission denied (", r"(?P<reason>Permission denied \([a-z,-]{4,80}\))"),
+    row(
+        MpiLaunchFailed,
+        "Could not resolve hostname",
+        r"ssh: (?P<reason>Could not resolve hostname \S{1,120})",
+    ),
+    row(
+        MpiLaunchFailed,
+        "ssh: connect to host",
+        r"ssh: (?P<reason>connect to host \S{1,120} port \d{1,5}: .{1,60})",
+    ),
+    row(MpiLaunchFailed, "kex_exchange_identification", r"(?P<reason>kex_exchange_identification: .{1,80})"),
     row(MpiLaunchFailed, "_init failed for some reason", r"It looks like (?P<reason>\w{3,20}_init failed)"),
     row(MpiLaunchFailed, "It looks like MPI_INIT failed", r"(?P<reason>MPI_INIT failed)"),
     row(MpiNoTransport, "No components were able to be opened in the pml framework"),

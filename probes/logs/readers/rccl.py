@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from probes.logs.event import Event, LogLine, carries, reporting
 from probes.logs.events.nccl_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
-from probes.logs.events.nccl_failure_events import NcclCudaError, RcclHipError
+from probes.logs.events.nccl_failure_events import (
+    NcclCudaError,
+    RasIncomplete,
+    RasMissing,
+    RcclHipError,
+    RocmGpuFault,
+    RocmSmiFailed,
+)
 from probes.logs.readers.nccl_prefix import read_located
-from probes.logs.readers.row_readers import row, signs
+from probes.logs.readers.row_readers import read_rows, row, signs
 
 _ROWS = (
     row(
@@ -49,13 +56,63 @@ _ROWS = (
     row(RcclMsccl, "MSCCL", r"MSCCL:? (?P<state>.{2,100})"),
 )
 
-SIGNS = signs(_ROWS)
+_COLUMNS = r"\s{0,8}(?:\d{1,9}\s{1,16}){3}[\d-]{1,12}\s{1,16}(?:\d{1,9}\s{1,16}){2}[A-Z]{3,12}\s{1,16}"
+"""Columns of the table of communicators before its last one."""
+_COMMUNICATOR = r"#\d{1,6}-\d{1,6} \([0-9a-f]{4,16}\) "
+_TEXTS = (
+    row(
+        RocmGpuFault,
+        "HW Exception by GPU",
+        r"HW Exception by GPU node-(?P<node>\d{1,4})\b.{0,120}?reason ?: ?(?P<reason>GPU Hang)",
+        what="hang",
+    ),
+    row(
+        RocmGpuFault,
+        "HW Exception by GPU",
+        r"HW Exception by GPU node-(?P<node>\d{1,4})\b.{0,120}?reason ?: ?(?P<reason>\w[^\n]{1,60})",
+        what="exception",
+    ),
+    row(
+        RocmGpuFault,
+        "Memory access fault by GPU",
+        r"Memory access fault by GPU node-(?P<node>\d{1,4})\b"
+        r"(?:.{0,200}?Reason: (?P<reason>[^\n]{1,80}?)\.?$)?",
+        what="page fault",
+    ),
+    row(RocmSmiFailed, "ROCm SMI init failure", r"ROCm SMI init failure\s?(?P<reason>[^\n]{0,120})"),
+    row(
+        RasMissing,
+        "managing GPU",
+        r"^\s{1,8}Process (?P<process>\d{1,10}) on node (?P<node>\S{1,80}) managing GPUs? "
+        r"(?P<gpu>[\d,-]{1,40})",
+    ),
+    row(
+        RasMissing,
+        "managed by process",
+        r"^\s{1,8}Rank (?P<rank>\d{1,7}) -- GPU (?P<gpu>\d{1,4}) managed by process (?P<process>\d{1,10}) "
+        r"on node (?P<node>\S{1,80})$",
+    ),
+    row(RasMissing, "The missing rank: ", r"^\s{1,8}The missing rank: (?P<rank>\d{1,7})"),
+    *(
+        row(
+            RasIncomplete,
+            status,
+            rf"^(?:{_COLUMNS}|{_COMMUNICATOR})?{status}$",
+            status=status,
+        )
+        for status in ("INCOMPLETE", "DEAD", "MISMATCH")
+    ),
+)
+"""Lines that may stand without NCCL's prefix: of the ROCm runtime, and of `ncclras` or `rcclras`."""
+SIGNS = signs(_ROWS + _TEXTS)
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
     """Return the events of a line of RCCL."""
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
+    if texts := read_rows(_TEXTS, line):
+        return texts
     events = read_located(_ROWS, line)
     # HIP has the texts of CUDA's errors, but other numbers.
     return (

@@ -1,13 +1,20 @@
-"""Reader of losses and gradients that are no numbers in training loops.
+"""Reader of training loops: steps, their times, rates and losses, and losses that are no numbers.
 
-Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; karpathy/nanoGPT, train.py
+Source: NVIDIA/Megatron-LM, training.py; deepspeedai/DeepSpeed, runtime/engine.py and utils/timer.py;
+huggingface/transformers, trainer.py; pytorch/torchtitan, components/metrics.py; karpathy/nanoGPT, train.py
 (read 2026-11).
 """
 
 from __future__ import annotations
 
-from probes.logs.event import Event, LogLine
-from probes.logs.events.process_events import TrainingNoNumber
+import math
+import re
+import statistics
+from collections import deque
+
+from probes.base.patterns import pattern
+from probes.logs.event import Event, LogLine, event_of
+from probes.logs.events.process_events import TrainingCourse, TrainingNoNumber
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOSS = (
@@ -20,9 +27,98 @@ _ROWS = (
     row(TrainingNoNumber, "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),
     row(TrainingNoNumber, "nan", rf"{_LOSS}0\.0\b.{{0,40}}\bgrad_norm['\"]?: ?(?P<value>nan)\b"),
 )
-SIGNS: tuple[bytes, ...] = signs(_ROWS)
+_NUMBER = r"(-?\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?)"
+_STEP = pattern(
+    r"\biteration\s{1,12}(\d{1,12})\s{0,2}/\s{0,12}(\d{1,12}) \||"
+    r"\bsteps: (\d{1,12}) loss: |\bglobal_step=(\d{1,12}), RunningAvg|\bstep=(\d{1,12}), skipped=|"
+    r"\bstep: {1,4}(\d{1,12}) {1,4}(?:\S{0,8})loss: "
+)
+"""Lines of Megatron, DeepSpeed (three kinds) and torchtitan that report a step."""
+_BAR = pattern(r"\d{1,3}%\|.{0,200}?\| (\d{1,12})/(\d{1,12}) \[\d[\d:]{3,12}<")
+"""Progress bar of tqdm, with which the Trainer of transformers counts its steps."""
+_TRAINER = pattern(r"^\{'(?:loss|train_runtime)': ")
+_SECONDS = (
+    (pattern(rf"elapsed time per iteration \(ms\): {_NUMBER}"), 1e-3),
+    (pattern(rf"iter time \(s\): {_NUMBER}"), 1.0),
+    (pattern(rf"[\[,]\s{{0,4}}{_NUMBER}s/it\b"), 1.0),
+)
+_TFLOPS = pattern(rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs|tflops): {{0,4}}{_NUMBER}")
+_LOSS_VALUE = pattern(rf"(?:lm loss|'loss'|'train_loss'|\bloss): {{0,4}}{_NUMBER}")
+_MOST_TIMES = 1000
+SIGNS: tuple[bytes, ...] = (
+    *signs(_ROWS),
+    *(
+        b" iteration ",
+        b"steps: ",
+        b"global_step=",
+        b"step=",
+        b"step: ",
+        b"s/it",
+        b"it/s",
+        b"{'loss': ",
+        b"{'train_runtime': ",
+    ),
+)
 
 
-def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the event of one line."""
-    return read_rows(_ROWS, line)
+class Reader:
+    """The course of the training of one source."""
+
+    def __init__(self) -> None:
+        self._last: LogLine | None = None
+        self._step, self._steps, self._bar = 0, 0, (0, 0)
+        self._loss: float | None = None
+        self._finished = False
+        self._trainer = False
+        self._seconds: deque[float] = deque(maxlen=_MOST_TIMES)
+        self._tflops: deque[float] = deque(maxlen=_MOST_TIMES)
+
+    def read(self, line: LogLine) -> tuple[Event, ...]:
+        """Return the event of a loss that is no number; keep what the line reports about a step."""
+        text = line.text
+        if (bar := _BAR.search(text)) is not None:
+            self._bar = (int(bar[1]), int(bar[2]))
+        step = _STEP.search(text)
+        is_trainer = _TRAINER.search(text) is not None
+        if step is not None:
+            self._step = next(int(number) for number in (*step.groups()[:1], *step.groups()[2:]) if number)
+            self._steps = int(step[2] or 0)
+        if step is not None or is_trainer:
+            self._last, self._trainer = line, self._trainer or is_trainer
+            self._finished = is_trainer and "'train_runtime'" in text
+            self._loss = _value(_LOSS_VALUE.search(text), self._loss)
+            if (rate := _value(_TFLOPS.search(text), None)) is not None:
+                self._tflops.append(rate)
+        if step is not None or bar is not None:
+            for shape, factor in _SECONDS:
+                if (seconds := _value(shape.search(text), None)) is not None:
+                    self._seconds.append(seconds * factor)
+        return read_rows(_ROWS, line)
+
+    def end(self) -> tuple[Event, ...]:
+        """Return the course of the training; nothing if no line reports a step."""
+        if self._trainer and not self._step:
+            self._step, self._steps = self._bar
+        if self._last is None or not self._step:
+            return ()
+        course = TrainingCourse(
+            step=self._step,
+            steps=self._steps or None,
+            step_seconds=_median(self._seconds),
+            tflops_per_gpu=_median(self._tflops),
+            loss=self._loss,
+            finished=int(self._finished or 0 < self._steps <= self._step),
+        )
+        return (event_of(course, self._last),)
+
+
+def _value(match: re.Match[str] | None, other: float | None) -> float | None:
+    """Return the number of a match; `other` without a number that is finite."""
+    if match is None:
+        return other
+    number = float(next(group for group in match.groups() if group))
+    return number if math.isfinite(number) else other
+
+
+def _median(values: deque[float]) -> float | None:
+    return float(f"{statistics.median(values):.4g}") if values else None

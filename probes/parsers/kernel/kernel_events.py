@@ -37,8 +37,8 @@ class KernelEvent(Record, kw_only=True):
     """Lines of one kind and device that differ in this are different events."""
     view: str = ""
     """The reporter. If several report the same thing, only the reporter with the most lines counts."""
-    adds: bool = True
-    """False for a line that continues an event of the lines before it."""
+    adds: int = 1
+    """Number of events that the line reports; 0 if the line continues an event of the lines before it."""
 
 
 class XidError(KernelEvent, kw_only=True):
@@ -74,6 +74,28 @@ class DriverComplaint(KernelEvent, kw_only=True):
     client: str | None = None
     """Version of the library, if it differs from the version of the module."""
     module: str | None = None
+
+
+class AmdgpuFault(KernelEvent, kw_only=True):
+    """A fault that the driver of an AMD GPU reports; `variant` names the kind of fault."""
+
+    kind: ClassVar[EventKind] = "amdgpu"
+    process: str | None = None
+    pid: int | None = None
+    client: str | None = None
+    """Unit of the GPU that made a faulty access: `TCP` (a kernel), `SDMA1` (a copy), `SQC` (code)."""
+
+
+class DeviceError(KernelEvent, kw_only=True):
+    """A PCI device that cannot be reached or set up; `variant` names the reason."""
+
+    kind: ClassVar[EventKind] = "device-error"
+
+
+class UnstableClock(KernelEvent, kw_only=True):
+    """A clock of the processors that the kernel gave up."""
+
+    kind: ClassVar[EventKind] = "clock"
 
 
 class FirmwareTimeout(KernelEvent, kw_only=True):
@@ -141,6 +163,8 @@ class IommuFault(KernelEvent, kw_only=True):
     kind: ClassVar[EventKind] = "iommu-fault"
     address: str | None = None
     """The device's address as the line prints it."""
+    driver: str | None = None
+    """The driver of the device, which newer kernels print."""
 
 
 class LinkDown(KernelEvent, kw_only=True):

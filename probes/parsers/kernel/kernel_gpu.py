@@ -21,6 +21,8 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
+_REPLACED = r"(?:PCI:)?(?:<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|[Xx*#?:.-]{4,20})"
+"""Address that somebody replaced before sharing the log."""
 _NVLINK5 = pattern(r"\b(Fatal|Nonfatal)\s+XC\d+\s+i\d+\s+Link (-?\d{1,3})(?: \(0x([0-9a-fA-F]{8})\b)?")
 _NVLINK5_XIDS = range(144, 151)
 _NVLINK_XIDS = frozenset({74, *_NVLINK5_XIDS})
@@ -87,7 +89,7 @@ def _xid(match: re.Match[str]) -> XidError:
         variant = f"{reporter[1] if reporter else ''} {nvlink[1]} {nvlink[2]}"
     return XidError(
         message=match.string[match.start() :].rstrip(),
-        device=pci_device(match[1] or match[4]),
+        device=pci_device(address) if (address := match[1] or match[4]) else None,
         xid=xid,
         sub_code=int(nvlink[3], 16) >> 20 & 0x3F if nvlink and nvlink[3] else None,
         fatal=nvlink[1] == "Fatal" if nvlink else None,
@@ -111,7 +113,7 @@ def _switch_error(match: re.Match[str]) -> SwitchError:
         sxid=int(match[2]),
         link=int(link[1]) if link else None,
         fatal=False if words.lower().startswith(("non-fatal", "nonfatal")) else fatal,
-        adds=not words.startswith(("Data {", "Severity ")),
+        adds=int(not words.startswith(("Data {", "Severity "))),
     )
 
 
@@ -162,7 +164,8 @@ ROWS: tuple[KernelRow, ...] = (
     row(
         XidError,
         "Xid ",
-        rf"(?<![A-Za-z])Xid(?: \({_ADDRESS}\): (\d{{1,6}})(?!\d)| (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)",
+        rf"(?<![A-Za-z])Xid(?: \((?:{_ADDRESS}|{_REPLACED})\): (\d{{1,6}})(?!\d)|"
+        rf" (\d{{1,6}}) \({_ADDRESS}\):?),?(.*)",
         make=_xid,
     ),
     row(SwitchError, "SXid (", rf"SXid \({_ADDRESS}\): (\d{{5}})(?!\d),?(.*)", make=_switch_error),
@@ -222,6 +225,16 @@ ROWS: tuple[KernelRow, ...] = (
         r"nvidia(?:_uvm|_modeset|_drm)?: (?:disagrees about version of symbol|Unknown symbol|version magic)|"
         r"nvidia: probe of .{1,20} failed|nvidia [0-9a-f:.]{7,16}: probe with driver nvidia failed",
         variant="module",
+    ),
+    _driver_row(
+        "no address space", r"BAR\d is 0M @|PCI I/O region assigned to your NVIDIA device is invalid"
+    ),
+    row(
+        DriverComplaint,
+        "nouveau",
+        r"^nouveau (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: (?:NVIDIA \w|unknown chipset|"
+        r".{0,120}(?:[Ff]ail|[Ee]rror|[Tt]ime-?out))|^nouveau: probe of",
+        variant="nouveau",
     ),
     row(
         PeermemComplaint,

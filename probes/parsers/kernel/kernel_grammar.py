@@ -1,7 +1,7 @@
 """Grammar of the kernel log, which `check` and `explain` share: the lines of interest and their meaning.
 
-To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_network.py` or
-`kernel_host.py`. Both commands know it then.
+To add a line of a new kernel or driver, add a row to `kernel_gpu.py`, `kernel_amdgpu.py`,
+`kernel_devices.py`, `kernel_network.py` or `kernel_host.py`. Both commands know it then.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ import functools
 
 import msgspec
 
-from probes.parsers.kernel import kernel_gpu, kernel_host, kernel_network
+from probes.parsers.kernel import (
+    kernel_amdgpu,
+    kernel_devices,
+    kernel_gpu,
+    kernel_host,
+    kernel_network,
+)
 from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent, KernelRow
 
 ROWS: tuple[KernelRow, ...] = (
     *kernel_gpu.ROWS,
+    *kernel_devices.DEVICE_ROWS,
+    *kernel_amdgpu.ROWS,
     *kernel_host.PCIE_ROWS,
     *kernel_network.LINK_ROWS,
     *kernel_network.CARD_ROWS,

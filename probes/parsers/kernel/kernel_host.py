@@ -13,7 +13,6 @@ from probes.parsers.kernel.kernel_events import (
     PCI,
     FileServerBack,
     FilesystemError,
-    IommuFault,
     KernelEvent,
     KernelRow,
     Lockup,
@@ -46,6 +45,8 @@ _IS_FATAL = {
     **dict.fromkeys(("corrected", "info", "informational", "recoverable"), False),
 }
 """Whether an error is fatal by the word of its severity; a word that was cut is not in the table."""
+_UNCORRECTED_BIT = 61
+"""Bit UC of a machine check's status (Intel SDM volume 3B, 17.3.2.2; AMD64 APM volume 2, 9.3)."""
 _READ_ONLY = r"(?:[Rr]emounting filesystem read-only|forced readonly|re-mounted read-only)"
 _BECAME_READ_ONLY = pattern(rf"{_READ_ONLY}|hut")
 _NOT_A_DISK = pattern(r"(?:fd|sr|loop|nbd|zram)\d")
@@ -99,11 +100,6 @@ def _contained(match: re.Match[str]) -> PcieError:
     )
 
 
-def _iommu_fault(match: re.Match[str]) -> IommuFault:
-    address = match[1]
-    return IommuFault(message=match.string, device=card_of(address) if address else None, address=address)
-
-
 def _out_of_memory(match: re.Match[str], view: str, text: str = "") -> OutOfMemory:
     """Return the event of a line about the killer; `text` replaces a message with too many details."""
     message = match.string
@@ -127,6 +123,14 @@ def _killer_constraint(match: re.Match[str]) -> OutOfMemory:
 def _hardware_error(match: re.Match[str]) -> MachineCheck:
     word = (match[1] or match[2] or "").lower()
     return MachineCheck(message=match.string, fatal=_IS_FATAL.get(word), variant=word)
+
+
+def _bank_status(match: re.Match[str]) -> MachineCheck:
+    """Return the error of a processor's bank: bit 61 of its status is set if it was not corrected."""
+    is_uncorrected = match[2] == "UE" if match[2] else bool(int(match[1], 16) >> _UNCORRECTED_BIT & 1)
+    return MachineCheck(
+        message=match.string, fatal=is_uncorrected, variant="uncorrected" if is_uncorrected else "corrected"
+    )
 
 
 def _damaged(match: re.Match[str]) -> FilesystemError:
@@ -203,18 +207,6 @@ PCIE_ROWS: tuple[KernelRow, ...] = (
         flags=re.IGNORECASE,
         make=lambda match: SlotPower(message=match.string, device=leading_device(match.string)),
     ),
-    row(
-        IommuFault,
-        "DMAR: [DMA",
-        r"DMAR: \[DMA (?:Read|Write)[^\]]{0,40}\] Request device \[([0-9a-f:.]{5,16})\]",
-        make=_iommu_fault,
-    ),
-    row(
-        IommuFault,
-        "IO_PAGE_FAULT",
-        r"AMD-Vi: Event logged \[IO_PAGE_FAULT (?:device=|domain=\w{1,10} )?([0-9a-f:.]{5,16})?",
-        make=_iommu_fault,
-    ),
 )
 
 HOST_ROWS: tuple[KernelRow, ...] = (
@@ -258,9 +250,18 @@ HOST_ROWS: tuple[KernelRow, ...] = (
     ),
     row(
         MachineCheck,
-        "EDAC MC",
-        r"EDAC MC\d+: \d{1,9} (CE|UE) ",
-        make=lambda match: MachineCheck(message=match.string, fatal=match[1] == "UE", variant=match[1]),
+        "EDAC ",
+        r"EDAC (?:\S{1,20} )?MC\d{1,3}: (\d{1,9}) (CE|UE)\b",
+        make=lambda match: MachineCheck(
+            message=match.string, fatal=match[2] == "UE", variant=match[2], adds=max(1, int(match[1]))
+        ),
+    ),
+    row(
+        MachineCheck,
+        "Hardware Error]",
+        r"\[Hardware Error\]:.{0,60}?\bBank \d{1,3}: ([0-9a-f]{16})\b|"
+        r"MC\d{1,3}_STATUS\[[^\]]{0,20}\|(CE|UE)\|",
+        make=_bank_status,
     ),
     row(
         MachineCheck,
@@ -272,9 +273,16 @@ HOST_ROWS: tuple[KernelRow, ...] = (
     ),
     row(
         MachineCheck,
-        ("achine check", "MCE MEMORY", "memory error"),
-        r"Machine check events logged|HANDLING MCE MEMORY ERROR|Uncorrected (?:hardware )?memory error|"
-        r"Fatal machine check",
+        ("achine check", "memory error"),
+        r"Uncorrected (?:hardware )?memory error|Fatal machine check",
+        flags=re.IGNORECASE,
+        fatal=True,
+        variant="uncorrected",
+    ),
+    row(
+        MachineCheck,
+        ("achine check", "MCE MEMORY"),
+        r"Machine check events logged|HANDLING MCE MEMORY ERROR",
         flags=re.IGNORECASE,
         variant="logged",
     ),
@@ -314,6 +322,27 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         variant="nfs",
     ),
     row(FileServerBack, "nfs: server ", r"^nfs: server (?P<device>\S{1,80}) OK"),
+    row(
+        FilesystemError,
+        "Lustre",
+        r"LustreError: .{0,120}This client was evicted by (?P<device>[\w.-]{1,60})",
+        fatal=False,
+        variant="evicted",
+    ),
+    row(
+        FilesystemError,
+        "Lustre",
+        r"Lustre: .{0,80}Connection to (?P<device>[\w.-]{1,60}) .{0,80}was lost",
+        fatal=False,
+        variant="lost",
+    ),
+    row(FileServerBack, "Lustre", r"Lustre: .{0,80}Connection restored to (?P<device>[\w.-]{1,60})"),
+    row(
+        StorageError,
+        "Disk failure",
+        r"mmfs\w{0,4}(?:\[\d{1,9}\])?: .{0,20}Disk failure\.(?:\s{1,4}Volume (?P<device>[\w.-]{1,60})\.)?",
+        variant="gpfs",
+    ),
     row(
         StorageError,
         "nvme nvme",

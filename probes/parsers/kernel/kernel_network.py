@@ -176,6 +176,18 @@ CARD_ROWS: tuple[KernelRow, ...] = (
     ),
     row(
         NicFault,
+        "eep alive",
+        r"\b(?:efa|ena) [0-9a-f:.]{7,16}.{0,40}[Kk]eep alive",
+        make=_nic_fault(fatal=False),
+    ),
+    row(
+        FullTable,
+        "limits exceeded",
+        r"mlx5_core\b.{0,120}failed, status limits exceeded\(0x8\)",
+        variant="resources of the card",
+    ),
+    row(
+        NicFault,
         ("mlx5_core", "mlx4_core", "TX timeout", "NETDEV WATCHDOG"),
         r"TX timeout|transmit queue \d{1,5} timed out|wait_func:.{0,40}timeout|"
         r"Command completion (?:queue )?timeout",

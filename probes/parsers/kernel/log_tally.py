@@ -39,8 +39,8 @@ class Sighting(NamedTuple):
     If several report the same thing (a NIC's driver, its bond, the network daemon), only the reporter with
     the most lines counts.
     """
-    adds: bool = True
-    """False for a line that continues an event of the lines before it."""
+    adds: int = 1
+    """Number of events that the line reports; 0 if the line continues an event of the lines before it."""
 
 
 class _Count:
@@ -52,7 +52,7 @@ class _Count:
         self.first = first
         self.line = self.last_line = line
         self.first_time = self.last_time = time
-        self.count = 1
+        self.count = max(1, first.adds)
         self.fatal = first.fatal
         self.settled = False
 

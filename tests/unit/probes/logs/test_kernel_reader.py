@@ -177,6 +177,7 @@ def test_healthy_recordings_hold_no_fault():
 
     informs = {
         "kernel.driver",
+        "kernel.unread",
         "kernel.nic-firmware",
         "kernel.pcie-link",
         "kernel.slot-power",

@@ -65,7 +65,6 @@ _PLAIN = {
         "fewer slots than the requested",
         "hostfile",
     ),
-    "a host's key": ("Host key verification failed.\n", "by ssh", "known_hosts"),
 }
 
 
