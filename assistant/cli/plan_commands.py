@@ -15,6 +15,7 @@ from assistant.cli.options import (
     collect_options,
     facts_of,
     format_option,
+    measurements_for,
     plan_options,
     program_after_dashes,
     python_option,
@@ -24,7 +25,8 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer
 from assistant.pages.training.plan_page import plan_page
-from assistant.storage import default_run_directory, read_measurements, write_bytes
+from assistant.storage import default_run_directory, write_bytes
+from assistant.usecases.export import refuse_edited_recipe
 from assistant.usecases.plan import PlanRequest, plan_workload
 from recipes.job.workload import Pins
 from recipes.launch.recipe import Command
@@ -44,6 +46,7 @@ from recipes.launch.resolve import recipe_of
     help="Rates that `rigtune bench -o FILE` measured on such a machine.",
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
+@click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
 @format_option("text", "json")
 @verbosity_options
 def plan_command(
@@ -53,6 +56,7 @@ def plan_command(
     python: str | None,
     measurements: Path | None,
     output: Path | None,
+    overwrite: bool,
     output_format: str,
     quiet: bool,
     verbose: bool,
@@ -64,8 +68,10 @@ def plan_command(
     `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
     without it the recipe runs the reference workload with the model's sizes.
     """
+    if output is not None and not overwrite:
+        refuse_edited_recipe(output, "rigtune plan")
     facts = facts_of(from_paths, machine, python)
-    measured = read_measurements(measurements).measurements if measurements else ()
+    measured = measurements_for(measurements, facts, quiet=quiet).measurements
     plan = follow(plan_workload(facts, measured, _request_of(model, wanted)), quiet=True)
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
@@ -88,6 +94,11 @@ def plan_command(
     default=None,
     help="Folder for all results (default: a new one in the state folder).",
 )
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace the results of another machine, an edited recipe and edited scripts in that folder.",
+)
 @format_option("text", "json")
 @verbosity_options
 def auto_command(
@@ -96,6 +107,7 @@ def auto_command(
     machine: str | None,
     python: str | None,
     directory: Path | None,
+    overwrite: bool,
     output_format: str,
     quiet: bool,
     verbose: bool,
@@ -115,6 +127,7 @@ def auto_command(
         command=_own_program(),
         collect=collect_options(python),
         measure=not from_paths and machine is None,
+        overwrite=overwrite,
     )
     result = follow(auto(source_of(from_paths, machine), options), quiet=quiet, verbose=verbose)
     emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)

@@ -18,7 +18,7 @@ from probes.base.table_rows import Row
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.recipe_file import load_recipe
+from recipes.launch.recipe_file import is_edited, load_recipe
 
 MANIFEST = ".rigtune-export.json"
 
@@ -178,6 +178,26 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
             raise ChangedFileError(
                 f"{path} exists and is not as rigtune wrote it",
                 "move it away, choose another folder, or replace it with `rigtune export --overwrite`",
+            )
+
+
+def refuse_edited_recipe(path: Path, command: str) -> None:
+    """Raise ChangedFileError if `path` is a file that rigtune did not write, or that a person has edited."""
+    if path.is_file() and is_edited(read_bytes(path).decode("utf-8", "surrogateescape")):
+        raise ChangedFileError(
+            f"{path} exists and is not as rigtune wrote it",
+            f"move it away, choose another name, or replace it with `{command} --overwrite`",
+        )
+
+
+def refuse_edited_export(directory: Path, command: str) -> None:
+    """Raise ChangedFileError if a person has edited a file that an earlier export wrote to `directory`."""
+    for name, written in _read_manifest(directory).sha256.items():
+        path = directory / name
+        if path.is_file() and _digest(read_bytes(path)) not in written:
+            raise ChangedFileError(
+                f"{path} is not as rigtune wrote it",
+                f"move it away, choose another folder, or replace it with `{command} --overwrite`",
             )
 
 

@@ -73,6 +73,21 @@ class BenchFailure(Record, kw_only=True):
     """The command line that reproduces the failure."""
 
 
+class MeasuredMachine(Record, kw_only=True):
+    """The machine of a measurement run, by what decides its speed."""
+
+    hostname: str = ""
+    """Name of the host; empty if unknown."""
+    gpus: tuple[str, ...] = ()
+    """Name of each GPU that trains; empty if the machine trains on its CPU."""
+    cpu: str = ""
+    """Model of the CPU; empty if unknown."""
+    cores: int | None = None
+    """Physical cores."""
+    counted: bool = True
+    """False if `gpus` has each name once, because the run did not state the number of GPUs."""
+
+
 class MeasurementSet(Record, kw_only=True):
     """The result of one `rigtune bench`."""
 
@@ -83,6 +98,8 @@ class MeasurementSet(Record, kw_only=True):
     interpreter: str = ""
     machine: str = ""
     """Identity of the machine, which is the key of stored baselines."""
+    taken_on: MeasuredMachine | None = None
+    """The machine that was measured; None in files of older versions."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator
@@ -238,13 +239,29 @@ _HEADER = """\
 # A training recipe of rigtune: how one job runs on one machine or cluster, and why.
 # Edit it, then write the launch files again with `rigtune export`, or start it with `rigtune run`.
 # The product of micro_batch, grad_accum, nodes and ranks_per_node must stay global_batch.
-
 """
 
 
+_DIGEST = re.compile(r"^# As rigtune wrote it: sha256 ([0-9a-f]{64})\n", re.MULTILINE)
+
+
 def dump_recipe(recipe: Recipe) -> str:
-    """Return the recipe as TOML with fields in the order of the record, without unknown predictions."""
-    return _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
+    """Return the recipe as TOML with fields in the order of the record, without unknown predictions.
+
+    A comment contains the digest of the other lines, from which `is_edited` detects a person's changes.
+    """
+    text = f"{_HEADER}\n{tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))}"
+    return text.replace(_HEADER, f"{_HEADER}# As rigtune wrote it: sha256 {_digest(text)}\n", 1)
+
+
+def is_edited(text: str) -> bool:
+    """Return whether a recipe file is not exactly as rigtune wrote it."""
+    stated = _DIGEST.search(text)
+    return stated is None or _digest(_DIGEST.sub("", text, count=1)) != stated[1]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _without_none(value: Any) -> Any:

@@ -13,7 +13,7 @@ _LARGEST_RESIDUAL = 0.2
 """Largest residual of a fit, relative: a fit that misses half of its own sizes by more is not used."""
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
-_OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
+OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
 """Benchmarks of devices that do not train; their metrics have the same names."""
 
 
@@ -22,7 +22,7 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
     return [
         measurement
         for measurement in measurements
-        if measurement.metric == metric and measurement.samples and measurement.bench_id not in _OTHER_DEVICES
+        if measurement.metric == metric and measurement.samples and measurement.bench_id not in OTHER_DEVICES
     ]
 
 
