@@ -19,6 +19,7 @@ from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.errors import WorkerError
 from probes.base.record import Record
 from probes.base.units import duration
+from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction, Recipe
 from recipes.launch.verification import Verification, compare_peak_memory, compare_step_time
 
@@ -83,6 +84,7 @@ def verify_recipe(
     a multiple of the prediction), after the end of its output as `Progress` events.
     """
     started = time.monotonic()
+    recipe = refreshed(recipe)
     folder = (directory or default_run_directory() / "verify").absolute()
     resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
     trial = msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)

@@ -34,7 +34,12 @@ _TIME_LIMIT = re.compile(r"((\d+-)?\d+(:\d+){0,2})?", re.ASCII)
 
 _COMMENTS = {"title", "notes", "why", "source", "device_name"}
 """Fields that only people read. Scripts fold their line breaks."""
-_MAY_BE_ZERO = {"warmup_steps", "learned_positions"}
+_MAY_BE_ZERO = {
+    *("warmup_steps", "learned_positions", "threads", "latency_s", "seconds_per_byte", "low_bytes"),
+    *("residual", "points"),
+}
+_ANY_NUMBER = ("machine.hidden_communication.", "machine.intra_latency_s.", "machine.inter_latency_s.")
+"""Figures of a machine that may be 0 or, if both sides slow down, negative."""
 
 _SET_BY_LAUNCHER = {
     *(
@@ -109,8 +114,18 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, part in value.items():
             yield from _number_faults(part, f"{place}.{name}".lstrip("."), name)
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from _number_faults(part, f"{place}[{index}]", field)
+    elif place.startswith(_ANY_NUMBER):
+        yield from _fault_if(
+            isinstance(value, float) and not math.isfinite(value),
+            place,
+            f"is {value}",
+            "give a finite number",
+        )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        may_be_zero = field in _MAY_BE_ZERO or place.startswith("predicted.")
+        may_be_zero = field in _MAY_BE_ZERO or place.startswith(("predicted.", "model_details."))
         if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"

@@ -139,7 +139,7 @@ def decisions_of(
             basis=basis,
             because=_why_micro_batch(workload, cluster, chosen),
         ),
-        *_margin(chosen.predicted.memory_bytes_per_gpu, cluster),
+        *margin_decision(chosen.predicted.memory_bytes_per_gpu, cluster),
         Decision(
             name="grad_accum",
             value=str(chosen.grad_accum),
@@ -183,7 +183,7 @@ def decisions_of(
     )
 
 
-def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
+def margin_decision(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     """Return the decision about the memory margin; none if there is no margin, as on a CPU."""
     if not memory.margin:
         return ()
@@ -203,6 +203,17 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
             evidence=(EvidenceRef(source="rule", key="interval.peak_memory_high.allocated"),),
         ),
     )
+
+
+MEMORY_WARNING = "may run out of memory"
+
+
+def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
+    """Return a warning if the memory may be too small; empty if it is not, or if it is unknown."""
+    limit = cluster.memory_bytes_per_rank
+    if limit is None or is_within(memory, cluster):
+        return ""
+    return f"the fixed micro-batch {MEMORY_WARNING}: up to {gib(memory.upper)} of {gib(limit.value)}"
 
 
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:

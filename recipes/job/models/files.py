@@ -62,7 +62,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
         raise InputError(
             f"{name} is not a model: {error}", "see `rigtune list models` for presets"
         ) from error
-    _require_sound(model, name)
+    require_sound(model, name)
     model = with_learning_rate(model)
     if not 0 < model.learning_rate < 1 or model.learning_rate_batch_tokens < 1:
         raise InputError(
@@ -85,7 +85,7 @@ _AT_LEAST_ONE = (
 )
 
 
-def _require_sound(model: TransformerModel, name: str) -> None:
+def require_sound(model: TransformerModel, name: str) -> None:
     """Raise InputError for sizes that no model has or that contradict each other."""
     for field in msgspec.structs.fields(TransformerModel):
         value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
