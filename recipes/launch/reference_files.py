@@ -36,7 +36,9 @@ _HABITS = frozenset({"dropout", "raises_logits"})
 They do not apply to the reference program.
 """
 _DESCRIPTION = (
-    frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens"}) | _HABITS
+    frozenset({"title", "names", "source", "date"})
+    | {"learning_rate", "learning_rate_batch_tokens", "learning_rate_from"}
+    | _HABITS
 )
 
 

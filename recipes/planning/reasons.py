@@ -320,8 +320,10 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
 
 
 def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
+    owner = workload.model.learning_rate_from
+    recipe = f"the recipe borrowed from {owner}" if owner else "the published recipe"
     published = count(workload.model.learning_rate_batch_tokens)
-    why = f"{count(workload.tokens_per_step)} tokens per step; the published recipe has {published}"
+    why = f"{count(workload.tokens_per_step)} tokens per step; {recipe} has {published}"
     noise = cluster.noise_scale_sequences
     if noise is None or noise.value <= 0:
         return why
