@@ -38,7 +38,7 @@ from probes.sources.base import Source
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
-from recipes.launch.resolve import recipe_of
+from recipes.launch.resolve import recipe_of, require_program
 from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
 
@@ -81,6 +81,8 @@ def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoRes
     `overwrite` ChangedFileError for a run of another machine and for edited files, before anything is
     measured or written.
     """
+    if options.request.model:
+        require_program(model_named(options.request.model), options.command)
     directory = Path(options.directory)
     if not options.overwrite:
         refuse_edited_recipe(directory / "recipe.toml", "rigtune auto")

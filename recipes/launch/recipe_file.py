@@ -13,7 +13,16 @@ import tomli_w
 
 from probes.base.errors import InputError, UsageError
 from probes.judging.policies.strict_toml import read_strict
-from recipes.launch.recipe import NAME_PATTERN, SCHEMA_VERSION, VARIABLE_PATTERN, Recipe, expand, settings
+from recipes.launch.recipe import (
+    NAME_PATTERN,
+    PLACEHOLDERS,
+    SCHEMA_VERSION,
+    VARIABLE_PATTERN,
+    Command,
+    Recipe,
+    expand,
+    settings,
+)
 from recipes.planning.strategy_table import STRATEGIES
 
 
@@ -70,6 +79,13 @@ def require_valid(recipe: Recipe) -> None:
         raise UsageError(f"recipe {recipe.name[:60]!r}, {fault.place}: {fault.problem}", fault.remedy)
 
 
+def require_command(command: Command) -> None:
+    """Raise UsageError for the first fault of a program, before there is a plan to fill its arguments."""
+    text_faults = _text_faults(msgspec.to_builtins(command), "command")
+    for fault in (*text_faults, *_command_faults(command, dict.fromkeys(PLACEHOLDERS, "1"))):
+        raise UsageError(f"your program, {fault.place}: {fault.problem}", fault.remedy)
+
+
 def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[Fault, ...]:
     return (Fault(place, problem, remedy),) if is_wrong else ()
 
@@ -87,7 +103,7 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _parallelism_faults(recipe)
     yield from _model_faults(recipe)
     yield from _resource_faults(recipe)
-    yield from _command_faults(recipe)
+    yield from _command_faults(recipe.command, settings(recipe))
     yield from _environment_faults(recipe)
 
 
@@ -208,8 +224,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     )
 
 
-def _command_faults(recipe: Recipe) -> Iterator[Fault]:
-    command = recipe.command
+def _command_faults(command: Command, values: dict[str, str]) -> Iterator[Fault]:
     yield from _fault_if(
         command.kind == "reference" and command.target,
         "command.target",
@@ -230,7 +245,7 @@ def _command_faults(recipe: Recipe) -> Iterator[Fault]:
     )
     for index, argument in enumerate(command.arguments):
         try:
-            expand(argument, settings(recipe))
+            expand(argument, values)
         except UsageError as error:
             yield Fault(f"command.arguments[{index}]", error.message, error.hint)
 

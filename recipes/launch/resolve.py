@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probes.base.errors import UsageError
+from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import (
     Chosen,
     Command,
@@ -22,6 +23,15 @@ from recipes.predict.candidate_prediction import without_loading
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 
 
+def require_program(model: TransformerModel, command: Command) -> None:
+    """Raise UsageError if the reference workload cannot build the model that it is to train."""
+    if command.kind == "reference" and not_in_reference(model):
+        raise UsageError(
+            f"the reference workload cannot train {model.id}: it builds only dense decoders",
+            "give your own training program after `--`, or plan without a recipe",
+        )
+
+
 def recipe_of(
     plan: Plan,
     *,
@@ -39,12 +49,8 @@ def recipe_of(
     interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
     Slurm site. Raises UsageError if the reference workload cannot build the model that it is to run.
     """
+    require_program(plan.workload.model, command)
     beyond = not_in_reference(plan.workload.model)
-    if command.kind == "reference" and beyond:
-        raise UsageError(
-            f"the reference workload cannot train {plan.workload.model.id}: it builds only dense decoders",
-            "give your own training program after `--`, or plan without a recipe",
-        )
     chosen, cluster = plan.chosen, plan.cluster
     cores = cluster.physical_cores_per_rank
     return Recipe(

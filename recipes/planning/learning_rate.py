@@ -51,13 +51,11 @@ def learning_rate(workload: Workload) -> Rule:
     ceiling = max(float(model.learning_rate_batch_tokens), critical_batch_tokens(model))
     factor = math.sqrt(min(float(tokens), ceiling) / model.learning_rate_batch_tokens)
     value = float(f"{published * factor:.3g}")
-    recipe = f"{published:g} at {count(model.learning_rate_batch_tokens)} tokens per step ({model.source})"
+    batch = count(model.learning_rate_batch_tokens)
+    because = f"{recipe_words(model)}: {published:g} at {batch} tokens per step ({model.source})"
     if tokens == model.learning_rate_batch_tokens:
-        return Rule(value=value, because=f"{recipe_words(model)}: {recipe}")
-    because = (
-        f"{recipe_words(model)}: {recipe}, "
-        f"times sqrt({count(tokens)} / {count(model.learning_rate_batch_tokens)}) for AdamW (arXiv 2205.10287)"
-    )
+        return Rule(value=value, because=because)
+    because = f"{because}, times sqrt({count(tokens)} / {batch}) for AdamW (arXiv 2205.10287)"
     if tokens > ceiling:
         return Rule(
             value=value,
