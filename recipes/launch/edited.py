@@ -87,7 +87,11 @@ def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, Memo
     if not all(map(math.isfinite, known)):
         raise ArithmeticError
     if (machine.nodes, machine.ranks_per_node) != (parallelism.nodes, parallelism.ranks_per_node):
-        figures = Prediction(peak_memory_bytes=figures.peak_memory_bytes)
+        figures = Prediction(
+            peak_memory_bytes=figures.peak_memory_bytes,
+            reserved_memory_bytes=figures.reserved_memory_bytes,
+            worst_memory_bytes=figures.worst_memory_bytes,
+        )
     return figures, predicted.memory_bytes_per_gpu
 
 

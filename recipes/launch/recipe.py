@@ -90,7 +90,11 @@ class Prediction(StrictRecord, kw_only=True):
     step_time_low_s: float | None = None
     step_time_high_s: float | None = None
     peak_memory_bytes: float | None = None
-    """Peak as the framework's allocator (or, on a CPU, the process) reports it."""
+    """Allocated: the peak as the framework's allocator (or, on a CPU, the process) reports it."""
+    reserved_memory_bytes: float | None = None
+    """Reserved: what the allocator takes from the device, with freed blocks that it keeps."""
+    worst_memory_bytes: float | None = None
+    """Worst case: all memory of the device, with a margin for the models' error."""
     tokens_per_s_per_rank: float | None = None
     mfu: float | None = None
 

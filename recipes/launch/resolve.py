@@ -111,6 +111,8 @@ def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
         step_time_low_s=_number(time.low),
         step_time_high_s=_number(time.high),
         peak_memory_bytes=memory.allocated,
+        reserved_memory_bytes=memory.reserved,
+        worst_memory_bytes=memory.upper,
         tokens_per_s_per_rank=_number(predicted.tokens_per_s_per_gpu),
         mfu=_number(predicted.mfu),
     )

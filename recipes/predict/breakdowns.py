@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Record, Unknown
+from probes.base.units import gib
 
 
 class MemoryBreakdown(Record, kw_only=True):
@@ -29,17 +30,25 @@ class MemoryBreakdown(Record, kw_only=True):
     reserved: float
     """Bytes that the framework's allocator has reserved on the device, with freed blocks that it keeps."""
     upper: float
-    """The bound that a plan must stay below: on a GPU with `margin`."""
+    """The worst case, on a GPU with `margin`: a plan must stay below it."""
     margin: float = 0.0
     """Part of `upper` on a GPU: the excess of 1 of 10 published peaks over their prediction
     (`recipes/predict/parameters.py`).
     """
     needed: float
-    """Bytes that the run cannot do without: the allocator returns the rest when memory is short."""
+    """Bytes that the run cannot do without: the allocator returns the rest when memory is short.
+
+    A run fits if the device has these bytes.
+    """
     logged: float = 1.0
     """Part of these figures in the stack's log, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
     """Figure that the stack's users print: `allocated`, `reserved` or `device`."""
+
+
+def memory_words(allocated: float, reserved: float, worst: float) -> str:
+    """Return the three memory figures of a rank in the words of every page and script."""
+    return f"{gib(allocated)} allocated, {gib(reserved)} reserved, worst case {gib(worst)}"
 
 
 UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader was measured")

@@ -100,7 +100,7 @@ def test_an_edited_recipe_has_the_prediction_of_the_plan_with_these_settings():
 def test_a_micro_batch_that_may_not_fit_is_warned_of():
     planned = _recipe()
     again = refreshed(_edited(planned, micro_batch=8, grad_accum=8, global_batch=512))
-    assert any("may run out of memory: up to" in note for note in again.notes)
+    assert any("may run out of memory: worst case" in note for note in again.notes)
     back = refreshed(_edited(again, micro_batch=1, grad_accum=64))
     assert not any("may run out of memory" in note for note in back.notes)
 
