@@ -94,7 +94,8 @@ def export_command(
                 "--provision and RECIPE exclude each other",
                 "write launch files and health checks with two commands",
             )
-        options = ProvisionOptions(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        chosen = {name: value for name, value in given.items() if value is not None}
+        options = ProvisionOptions(**chosen)  # type: ignore[arg-type]
         events = export_provision(kind, options, directory or Path("provision"), overwrite=overwrite)
     elif recipe_file is None:
         raise UsageError(

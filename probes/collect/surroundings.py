@@ -304,7 +304,7 @@ def _slurm(source: Source) -> _Slurm:
             settings |= settings_of(groups, _CGROUP_SETTINGS)
             evidence.append(file_ref(f"{folder}/cgroup.conf"))
         host = read_text(source, _HOSTNAME)
-        gpus = map_known(host, lambda host: gpus_of_node(text, host.partition(".")[0]))  # noqa: B023 - at once
+        gpus = map_known(host, lambda host: gpus_of_node(text, host.partition(".")[0]))  # noqa: B023
         return _Slurm(
             settings=states(settings),
             gpus=Unknown(Reason.NOT_RECORDED, "no line of slurm.conf is about this host")

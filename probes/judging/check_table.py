@@ -87,7 +87,7 @@ CHECKS: tuple[CheckRow, ...] = (
     _check(
         "accelerators",
         "rigtune can judge every accelerator",
-        "gpu.accelerators",
+        "gpu.gpu_presence",
         group="driver",
         required=True,
     ),

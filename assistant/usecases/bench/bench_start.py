@@ -46,7 +46,7 @@ _HINTS: dict[SpreadBy, str] = {
     "slurm": "`srun --nodelist={host} true` must work",
     "mpi": "`mpirun -n 1 -host {host} true` must work",
 }
-"""What must work for each way to reach a host."""
+"""Conditions that must hold for each way to reach a host."""
 REMEDY = "name a folder on a file system that all hosts share, under the same path: --work-directory FOLDER"
 _SUBMIT = Artifact(
     path="submit.sh",

@@ -2,16 +2,20 @@
 
 A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. A
 GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
-planned, or not at all. A GPU that has fallen off the bus keeps its name and its place in lists; its readings
-are errors. Single queries that fail while the rest answers are a fault of the driver, and no reason to
-replace the GPU. Source: NVIDIA driver documentation; exit codes and outputs of nvidia-smi (`GPU is lost`,
-`Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-distributed-training and Primus node checks.
+planned, or not at all. Accelerators of other makers are recognised and not read, so they are UNKNOWN: such a
+machine is not "fit to train", and it is no machine without accelerators. A GPU that has fallen off the bus
+keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest
+answers are a fault of the driver, and no reason to replace the GPU. Source: NVIDIA driver documentation; exit
+codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-
+distributed-training and Primus node checks.
 """
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, items_of, known
-from probes.facts import Gpu, MachineFacts
+from collections.abc import Iterator
+
+from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
+from probes.facts import Accelerator, Gpu, MachineFacts
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import (
     HOST,
@@ -55,6 +59,10 @@ COUNT = Judge(
     why="A job planned for all GPUs does not start, or runs smaller, when one is missing.",
 )
 LOST = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
+
+ACCELERATORS = Judge(
+    check_id="accelerators", why="A fault of a device that nobody has read is found by the training job only."
+)
 
 _SHOWN = 6
 _JUDGED_ELSEWHERE = ("fan", "fan_speed", "fan.speed")
@@ -216,3 +224,46 @@ def gpu_lost(gpu: Gpu, evidence: Evidence) -> Judged:
     if all(isinstance(value, Unknown) for value in readings):
         return unknown_among(*readings)
     return "all readings that were asked for"
+
+
+def accelerators(evidence: Evidence) -> Iterator[Finding]:
+    """Yield one finding for each model."""
+    others, gpus = evidence.facts.accelerators, evidence.facts.gpus
+    if isinstance(others, Unknown):
+        if others.reason is NOT_RECORDED.reason or (known(gpus) and gpus):
+            yield ACCELERATORS.skipped(HOST, "no listing of the PCI bus or of device files was read")
+        else:
+            yield ACCELERATORS.undetermined(HOST, others, what="the PCI bus")
+        return
+    by_name: dict[str, list[Accelerator]] = {}
+    for accelerator in others:
+        by_name.setdefault(accelerator.name, []).append(accelerator)
+    for name, devices in by_name.items():
+        yield _unread(name, devices)
+    if not others and known(gpus) and gpus:
+        yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=f"{len(gpus)} GPUs")
+    elif not others:
+        yield ACCELERATORS.skipped(HOST, "there is no accelerator of another maker than NVIDIA")
+
+
+def _unread(name: str, devices: list[Accelerator]) -> Finding:
+    references = tuple(reference for device in devices for reference in device.evidence)
+    without_driver = [device.bus_id for device in devices if device.driver is None]
+    if without_driver:
+        return ACCELERATORS.failed(
+            HOST,
+            f"{name} without a driver",
+            expected="a driver",
+            observed=f"{len(without_driver)} of {len(devices)} devices: {', '.join(without_driver)}",
+            remedy=Remedy(
+                text="Install the maker's driver, or load it when it is installed.", command="lspci -k"
+            ),
+            evidence=references,
+        )
+    return ACCELERATORS.undetermined(
+        HOST,
+        Unknown(Reason.NOT_SUPPORTED, "rigtune reads NVIDIA GPUs only"),
+        what=f"the health of {len(devices)} {name}",
+        remedy=Remedy(text="Judge these devices with the maker's own tools."),
+        evidence=references,
+    )

@@ -68,7 +68,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
 
 
 class _Collection(NamedTuple):
-    """What a collection contains beside the rows of `ip`, by interface."""
+    """Contents of a collection beside the rows of `ip`, by interface."""
 
     members: dict[str, list[str]]
     """Members of bonds."""

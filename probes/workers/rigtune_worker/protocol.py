@@ -88,7 +88,7 @@ class Answer:
     """The answer file of one rank."""
 
     def __init__(self, directory: str, rank: int) -> None:
-        self.file = open(os.path.join(directory, f"rank{rank}.jsonl"), "w", encoding="utf-8")  # noqa: SIM115 - open as long as the worker
+        self.file = open(os.path.join(directory, f"rank{rank}.jsonl"), "w", encoding="utf-8")  # noqa: SIM115
         self.seen: dict[str, Any] = {}
         """Conditions that a benchmark detects while it runs; the last line contains them."""
 

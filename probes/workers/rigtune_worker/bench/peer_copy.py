@@ -38,7 +38,12 @@ def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, t
         if share_s <= 0:
             answer.skipped(case, budget.over)
             continue
-        attempt(answer, case, devices[case["from"]], lambda: measure(case, answer, devices, seeds, share_s))  # noqa: B023
+        attempt(
+            answer,
+            case,
+            devices[case["from"]],
+            lambda: measure(case, answer, devices, seeds, share_s),  # noqa: B023
+        )
 
 
 def measure(
