@@ -228,6 +228,11 @@ def check_command(
     )
     probing = probe_machine(source, options, BUDGET_S[selection.tier] if budget is None else budget)
     facts: MachineFacts = follow(probing, quiet=True)
+    if measured is not None:
+        from recipes.machine.measured_on import require_same_machine
+
+        if remark := require_same_machine(measured, facts, str(measurements)):
+            say(f"rigtune: {remark}")
     today = datetime.datetime.now().astimezone().date()
     evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
     verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)

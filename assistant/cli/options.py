@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import click
 
-from assistant.cli.diagnostics import follow
+from assistant.cli.diagnostics import follow, say
 from probes.base.errors import UsageError
 from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
+from probes.facts.measurements import MeasurementSet
 from probes.sources.base import Source
 from probes.sources.choose import open_source
 
@@ -174,6 +175,23 @@ def facts_of(
     probing = probe_machine(source_of(from_paths, machine), collect_options(python))
     facts: MachineFacts = follow(probing, quiet=True)
     return facts
+
+
+def measurements_for(path: Path | None, facts: MachineFacts, *, quiet: bool = False) -> MeasurementSet:
+    """Return the measurements in a file; none without a file.
+
+    Raises InputError for a file that cannot be read, and UsageError if another machine was measured.
+    """
+    if path is None:
+        return MeasurementSet()
+    from assistant.storage import read_measurements  # most commands read no file
+    from recipes.machine.measured_on import require_same_machine
+
+    measured = read_measurements(path)
+    remark = require_same_machine(measured, facts, str(path))
+    if remark and not quiet:
+        say(f"rigtune: {remark}")
+    return measured
 
 
 def require_function(option: str, text: str) -> None:

@@ -16,6 +16,7 @@ from assistant.cli.options import (
     collect_options,
     facts_of,
     format_option,
+    measurements_for,
     plan_options,
     program_after_dashes,
     python_option,
@@ -25,11 +26,13 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emit_answer
 from assistant.pages.training.plan_page import plan_page
-from assistant.storage import default_run_directory, read_measurements, write_bytes
+from assistant.storage import default_run_directory, write_bytes
+from assistant.usecases.export import refuse_edited_recipe
 from assistant.usecases.plan import PlanRequest, plan_workload
+from probes.base.errors import UsageError
 from recipes.job.workload import Pins
 from recipes.launch.recipe import Command
-from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.recipe_file import dump_recipe, require_command
 from recipes.launch.resolve import recipe_of
 
 
@@ -45,6 +48,7 @@ from recipes.launch.resolve import recipe_of
     help="Rates that `rigtune bench -o FILE` measured on such a machine.",
 )
 @click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
+@click.option("--overwrite", is_flag=True, help="Replace a recipe that was edited, or another file.")
 @format_option("text", "json")
 @verbosity_options
 def plan_command(
@@ -54,6 +58,7 @@ def plan_command(
     python: str | None,
     measurements: Path | None,
     output: Path | None,
+    overwrite: bool,
     output_format: str,
     quiet: bool,
     verbose: bool,
@@ -63,14 +68,17 @@ def plan_command(
 
     PROGRAM is your own training command after `--`, for example
     `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
-    without it the recipe runs the reference workload with the model's sizes.
+    it needs MODEL. Without PROGRAM the recipe runs the reference workload with the model's sizes.
     """
+    command = _own_program(model, is_here=not from_paths and machine is None)
+    if output is not None and not overwrite:
+        refuse_edited_recipe(output, "rigtune plan")
     facts = facts_of(from_paths, machine, python)
-    measured = read_measurements(measurements).measurements if measurements else ()
+    measured = measurements_for(measurements, facts, quiet=quiet).measurements
     plan = follow(plan_workload(facts, measured, _request_of(model, wanted)), quiet=True)
     if output is not None:
         interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
-        recipe = recipe_of(plan, name=plan.workload.model.id, command=_own_program(), python=interpreter)
+        recipe = recipe_of(plan, name=plan.workload.model.id, command=command, python=interpreter)
         write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
     emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
     if output_format != "json" and output is not None and not quiet:
@@ -89,6 +97,11 @@ def plan_command(
     default=None,
     help="Folder for all results (default: a new one in the state folder).",
 )
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace the results of another machine, an edited recipe and edited scripts in that folder.",
+)
 @format_option("text", "json")
 @verbosity_options
 def auto_command(
@@ -97,6 +110,7 @@ def auto_command(
     machine: str | None,
     python: str | None,
     directory: Path | None,
+    overwrite: bool,
     output_format: str,
     quiet: bool,
     verbose: bool,
@@ -105,7 +119,7 @@ def auto_command(
     """Probe, check, measure, plan and export in one go, and report the files.
 
     MODEL is a preset or a model file. Without MODEL, rigtune takes the largest preset that suits the machine,
-    on a CPU its own small reference model. PROGRAM is your own training command after `--`.
+    on a CPU its own small reference model. PROGRAM is your own training command after `--`; it needs MODEL.
     """
     from assistant.pages.training.auto_page import auto_page
     from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
@@ -113,9 +127,10 @@ def auto_command(
     options = AutoOptions(
         directory=str(directory or default_run_directory()),
         request=_request_of(model, wanted),
-        command=_own_program(),
+        command=_own_program(model, is_here=not from_paths and machine is None),
         collect=collect_options(python),
         measure=not from_paths and machine is None,
+        overwrite=overwrite,
     )
     events = auto(source_of(from_paths, machine), options, stop_on_signals)
     result = follow(events, quiet=quiet, verbose=verbose)
@@ -130,21 +145,37 @@ def _request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
     return PlanRequest(model=model, pins=pins, **wanted)
 
 
-def _own_program() -> Command:
+def _own_program(model: str, *, is_here: bool) -> Command:
     """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
 
-    The program runs in the current folder, so that its relative paths keep their meaning.
+    The program runs in the current folder, so that its relative paths keep their meaning. Raises UsageError
+    without a model, for a wrong placeholder, and for a script that is missing on this machine; `is_here` is
+    False if the plan is for another machine, which may have the script.
     """
     words = list(program_after_dashes())
     if words and Path(words[0]).name.startswith("python"):
         words.pop(0)
     if not words:
         return Command(kind="reference")
+    if not model:
+        raise UsageError(
+            f"no model is named for {words[0][:60]!r}: a plan needs the sizes of the model that it trains",
+            "name a preset (`rigtune list models`), a config.json or a TOML row before `--`: "
+            "rigtune plan llama-3-8b -- train.py",
+        )
     is_module = words[0] == "-m" and len(words) > 1
     target, *arguments = words[is_module:]
-    return Command(
+    command = Command(
         kind="module" if is_module else "script",
         target=target,
         arguments=tuple(arguments),
         working_directory=str(Path.cwd()),
     )
+    require_command(command)
+    if not is_module and not Path(target).exists():
+        missing = f"there is no script {target[:200]} in {Path.cwd()}"
+        if is_here:
+            hint = "give the Python script itself, without an interpreter's options and without a launcher"
+            raise UsageError(missing, hint)
+        say(f"rigtune: {missing}; the launch files need it on the nodes")
+    return command

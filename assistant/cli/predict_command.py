@@ -14,6 +14,7 @@ from assistant.cli.options import (
     PATH,
     collect_options,
     facts_of,
+    measurements_for,
     python_option,
     require_function,
     source_of,
@@ -21,7 +22,7 @@ from assistant.cli.options import (
 )
 from assistant.cli.output import emitting, wants_colour
 from assistant.formats.predict_formats import FORMATS, Format, Writer, writer_of
-from assistant.storage import read_measurements, refuse_unwritable, writing
+from assistant.storage import refuse_unwritable, writing
 from assistant.usecases.case_rows import CaseRow, case_rows
 from assistant.usecases.events import Event
 from assistant.usecases.model_file import holds_model, read_model
@@ -34,12 +35,14 @@ from assistant.usecases.predict import (
     predict_collectives,
 )
 from probes.base.errors import OutputError, UsageError
+from probes.facts import MachineFacts
 from recipes.cases.case import COLUMNS, NOT_INPUTS
-from recipes.cases.resolved import Here
+from recipes.cases.resolved import HERE, Here
 from recipes.cases.table_words import sharing_of
 from recipes.job.models.counted import names_own_module
 from recipes.job.models.files import names_model_file
 from recipes.job.workload import TransformerModel, VisionModel
+from recipes.machine.measured_on import has_gpu, machine_words, measured_machine
 
 _SHOWN = 8
 """Largest number of columns that one message names."""
@@ -137,8 +140,10 @@ def predict_command(
     models = _own_models(own_modules, model_files, settings, python)
     local: Here | None = None
     if here or from_paths or machine or measurements:
-        measured = read_measurements(measurements).measurements if measurements else ()
-        local = machine_here(facts_of(from_paths, machine, python), measured)
+        facts = facts_of(from_paths, machine, python)
+        local = machine_here(facts, measurements_for(measurements, facts, quiet=quiet).measurements)
+        if measurements is not None:
+            rows = _on_measured(rows, facts, str(measurements), refuses=alone, quiet=quiet)
     summary: PredictSummary | None = None
     with _sink(output, kind) as write:
         writer = writer_of(kind, collectives=collectives, colour=output is None and wants_colour())
@@ -238,6 +243,32 @@ def _report_unread(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
     ]
     more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
     say(f"rigtune: ignored, because these columns are unknown: {', '.join(shown)}{more}")
+
+
+def _on_measured(
+    rows: Iterator[CaseRow], facts: MachineFacts, name: str, *, refuses: bool, quiet: bool
+) -> Iterator[CaseRow]:
+    """Pass the rows on, and report those that name another GPU than the machine of the measurements.
+
+    With `refuses` such a case raises UsageError.
+    """
+    mine, others = measured_machine(facts), 0
+    here = machine_words(mine, facts.source)
+    for row in rows:
+        gpu = row.cells.get("gpu", "").strip()
+        if gpu and gpu.lower() not in HERE and not has_gpu(mine, gpu):
+            others += 1
+            if refuses:
+                raise UsageError(
+                    f"{name} was measured on {here}, and the case runs on {gpu[:60]}",
+                    "leave --measurements out, or leave gpu blank to predict the measured machine",
+                )
+        yield row
+    if others and not quiet:
+        say(
+            f"rigtune: {name} was measured on {here}: not used for {others} "
+            f"case{'s' * (others != 1)} on other GPUs"
+        )
 
 
 def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:

@@ -11,30 +11,39 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
-from assistant.usecases.bench.bench_context import shape_of
+import msgspec
+
+from assistant.storage import clear_partial_files, make_directory, read_bytes, write_bytes, write_record
+from assistant.usecases.bench.bench_context import machine_id, shape_of
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageStarted, Written, result_of, stage
-from assistant.usecases.export import export_recipe, how_to_start
+from assistant.usecases.export import (
+    ChangedFileError,
+    export_recipe,
+    how_to_start,
+    refuse_edited_export,
+    refuse_edited_recipe,
+)
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import StoppedError
-from probes.base.record import Record, value_or
+from probes.base.record import Record, known, value_or
 from probes.base.units import plural
 from probes.bench.bench_report import report_of
 from probes.bench.bench_requests import BenchSettings
 from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions
 from probes.facts import MachineFacts
-from probes.facts.measurements import MeasurementSet
+from probes.facts.measurements import MeasuredMachine, MeasurementSet
 from probes.judging.findings import Evidence
 from probes.judging.verdict import Verdict
 from probes.sources.base import Source
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Command
 from recipes.launch.recipe_file import dump_recipe
-from recipes.launch.resolve import recipe_of
+from recipes.launch.resolve import recipe_of, require_program
+from recipes.machine.measured_on import machine_words, measured_machine
 from recipes.planning.plan import Plan
 
 Stoppable = Callable[[], AbstractContextManager[Callable[[], bool]]]
@@ -55,6 +64,8 @@ class AutoOptions(Record, kw_only=True):
     collect: CollectOptions = CollectOptions()
     measure: bool = True
     """False for a machine other than this one, where nothing can be measured."""
+    overwrite: bool = False
+    """Replace the results of another machine, and recipes and scripts that a person edited."""
 
 
 class AutoResult(Record, kw_only=True):
@@ -82,17 +93,25 @@ def auto(
 ) -> Generator[Event, None, AutoResult]:
     """Run every stage and write the results to `options.directory`.
 
-    The last event's result is an `AutoResult`. Files of an earlier run in that folder, even of one that was
-    killed, are replaced stage by stage. `stoppable` is entered while the machine is measured; if the user
-    stops then, the measurements are saved and StoppedError names their file. Raises the errors of the
-    stages.
+    The last event's result is an `AutoResult`. Files of an earlier run of this machine in that folder, even
+    of one that was killed, are replaced stage by stage. `stoppable` is entered while the machine is measured;
+    if the user stops then, the measurements are saved and StoppedError names their file. Raises the errors of
+    the stages, and without `overwrite` ChangedFileError for a run of another machine and for edited files,
+    before anything is measured or written.
     """
-    directory = make_directory(Path(options.directory))
+    if options.request.model:
+        require_program(model_named(options.request.model), options.command)
+    directory = Path(options.directory)
+    if not options.overwrite:
+        refuse_edited_recipe(directory / "recipe.toml", "rigtune auto")
+        refuse_edited_export(directory / "launch", "rigtune auto")
+    make_directory(directory)
     clear_partial_files(directory)
     yield StageStarted(stage="auto", title=f"Writing to {directory}")
 
+    probing = probe_machine(source, options.collect)
     facts: MachineFacts = yield from _saved(
-        probe_machine(source, options.collect), directory / "facts.json", "facts"
+        probing, directory / "facts.json", "facts", None if options.overwrite else _refuse_other_machine
     )
     verdict: Verdict = yield from _saved(
         check_machine(Evidence(facts=facts, catalogue=load_catalogue())),
@@ -128,7 +147,8 @@ def auto(
         path=str(directory / "recipe.toml"), what="recipe (to change it, edit this file and export again)"
     )
     paths: tuple[Path, ...] = yield from result_of(
-        export_recipe(recipe, options.launchers, directory / "launch", overwrite=True), announces_end=True
+        export_recipe(recipe, options.launchers, directory / "launch", overwrite=options.overwrite),
+        announces_end=True,
     )
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
     return AutoResult(
@@ -160,13 +180,46 @@ def _measure_options(options: AutoOptions) -> MeasureOptions:
 
 
 def _saved(
-    events: Iterator[Event], path: Path, what: str, as_written: Callable[[Any], Record] | None = None
+    events: Iterator[Event],
+    path: Path,
+    what: str,
+    refuse: Callable[[Path, Any], None] | None = None,
+    *,
+    as_written: Callable[[Any], Record] | None = None,
 ) -> Generator[Event, None, Any]:
     """Pass the events of a stage on, save its result to `path` and return the result.
 
-    `as_written` turns the result into the record that the file contains.
+    `refuse` may raise an error because of the file that is there. `as_written` turns the result into the
+    record that the file contains.
     """
     result = yield from result_of(events, announces_end=True)
+    if refuse is not None:
+        refuse(path, result)
     write_record(path, result if as_written is None else as_written(result))
     yield Written(path=str(path), what=what)
     return result
+
+
+def _refuse_other_machine(path: Path, facts: MachineFacts) -> None:
+    """Raise ChangedFileError if `path` contains the facts of another machine."""
+    if not path.exists():
+        return
+    try:
+        earlier = msgspec.json.decode(read_bytes(path), type=MachineFacts)
+    except (msgspec.MsgspecError, RecursionError):
+        owner = "what cannot be read"
+    else:
+        if _identity(earlier) == _identity(facts):
+            return
+        owner = machine_words(measured_machine(earlier), earlier.source)
+    raise ChangedFileError(
+        f"{path.parent} holds a run of {owner}, and this machine is "
+        f"{machine_words(measured_machine(facts), facts.source)}",
+        "choose another folder, or replace that run with `rigtune auto --overwrite`",
+    )
+
+
+def _identity(facts: MachineFacts) -> tuple[str, MeasuredMachine, str]:
+    """Return what distinguishes machines; the source only if the name of the host is unknown."""
+    source = "" if known(facts.hostname) else facts.source
+    return machine_id(facts), measured_machine(facts), source

@@ -15,10 +15,12 @@ from assistant.usecases.events import Event, Progress, StageStarted, Written, re
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
 from probes.base.table_rows import Row
+from recipes.launch.edited import refreshed
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.provision import ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact, Recipe
-from recipes.launch.recipe_file import load_recipe
+from recipes.launch.recipe_file import is_edited, load_recipe
+from recipes.planning.reasons import MEMORY_WARNING
 
 MANIFEST = ".rigtune-export.json"
 
@@ -70,14 +72,23 @@ def export_recipe(
 ) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
 
-    Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a contradictory
-    recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a person wrote
-    or changed raises ChangedFileError, and nothing is written.
+    The prediction is made again for the recipe's present settings, and decisions that a person changed are
+    marked. Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a
+    contradictory recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a
+    person wrote or changed raises ChangedFileError, and nothing is written.
     """
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
     if not launchers:
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
-    rendered = [find_launcher(launcher_id).load().render(recipe) for launcher_id in launchers]
+    rows = [find_launcher(launcher_id) for launcher_id in launchers]
+    recipe = refreshed(recipe)
+    for chosen in recipe.decisions:
+        if chosen.basis == "user":
+            yield Progress(stage="export", message=chosen.sentence)
+    for note in recipe.notes:
+        if MEMORY_WARNING in note:
+            yield Progress(stage="export", message=note)
+    rendered = [row.load().render(recipe) for row in rows]
     artifacts = {artifact.path: artifact for group in rendered for artifact in group}
     kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
     yield from _write(directory, artifacts, kept, what="launch script", overwrite=overwrite)
@@ -148,8 +159,8 @@ def _same_recipe(path: Path, recipe: Recipe) -> bool:
     if path.name != "recipe.toml" or not path.exists():
         return False
     try:
-        return load_recipe(read_bytes(path).decode(), str(path)) == recipe
-    except (InputError, UnicodeDecodeError):
+        return refreshed(load_recipe(read_bytes(path).decode(), str(path))) == recipe
+    except (InputError, UsageError, UnicodeDecodeError):
         return False
 
 
@@ -178,6 +189,26 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
             raise ChangedFileError(
                 f"{path} exists and is not as rigtune wrote it",
                 "move it away, choose another folder, or replace it with `rigtune export --overwrite`",
+            )
+
+
+def refuse_edited_recipe(path: Path, command: str) -> None:
+    """Raise ChangedFileError if `path` is a file that rigtune did not write, or that a person has edited."""
+    if path.is_file() and is_edited(read_bytes(path).decode("utf-8", "surrogateescape")):
+        raise ChangedFileError(
+            f"{path} exists and is not as rigtune wrote it",
+            f"move it away, choose another name, or replace it with `{command} --overwrite`",
+        )
+
+
+def refuse_edited_export(directory: Path, command: str) -> None:
+    """Raise ChangedFileError if a person has edited a file that an earlier export wrote to `directory`."""
+    for name, written in _read_manifest(directory).sha256.items():
+        path = directory / name
+        if path.is_file() and _digest(read_bytes(path)) not in written:
+            raise ChangedFileError(
+                f"{path} is not as rigtune wrote it",
+                f"move it away, choose another folder, or replace it with `{command} --overwrite`",
             )
 
 

@@ -26,6 +26,7 @@ from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, S
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
+from recipes.machine.measured_on import measured_machine
 from recipes.machine.ranks import training_gpus
 
 
@@ -85,6 +86,7 @@ def measure_machine(
         interpreter=gate.interpreter.path if gate.interpreter is not None else "",
         hindrance=gate.hindrance.message if gate.hindrance is not None else "",
         machine=machine_id(facts),
+        taken_on=measured_machine(facts),
         measurements=tuple(measurements),
         failures=tuple(failures),
     )

@@ -19,8 +19,15 @@ from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.errors import WorkerError
 from probes.base.record import Record
 from probes.base.units import duration
+from recipes.launch.edited import refreshed
 from recipes.launch.recipe import Command, Prediction, Recipe
-from recipes.launch.verification import Verification, compare_peak_memory, compare_step_time
+from recipes.launch.verification import (
+    Verification,
+    compare_peak_memory,
+    compare_reserved_memory,
+    compare_step_time,
+    compare_worst_memory,
+)
 
 _START_S = 300.0
 """Time to import torch on every rank from a cold network file system and to set up the process group."""
@@ -53,6 +60,7 @@ class _Done(Record, kw_only=True, tag_field="event", tag="done"):
     interrupted: bool
     median_step_time_s: float
     peak_memory_bytes: float
+    peak_reserved_bytes: float | None = None
     loss_first: float
     loss_last: float
 
@@ -83,6 +91,7 @@ def verify_recipe(
     a multiple of the prediction), after the end of its output as `Progress` events.
     """
     started = time.monotonic()
+    recipe = refreshed(recipe)
     folder = (directory or default_run_directory() / "verify").absolute()
     resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
     trial = msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
@@ -168,6 +177,7 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
         predicted = Prediction()
     if done.loss_last >= done.loss_first:
         notes.append("The loss did not fall in these few steps.")
+    reserved = done.peak_reserved_bytes
     return Verification(
         name=recipe.name,
         steps=done.steps,
@@ -177,6 +187,8 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
         torch_version=start.torch_version,
         step_time_s=compare_step_time(predicted, done.median_step_time_s),
         peak_memory_bytes=compare_peak_memory(predicted, done.peak_memory_bytes),
+        reserved_memory_bytes=None if reserved is None else compare_reserved_memory(predicted, reserved),
+        worst_memory_bytes=None if reserved is None else compare_worst_memory(predicted, reserved),
         loss_first=done.loss_first,
         loss_last=done.loss_last,
         notes=tuple(notes),

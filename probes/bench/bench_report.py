@@ -45,6 +45,7 @@ def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> B
         interpreter=measured.interpreter,
         hindrance=measured.hindrance,
         machine=measured.machine,
+        taken_on=measured.taken_on,
         measurements=tuple(_row(entry) for entry in measured.measurements if entry.samples),
         failures=measured.failures,
         findings=judged.findings,

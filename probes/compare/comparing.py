@@ -192,7 +192,7 @@ class Earlier(Record, kw_only=True):
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
     """Yield every measurement with the measurement of the same parameters in the pinned run and in the
     previous run. If both are the same run, the measurement is compared only with the pinned run. A
-    measurement never gets FAIL while other processes use the machine, and is not judged if its samples scatter
+    measurement never gets FAIL while other processes use the machine. It is not judged if its samples scatter
     too much.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}

@@ -84,6 +84,21 @@ class BenchFailure(Record, kw_only=True):
     """The command line that reproduces the failure."""
 
 
+class MeasuredMachine(Record, kw_only=True):
+    """The machine of a measurement run, by what decides its speed."""
+
+    hostname: str = ""
+    """Name of the host; empty if unknown."""
+    gpus: tuple[str, ...] = ()
+    """Name of each GPU that trains; empty if the machine trains on its CPU."""
+    cpu: str = ""
+    """Model of the CPU; empty if unknown."""
+    cores: int | None = None
+    """Physical cores."""
+    counted: bool = True
+    """False if `gpus` has each name once, because the run did not state the number of GPUs."""
+
+
 class MeasurementSet(Record, kw_only=True):
     """The result of one `rigtune bench`."""
 
@@ -96,6 +111,8 @@ class MeasurementSet(Record, kw_only=True):
     """Reason why this machine cannot train with the interpreter: no torch, or GPUs that torch cannot use."""
     machine: str = ""
     """Identity of the machine, which is the key of stored baselines."""
+    taken_on: MeasuredMachine | None = None
+    """The machine that was measured; None in files of older versions."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
 

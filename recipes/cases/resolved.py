@@ -40,7 +40,7 @@ Here = Callable[[int | None, int | None], Cluster]
 The function raises CaseError if the machine cannot have so many.
 """
 
-_HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
+HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
 
 _ENOUGH_IMAGES = 256
 _WIDE = 4096
@@ -62,10 +62,8 @@ def resolve(
     stack, notes = software_of(case)
     known = model_of(case, own_models)
     assumed = [*notes, *known.assumed]
-    cluster = (
-        here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in _HERE else None
-    )
-    if here is None and case.gpu and case.gpu.lower() in _HERE:
+    cluster = here(case.n_gpus, case.gpus_per_node) if here is not None and case.gpu.lower() in HERE else None
+    if here is None and case.gpu and case.gpu.lower() in HERE:
         raise CaseError(
             f"gpu is {case.gpu!r}, which means the machine at hand: give --here, or the GPU's name"
         )

@@ -168,6 +168,8 @@ class TransformerModel(StrictRecord, kw_only=True):
     published.
     """
     learning_rate_batch_tokens: int = 0
+    learning_rate_from: str = ""
+    """Model or recipe that the rate and the batch were borrowed from; empty if they are the model's own."""
     names: tuple[str, ...] = ()
     """Other names of the model in tables of published runs, in lower case with `-` between words.
 

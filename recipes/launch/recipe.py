@@ -6,10 +6,11 @@ People read and edit a recipe as a TOML file.
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
+from recipes.machine.cluster_records import Basis, Cluster
 
 SCHEMA_VERSION = 1
 
@@ -89,7 +90,11 @@ class Prediction(StrictRecord, kw_only=True):
     step_time_low_s: float | None = None
     step_time_high_s: float | None = None
     peak_memory_bytes: float | None = None
-    """Peak as the framework's allocator (or, on a CPU, the process) reports it."""
+    """Allocated: the peak as the framework's allocator (or, on a CPU, the process) reports it."""
+    reserved_memory_bytes: float | None = None
+    """Reserved: what the allocator takes from the device, with freed blocks that it keeps."""
+    worst_memory_bytes: float | None = None
+    """Worst case: all memory of the device, with a margin for the models' error."""
     tokens_per_s_per_rank: float | None = None
     mfu: float | None = None
 
@@ -114,6 +119,22 @@ class ModelShape(StrictRecord, kw_only=True):
     sequence_length: int
 
 
+class Chosen(StrictRecord, kw_only=True):
+    """One decision of the plan, from which a later export detects what a person has changed."""
+
+    name: str
+    """Name of the setting, or of the environment variable."""
+    value: str
+    basis: Basis
+    because: str = ""
+    """The reason; empty for an environment variable, which has its own."""
+
+    @property
+    def sentence(self) -> str:
+        basis = "yours" if self.basis == "user" else self.basis
+        return f"{self.name} = {self.value} ({basis}): {self.because.rstrip().removesuffix('.')}."
+
+
 class Recipe(StrictRecord, kw_only=True):
     """All information that a launcher needs."""
 
@@ -134,7 +155,17 @@ class Recipe(StrictRecord, kw_only=True):
     The command then runs another program. None if the reference workload builds the whole model.
     """
     notes: tuple[str, ...] = ()
-    """Reasons for the main decisions; they become comments of the launch script."""
+    """Warnings and remarks; they become comments of the launch script, after the decisions."""
+    decisions: tuple[Chosen, ...] = ()
+    model_details: dict[str, Any] = {}
+    """Further fields of the model that differ from a plain decoder; the prediction needs them."""
+    machine: Cluster | None = None
+    """The machine with the figures that the prediction rests on; None if the recipe was not planned."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The decisions as sentences, then the notes."""
+        return (*(chosen.sentence for chosen in self.decisions if chosen.because), *self.notes)
 
 
 class Artifact(StrictRecord, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator
@@ -12,7 +13,16 @@ import tomli_w
 
 from probes.base.errors import InputError, UsageError
 from probes.judging.policies.strict_toml import read_strict
-from recipes.launch.recipe import NAME_PATTERN, SCHEMA_VERSION, VARIABLE_PATTERN, Recipe, expand, settings
+from recipes.launch.recipe import (
+    NAME_PATTERN,
+    PLACEHOLDERS,
+    SCHEMA_VERSION,
+    VARIABLE_PATTERN,
+    Command,
+    Recipe,
+    expand,
+    settings,
+)
 from recipes.planning.strategy_table import STRATEGIES
 
 
@@ -33,7 +43,12 @@ _TIME_LIMIT = re.compile(r"((\d+-)?\d+(:\d+){0,2})?", re.ASCII)
 
 _COMMENTS = {"title", "notes", "why", "source", "device_name"}
 """Fields that only people read. Scripts fold their line breaks."""
-_MAY_BE_ZERO = {"warmup_steps", "learned_positions"}
+_MAY_BE_ZERO = {
+    *("warmup_steps", "learned_positions", "threads", "latency_s", "seconds_per_byte", "low_bytes"),
+    *("residual", "points"),
+}
+_ANY_NUMBER = ("machine.hidden_communication.", "machine.intra_latency_s.", "machine.inter_latency_s.")
+"""Figures of a machine that may be 0 or, if both sides slow down, negative."""
 
 _SET_BY_LAUNCHER = {
     *(
@@ -64,6 +79,13 @@ def require_valid(recipe: Recipe) -> None:
         raise UsageError(f"recipe {recipe.name[:60]!r}, {fault.place}: {fault.problem}", fault.remedy)
 
 
+def require_command(command: Command) -> None:
+    """Raise UsageError for the first fault of a program, before there is a plan to fill its arguments."""
+    text_faults = _text_faults(msgspec.to_builtins(command), "command")
+    for fault in (*text_faults, *_command_faults(command, dict.fromkeys(PLACEHOLDERS, "1"))):
+        raise UsageError(f"your program, {fault.place}: {fault.problem}", fault.remedy)
+
+
 def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[Fault, ...]:
     return (Fault(place, problem, remedy),) if is_wrong else ()
 
@@ -81,7 +103,7 @@ def faults(recipe: Recipe) -> Iterator[Fault]:
     yield from _parallelism_faults(recipe)
     yield from _model_faults(recipe)
     yield from _resource_faults(recipe)
-    yield from _command_faults(recipe)
+    yield from _command_faults(recipe.command, settings(recipe))
     yield from _environment_faults(recipe)
 
 
@@ -108,8 +130,18 @@ def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
     if isinstance(value, dict):
         for name, part in value.items():
             yield from _number_faults(part, f"{place}.{name}".lstrip("."), name)
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from _number_faults(part, f"{place}[{index}]", field)
+    elif place.startswith(_ANY_NUMBER):
+        yield from _fault_if(
+            isinstance(value, float) and not math.isfinite(value),
+            place,
+            f"is {value}",
+            "give a finite number",
+        )
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        may_be_zero = field in _MAY_BE_ZERO or place.startswith("predicted.")
+        may_be_zero = field in _MAY_BE_ZERO or place.startswith(("predicted.", "model_details."))
         if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
             yield Fault(
                 place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
@@ -192,8 +224,7 @@ def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
     )
 
 
-def _command_faults(recipe: Recipe) -> Iterator[Fault]:
-    command = recipe.command
+def _command_faults(command: Command, values: dict[str, str]) -> Iterator[Fault]:
     yield from _fault_if(
         command.kind == "reference" and command.target,
         "command.target",
@@ -214,7 +245,7 @@ def _command_faults(recipe: Recipe) -> Iterator[Fault]:
     )
     for index, argument in enumerate(command.arguments):
         try:
-            expand(argument, settings(recipe))
+            expand(argument, values)
         except UsageError as error:
             yield Fault(f"command.arguments[{index}]", error.message, error.hint)
 
@@ -238,13 +269,29 @@ _HEADER = """\
 # A training recipe of rigtune: how one job runs on one machine or cluster, and why.
 # Edit it, then write the launch files again with `rigtune export`, or start it with `rigtune run`.
 # The product of micro_batch, grad_accum, nodes and ranks_per_node must stay global_batch.
-
 """
 
 
+_DIGEST = re.compile(r"^# As rigtune wrote it: sha256 ([0-9a-f]{64})\n", re.MULTILINE)
+
+
 def dump_recipe(recipe: Recipe) -> str:
-    """Return the recipe as TOML with fields in the order of the record, without unknown predictions."""
-    return _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))
+    """Return the recipe as TOML with fields in the order of the record, without unknown predictions.
+
+    A comment contains the digest of the other lines, from which `is_edited` detects a person's changes.
+    """
+    text = f"{_HEADER}\n{tomli_w.dumps(_without_none(msgspec.to_builtins(recipe)))}"
+    return text.replace(_HEADER, f"{_HEADER}# As rigtune wrote it: sha256 {_digest(text)}\n", 1)
+
+
+def is_edited(text: str) -> bool:
+    """Return whether a recipe file is not exactly as rigtune wrote it."""
+    stated = _DIGEST.search(text)
+    return stated is None or _digest(_DIGEST.sub("", text, count=1)) != stated[1]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _without_none(value: Any) -> Any:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from importlib import resources
+from typing import Any
 
 import msgspec
 
+from probes.base.errors import InputError, UsageError
+from recipes.job.models.counts import load_models
+from recipes.job.models.files import require_sound
 from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import Artifact, ModelShape, Recipe
 
@@ -32,7 +36,9 @@ _HABITS = frozenset({"dropout", "raises_logits"})
 They do not apply to the reference program.
 """
 _DESCRIPTION = (
-    frozenset({"title", "names", "source", "date", "learning_rate", "learning_rate_batch_tokens"}) | _HABITS
+    frozenset({"title", "names", "source", "date"})
+    | {"learning_rate", "learning_rate_batch_tokens", "learning_rate_from"}
+    | _HABITS
 )
 
 
@@ -48,6 +54,46 @@ def not_in_reference(model: TransformerModel) -> tuple[str, ...]:
         and field.name not in ModelShape.__struct_fields__
         and getattr(model, field.name) != field.default
     )
+
+
+_NAMED = _DESCRIPTION - _HABITS
+
+
+def model_details(model: TransformerModel) -> dict[str, Any]:
+    """Return the fields of a model that differ from their default and that `ModelShape` does not have."""
+    details: dict[str, Any] = {
+        field.name: getattr(model, field.name)
+        for field in msgspec.structs.fields(TransformerModel)
+        if field.name not in _NAMED
+        and field.name not in ModelShape.__struct_fields__
+        and getattr(model, field.name) != field.default
+    }
+    return msgspec.to_builtins(details)  # type: ignore[no-any-return]
+
+
+def model_of(recipe: Recipe) -> TransformerModel:
+    """Return the model that the recipe describes.
+
+    A preset whose sizes a person has changed gets another id: measurements of the preset are not its own.
+    Raises UsageError for details that no model has.
+    """
+    fields = {**msgspec.to_builtins(recipe.model), **recipe.model_details}
+    named = {"title": recipe.model.id, "source": "recipe", "date": ""}
+    try:
+        model = msgspec.convert({**fields, **named}, TransformerModel)
+        require_sound(model, f"recipe {recipe.name[:60]!r}")
+    except (msgspec.ValidationError, InputError) as error:
+        raise UsageError(
+            f"the model of recipe {recipe.name[:60]!r} cannot be: {error}",
+            "correct its sizes or model_details",
+        ) from error
+    preset = next((row for row in load_models() if row.id == model.id), model)
+    same = all(
+        getattr(preset, name) == getattr(model, name)
+        for name in TransformerModel.__struct_fields__
+        if name not in _NAMED and name != "sequence_length"
+    )
+    return model if same else msgspec.structs.replace(model, id=f"{model.id} as edited")
 
 
 @functools.lru_cache(maxsize=1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from probes.base.errors import UsageError
+from recipes.job.workload import TransformerModel
 from recipes.launch.recipe import (
+    Chosen,
     Command,
     Convergence,
     Environment,
@@ -13,11 +15,21 @@ from recipes.launch.recipe import (
     Recipe,
     Resources,
 )
-from recipes.launch.reference_files import not_in_reference
-from recipes.planning.plan import Choice, Decision, Plan
+from recipes.launch.reference_files import model_details, not_in_reference
+from recipes.planning.plan import Plan
+from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import without_loading
 
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
+
+
+def require_program(model: TransformerModel, command: Command) -> None:
+    """Raise UsageError if the reference workload cannot build the model that it is to train."""
+    if command.kind == "reference" and not_in_reference(model):
+        raise UsageError(
+            f"the reference workload cannot train {model.id}: it builds only dense decoders",
+            "give your own training program after `--`, or plan without a recipe",
+        )
 
 
 def recipe_of(
@@ -37,12 +49,8 @@ def recipe_of(
     interpreter on the nodes (empty for `python3`), `hosts` the nodes in order; the rest are settings of the
     Slurm site. Raises UsageError if the reference workload cannot build the model that it is to run.
     """
+    require_program(plan.workload.model, command)
     beyond = not_in_reference(plan.workload.model)
-    if command.kind == "reference" and beyond:
-        raise UsageError(
-            f"the reference workload cannot train {plan.workload.model.id}: it builds only dense decoders",
-            "give your own training program after `--`, or plan without a recipe",
-        )
     chosen, cluster = plan.chosen, plan.cluster
     cores = cluster.physical_cores_per_rank
     return Recipe(
@@ -81,18 +89,21 @@ def recipe_of(
             Environment(name=variable.name, value=variable.value, why=variable.why, source=variable.source)
             for variable in plan.env
         ),
-        predicted=_prediction(chosen, makes_data=command.kind == "reference"),
+        predicted=prediction_of(chosen.predicted, makes_data=command.kind == "reference"),
         not_in_reference=beyond or None,
-        notes=_notes(plan),
+        notes=tuple(f"Warning: {warning}" for warning in plan.warnings),
+        decisions=_decisions(plan),
+        model_details=model_details(plan.workload.model),
+        machine=cluster,
     )
 
 
-def _prediction(chosen: Choice, *, makes_data: bool) -> Prediction:
+def prediction_of(predicted: Predicted, *, makes_data: bool) -> Prediction:
     """Return the figures that `rigtune verify` can measure.
 
     The reference workload generates its data, so its step time contains no loading.
     """
-    memory, time = chosen.predicted.memory_bytes_per_gpu, chosen.predicted.step_time_s
+    memory, time = predicted.memory_bytes_per_gpu, predicted.step_time_s
     if makes_data:
         time = without_loading(time)
     return Prediction(
@@ -100,8 +111,10 @@ def _prediction(chosen: Choice, *, makes_data: bool) -> Prediction:
         step_time_low_s=_number(time.low),
         step_time_high_s=_number(time.high),
         peak_memory_bytes=memory.allocated,
-        tokens_per_s_per_rank=_number(chosen.predicted.tokens_per_s_per_gpu),
-        mfu=_number(chosen.predicted.mfu),
+        reserved_memory_bytes=memory.reserved,
+        worst_memory_bytes=memory.upper,
+        tokens_per_s_per_rank=_number(predicted.tokens_per_s_per_gpu),
+        mfu=_number(predicted.mfu),
     )
 
 
@@ -110,17 +123,16 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
-    """Return the decisions as sentences.
-
-    The accumulation steps, which are mere arithmetic, and the environment variables, which have their own
-    reasons, are left out.
-    """
-    silent = {"grad_accum", *(variable.name for variable in plan.env)}
-    decisions = [_sentence(decision) for decision in plan.decisions if decision.name not in silent]
-    return (*decisions, *(f"Warning: {warning}" for warning in plan.warnings))
-
-
-def _sentence(decision: Decision) -> str:
-    because = decision.because.rstrip().removesuffix(".")
-    return f"{decision.name} = {decision.value} ({decision.basis}): {because}."
+def _decisions(plan: Plan) -> tuple[Chosen, ...]:
+    """Return the decisions without the accumulation steps, which are mere arithmetic."""
+    variables = {variable.name for variable in plan.env}
+    return tuple(
+        Chosen(
+            name=decision.name,
+            value=decision.value,
+            basis=decision.basis,
+            because="" if decision.name in variables else decision.because,
+        )
+        for decision in plan.decisions
+        if decision.name != "grad_accum"
+    )

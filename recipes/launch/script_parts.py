@@ -13,6 +13,7 @@ from probes.base.units import duration, gib
 from recipes.launch.recipe import Artifact, Prediction, Recipe, program_arguments
 from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
+from recipes.predict.breakdowns import memory_words
 
 COMMENT_WIDTH = 110
 PORT_RANGE_START = 20000
@@ -78,8 +79,11 @@ def prediction(predicted: Prediction) -> str:
         if predicted.step_time_low_s is not None and predicted.step_time_high_s is not None:
             span = f" ({duration(predicted.step_time_low_s)} to {duration(predicted.step_time_high_s)})"
         parts.append(f"{duration(predicted.step_time_s)} per step{span}")
-    if predicted.peak_memory_bytes is not None:
-        parts.append(f"{gib(predicted.peak_memory_bytes)} peak memory per rank")
+    memory = (predicted.peak_memory_bytes, predicted.reserved_memory_bytes, predicted.worst_memory_bytes)
+    if None not in memory:
+        parts.append(f"{memory_words(*memory)} per rank")  # type: ignore[arg-type]
+    elif predicted.peak_memory_bytes is not None:
+        parts.append(f"{gib(predicted.peak_memory_bytes)} allocated per rank")
     if not parts:
         return "Nothing could be predicted for this machine."
     return f"Predicted: {', '.join(parts)}; `rigtune verify recipe.toml` measures it."

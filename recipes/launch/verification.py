@@ -35,7 +35,11 @@ class Verification(Record, kw_only=True):
     step_time_s: Comparison
     """Median over the steps after warm-up."""
     peak_memory_bytes: Comparison
-    """Peak of the rank that uses most."""
+    """Allocated: peak of the rank that uses most."""
+    reserved_memory_bytes: Comparison | None = None
+    """Reserved by that rank; None if the run did not state it."""
+    worst_memory_bytes: Comparison | None = None
+    """Worst case, which the reserved memory must not exceed."""
     loss_first: float
     loss_last: float
     notes: tuple[str, ...] = ()
@@ -51,6 +55,17 @@ def compare_step_time(predicted: Prediction, measured_s: float) -> Comparison:
 
 def compare_peak_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
     return _compare(predicted.peak_memory_bytes, measured_bytes, None)
+
+
+def compare_reserved_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
+    return _compare(predicted.reserved_memory_bytes, measured_bytes, None)
+
+
+def compare_worst_memory(predicted: Prediction, measured_bytes: float) -> Comparison:
+    """Return whether the measured memory is within the worst case; an error of a bound means nothing."""
+    worst = predicted.worst_memory_bytes
+    within = None if worst is None else measured_bytes <= worst
+    return Comparison(measured=measured_bytes, predicted=worst, within_range=within)
 
 
 def _compare(predicted: float | None, measured: float, within_range: bool | None) -> Comparison:

@@ -102,7 +102,7 @@ class Cluster(Record, kw_only=True):
     transport: Transport = "unknown"
     nodes: int
     ranks_per_node: int
-    memory_bytes_per_rank: Figure | None
+    memory_bytes_per_rank: Figure | None = None
     """Memory that one rank may fill."""
     flops_per_s: dict[str, Figure] = {}
     """Achievable GEMM rate by precision."""

@@ -17,7 +17,7 @@ If it is larger for half of the sizes, the fit is not used.
 """
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
-_OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
+OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
 """Benchmarks of devices that are not used for training; their metrics have the same names."""
 
 
@@ -26,7 +26,7 @@ def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
     return [
         measurement
         for measurement in measurements
-        if measurement.metric == metric and measurement.samples and measurement.bench_id not in _OTHER_DEVICES
+        if measurement.metric == metric and measurement.samples and measurement.bench_id not in OTHER_DEVICES
     ]
 
 

@@ -38,8 +38,14 @@ def critical_batch_tokens(model: TransformerModel) -> float:
     return 93.2 * math.pow(parameter_count(model) / 1e6, 0.47) * 512
 
 
+def recipe_words(model: TransformerModel) -> str:
+    """Return whose recipe a rate and a batch are from."""
+    owner = model.learning_rate_from
+    return f"borrowed from {owner}" if owner else "the published recipe"
+
+
 def learning_rate(workload: Workload) -> Rule:
-    """Return the published peak, times the square root of the batch ratio.
+    """Return the peak of the published or borrowed recipe, times the square root of the batch ratio.
 
     The rule is for Adam (Malladi 2022, arXiv 2205.10287). The rate is not raised beyond the larger of the
     published batch and the critical batch, up to which the rule is valid.
@@ -49,13 +55,11 @@ def learning_rate(workload: Workload) -> Rule:
     ceiling = max(float(model.learning_rate_batch_tokens), critical_batch_tokens(model))
     factor = math.sqrt(min(float(tokens), ceiling) / model.learning_rate_batch_tokens)
     value = float(f"{published * factor:.3g}")
-    recipe = f"{published:g} at {count(model.learning_rate_batch_tokens)} tokens per step ({model.source})"
+    batch = count(model.learning_rate_batch_tokens)
+    because = f"{recipe_words(model)}: {published:g} at {batch} tokens per step ({model.source})"
     if tokens == model.learning_rate_batch_tokens:
-        return Rule(value=value, because=f"the published recipe: {recipe}")
-    because = (
-        f"{recipe}, times sqrt({count(tokens)} / {count(model.learning_rate_batch_tokens)}) "
-        "for AdamW (arXiv 2205.10287)"
-    )
+        return Rule(value=value, because=because)
+    because = f"{because}, times sqrt({count(tokens)} / {batch}) for AdamW (arXiv 2205.10287)"
     if tokens > ceiling:
         return Rule(
             value=value,

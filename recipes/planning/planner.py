@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Record, Unknown, value_or
-from probes.base.units import gib
 from probes.facts import MachineFacts
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
@@ -20,7 +19,7 @@ from recipes.machine.cluster_records import Cluster
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
-from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
+from recipes.planning.reasons import decisions_of, memory_warning, rejection, tightest
 from recipes.planning.strategy_table import STRATEGIES, require_divisible, round_global_batch
 from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import predict, predict_memory
@@ -100,11 +99,8 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
     choices = [_choice(candidate, pins.learning_rate or rate.value, warm) for candidate in ranked]
     variables = environment(facts, cluster, ranked[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
-    memory = choices[0].predicted.memory_bytes_per_gpu
-    if not is_within(memory, cluster):
-        warnings.append(
-            f"the fixed micro-batch may run out of memory: up to {gib(memory.upper)} of {gib(limit.value)}"
-        )
+    if memory := memory_warning(choices[0].predicted.memory_bytes_per_gpu, cluster):
+        warnings.append(memory)
     time = ranked[0].step_time_s
     if isinstance(time, Unknown):
         warnings.append(

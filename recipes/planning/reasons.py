@@ -28,13 +28,13 @@ def rejection(memory: MemoryBreakdown, limit_bytes: float) -> str:
     if memory.needed > limit_bytes:
         return f"needs {gib(memory.needed)} of {gib(limit_bytes)}: {terms}"
     return (
-        f"may need up to {gib(memory.upper)}, {gib(memory.margin)} of it for the models' error, "
-        f"but only {gib(limit_bytes)} is available: {terms}"
+        f"fits, but not in the worst case of {gib(memory.upper)}, {gib(memory.margin)} of it for the models' "
+        f"error, as {gib(limit_bytes)} is available: {terms}"
     )
 
 
 def bound_words(memory: MemoryBreakdown) -> str:
-    """Return a plan's memory on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
+    """Return the worst case of a plan on a GPU, with its parts: `48.9 GiB (40.0 GiB needed + 8.9 GiB ...)`.
 
     The needed part is the total without the memory that the allocator gives back when memory is short.
     """
@@ -55,7 +55,9 @@ def tightest(
     nearest = min(rejected, key=lambda drop: predict_memory(workload, drop.candidate, cluster).upper)
     memory = predict_memory(workload, nearest.candidate, cluster)
     largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
-    message = f"{workload.model.id} does not fit: even {describe(nearest.candidate)} {nearest.reason}"
+    fits = limit is not None and memory.needed <= limit.value
+    verdict = "may run out of memory" if fits else "does not fit"
+    message = f"{workload.model.id} {verdict}: even {describe(nearest.candidate)} {nearest.reason}"
     shares = nearest.candidate.strategy == "fsdp"
     ways = (
         (largest in ("activations", "logits"), f"shorten the sequence of {workload.sequence_length}"),
@@ -94,7 +96,7 @@ def describe(candidate: Candidate | Choice) -> str:
 
 
 def _outlook(choice: Choice) -> str:
-    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} at most"
+    memory = f"{gib(choice.predicted.memory_bytes_per_gpu.upper)} in the worst case"
     time = choice.predicted.step_time_s.total
     return (
         f"{describe(choice)}: {memory}"
@@ -139,7 +141,7 @@ def decisions_of(
             basis=basis,
             because=_why_micro_batch(workload, cluster, chosen),
         ),
-        *_margin(chosen.predicted.memory_bytes_per_gpu, cluster),
+        *margin_decision(chosen.predicted.memory_bytes_per_gpu, cluster),
         Decision(
             name="grad_accum",
             value=str(chosen.grad_accum),
@@ -183,17 +185,17 @@ def decisions_of(
     )
 
 
-def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
+def margin_decision(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     """Return the decision about the memory margin; none if there is no margin, as on a CPU."""
     if not memory.margin:
         return ()
     times = memory_interval("allocated").high
     because = (
         f"9 of 10 published runs needed less than {times:.2f} x what was predicted; "
-        f"with this margin the run needs at most {bound_words(memory)}"
+        f"the worst case is {bound_words(memory)}"
     )
     if not is_within(memory, cluster):
-        because += "; you fixed the micro-batch, and with this margin it would not fit"
+        because += "; you fixed the micro-batch, and it does not fit in the worst case"
     return (
         Decision(
             name="memory_margin",
@@ -205,8 +207,19 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     )
 
 
+MEMORY_WARNING = "may run out of memory"
+
+
+def memory_warning(memory: MemoryBreakdown, cluster: Cluster) -> str:
+    """Return a warning if the memory may be too small; empty if it is not, or if it is unknown."""
+    limit = cluster.memory_bytes_per_rank
+    if limit is None or is_within(memory, cluster):
+        return ""
+    return f"the fixed micro-batch {MEMORY_WARNING}: worst case {gib(memory.upper)} of {gib(limit.value)}"
+
+
 def is_within(memory: MemoryBreakdown, cluster: Cluster) -> bool:
-    """Return whether a candidate still fits in memory if the margin for the models' error is added."""
+    """Return whether a candidate fits even in the worst case."""
     limit = cluster.memory_bytes_per_rank
     return limit is None or memory.upper <= limit.value
 
@@ -258,14 +271,14 @@ def _why_strategy(cluster: Cluster, choices: list[Choice], *, pinned: bool) -> s
     limit = cluster.memory_bytes_per_rank
     of_limit = f" of {gib(limit.value)}" if limit else ""
     states = memory.parameters + memory.gradients + memory.optimizer
-    needs = f"needs at most {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
+    needs = f"worst case {gib(memory.upper)} per rank{of_limit}, {gib(states)} of it model states"
     other = next((choice for choice in choices[1:] if choice.strategy != chosen.strategy), None)
     if other is None:
         others = ", ".join(row.id for row in STRATEGIES if row.id != chosen.strategy)
         return (
             needs
             if pinned or cluster.world_size == 1
-            else f"{needs}; no other that rigtune plans ({others}) fits"
+            else f"{needs}; no other that rigtune plans ({others}) fits in the worst case"
         )
     mine, its = chosen.predicted.step_time_s.total, other.predicted.step_time_s.total
     if isinstance(mine, Unknown) or isinstance(its, Unknown):
@@ -290,7 +303,7 @@ def _why_checkpointing(choices: list[Choice]) -> str:
     return (
         "faster than without checkpointing: the freed memory allows larger micro-batches"
         if without
-        else "without recomputation it does not fit"
+        else "without recomputation it does not fit in the worst case"
     )
 
 
@@ -312,8 +325,10 @@ def _why_micro_batch(workload: Workload, cluster: Cluster, chosen: Choice) -> st
 
 
 def _why_global_batch(workload: Workload, cluster: Cluster) -> str:
+    owner = workload.model.learning_rate_from
+    recipe = f"the recipe borrowed from {owner}" if owner else "the published recipe"
     published = count(workload.model.learning_rate_batch_tokens)
-    why = f"{count(workload.tokens_per_step)} tokens per step; the published recipe has {published}"
+    why = f"{count(workload.tokens_per_step)} tokens per step; {recipe} has {published}"
     noise = cluster.noise_scale_sequences
     if noise is None or noise.value <= 0:
         return why

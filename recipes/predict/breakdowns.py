@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from probes.base.record import Reason, Record, Unknown
+from probes.base.units import gib
 
 
 class MemoryBreakdown(Record, kw_only=True):
@@ -40,11 +41,19 @@ class MemoryBreakdown(Record, kw_only=True):
     (`recipes/predict/parameters.py`).
     """
     needed: float
-    """Bytes without which the run fails. The allocator returns the rest when memory is short."""
+    """Bytes that the run cannot do without: the allocator returns the rest when memory is short.
+
+    A run fits if the device has these bytes.
+    """
     logged: float = 1.0
     """Part of these figures that the stack's log shows, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
     """Memory figure that users of the stack usually print: `allocated`, `reserved` or `device`."""
+
+
+def memory_words(allocated: float, reserved: float, worst: float) -> str:
+    """Return the three memory figures of a rank in the words of every page and script."""
+    return f"{gib(allocated)} allocated, {gib(reserved)} reserved, worst case {gib(worst)}"
 
 
 UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader was measured")

@@ -29,6 +29,7 @@ from recipes.job.candidate import Candidate
 from recipes.machine.cluster_records import Basis
 from recipes.planning.plan import Choice, Plan
 from recipes.planning.reasons import bound_words
+from recipes.predict.breakdowns import memory_words
 
 _BASIS_TONES: dict[Basis, Tone] = {"measured": "good", "modelled": "code", "rule": "", "user": "odd"}
 _DECISION_COLUMNS = ("decision", "chosen", "basis", "because", "alternatives")
@@ -54,15 +55,23 @@ def headline(plan: Plan) -> Section:
     workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
     step = chosen.predicted.step_time_s.total
     time = "step time unknown" if isinstance(step, Unknown) else f"{duration(step)} per step"
-    memory = chosen.predicted.memory_bytes_per_gpu.total
-    answer = f"{describe(chosen)}: {time}, {gib(memory)}{_limit(plan)}"
+    answer = f"{describe(chosen)}: {time}"
+    memory = f"{_memory(chosen)}{_limit(plan)} per rank"
     what = (
         f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, "
         f"global batch {workload.global_batch}, {workload.optimizer}"
     )
     nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
     where = f"on {nodes}{plural(cluster.ranks_per_node, 'rank')} of {cluster.device_name}"
-    return section(what, [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong"))])
+    return section(
+        what,
+        [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong")), words((memory, "strong"))],
+    )
+
+
+def _memory(choice: Choice) -> str:
+    memory = choice.predicted.memory_bytes_per_gpu
+    return memory_words(memory.allocated, memory.reserved, memory.upper)
 
 
 def _limit(plan: Plan) -> str:
@@ -115,9 +124,9 @@ def prediction(plan: Plan) -> tuple[Section, Section]:
     """Return memory of the fullest rank and time of one step, term by term."""
     predicted = plan.chosen.predicted
     memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
-    bound = [words((f"at most: {bound_words(memory)}", "dim"))] if memory.margin else []
+    bound = [words((f"worst case: {bound_words(memory)}", "dim"))] if memory.margin else []
     first = section(
-        f"Memory per rank  {gib(memory.total)}{_limit(plan)}, at most {gib(memory.upper)}",
+        f"Memory per rank  {_memory(plan.chosen)}{_limit(plan)}",
         [memory_terms(memory), *bound],
         indent=2,
     )
@@ -149,7 +158,7 @@ def others(plan: Plan, most: int | None = _REJECTED_SHOWN) -> Section:
     rows: list[tuple[Cell, Cell]] = [
         (
             describe(choice),
-            words((f"fits: {gib(choice.predicted.memory_bytes_per_gpu.total)}, {_speed(choice)}", "good")),
+            words((f"fits: {_memory(choice)}, {_speed(choice)}", "good")),
         )
         for choice in plan.alternatives[:most]
     ]

@@ -11,12 +11,12 @@ from probes.base.units import GIB, duration, gib
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import CasePrediction
 from recipes.planning.reasons import bound_words
-from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, memory_words
 
 _FIGURES = {
-    "allocated": "held by tensors (allocated)",
-    "reserved": "held by the framework (reserved)",
-    "device": "shown by nvidia-smi (device)",
+    "allocated": "allocated by tensors",
+    "reserved": "reserved by the framework",
+    "device": "shown by nvidia-smi",
 }
 _LABELLED = 11
 _INDENT = 4
@@ -71,13 +71,12 @@ def _memory(case: CasePrediction) -> Section:
             None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
         )
         # With some stacks, users read the log of one pipeline stage, which is not the fullest stage.
-        where = "on the GPU that is logged," if case.logged_stage else "of this total,"
+        where = "on the GPU that is logged," if case.logged_stage else "as users report this run,"
         figure = _FIGURES.get(case.memory_figure, "reported")
         blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
-    blocks += [f"`rigtune plan` assumes {bound_words(memory)}"] if memory.margin else []
-    return section(
-        f"  Memory of the fullest GPU: {gib(memory.total)}, {_verdict(case, memory)}", blocks, _INDENT
-    )
+    blocks += [f"worst case: {bound_words(memory)}"] if memory.margin else []
+    figures = memory_words(memory.allocated, memory.reserved, memory.upper)
+    return section(f"  Memory of the fullest GPU: {figures}; {_verdict(case, memory)}", blocks, _INDENT)
 
 
 def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
@@ -87,13 +86,10 @@ def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
     limit = case.memory_limit_gib * GIB
     if case.fits_by_recomputing is not None:
         other = case.fits_by_recomputing
-        fits = f"with recomputation ({other.layout}) it fits: {gib(other.total_gib * GIB)}"
-        return f"more than {gib(limit)}; {fits}"
+        return f"fits in {gib(limit)} only with recomputation ({other.layout}): {gib(other.total_gib * GIB)}"
     if case.fits:
-        return f"fits in {gib(limit)}"
-    # The GPU limits the memory that the allocator can keep, but not the memory that the run needs.
-    needs = f": it needs {gib(memory.needed)}" if memory.total <= limit else ""
-    return f"does not fit in {gib(limit)}{needs}"
+        return f"fits in {gib(limit)}" + (", but not in the worst case" if memory.upper > limit else "")
+    return f"does not fit in {gib(limit)}: it needs {gib(memory.needed)}"
 
 
 def _time(case: CasePrediction) -> Section:

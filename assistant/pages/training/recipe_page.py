@@ -111,9 +111,14 @@ def verify_page(result: Verification) -> Page:
         f"{result.backend}, {result.device_name}"
     )
     headings = ("", "predicted", "measured", "error", "within its interval")
+    memory = {
+        "allocated per rank": result.peak_memory_bytes,
+        "reserved per rank": result.reserved_memory_bytes,
+        "worst case per rank": result.worst_memory_bytes,
+    }
     rows = (
         ("step time", *_cells(result.step_time_s, duration)),
-        ("peak memory per rank", *_cells(result.peak_memory_bytes, gib)),
+        *((name, *_cells(row, gib)) for name, row in memory.items() if row is not None),
     )
     lines = [
         f"loss {result.loss_first:.3f} -> {result.loss_last:.3f}",

@@ -125,7 +125,8 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
         median_s = median_step_time(durations_s)
         print(
             f"done: loss {losses[0]:.3f} -> {losses[-1]:.3f}, median step time {median_s:.4f} s, "
-            f"peak memory {allocated / 2**30:.2f} GiB per rank",
+            f"peak memory {allocated / 2**30:.2f} GiB allocated, "
+            f"{reserved / 2**30:.2f} GiB reserved per rank",
             flush=True,
         )
         report.write(

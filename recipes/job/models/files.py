@@ -22,17 +22,17 @@ _COUNT_IT = (
 )
 _TABLE = "GPT-3 (arXiv 2005.14165) table 2.1, the row of the nearest size"
 _PUBLISHED_RATES = (
-    (125e6, 6e-4, 524_288),
-    (350e6, 3e-4, 524_288),
-    (760e6, 2.5e-4, 524_288),
-    (1.3e9, 2e-4, 1_048_576),
-    (2.7e9, 1.6e-4, 1_048_576),
-    (6.7e9, 1.2e-4, 2_097_152),
-    (13e9, 1e-4, 2_097_152),
-    (175e9, 0.6e-4, 3_355_443),
+    ("GPT-3 125M", 125e6, 6e-4, 524_288),
+    ("GPT-3 350M", 350e6, 3e-4, 524_288),
+    ("GPT-3 760M", 760e6, 2.5e-4, 524_288),
+    ("GPT-3 1.3B", 1.3e9, 2e-4, 1_048_576),
+    ("GPT-3 2.7B", 2.7e9, 1.6e-4, 1_048_576),
+    ("GPT-3 6.7B", 6.7e9, 1.2e-4, 2_097_152),
+    ("GPT-3 13B", 13e9, 1e-4, 2_097_152),
+    ("GPT-3 175B", 175e9, 0.6e-4, 3_355_443),
 )
-"""Parameters, peak learning rate and batch in tokens: GPT-3 (arXiv 2005.14165) table 2.1, batches rounded to
-powers of two.
+"""Model, parameters, peak learning rate and batch in tokens: GPT-3 (arXiv 2005.14165) table 2.1, batches
+rounded to powers of two.
 """
 
 
@@ -63,7 +63,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
         raise InputError(
             f"{name} is not a model: {error}", "see `rigtune list models` for presets"
         ) from error
-    _require_sound(model, name)
+    require_sound(model, name)
     model = with_learning_rate(model)
     if not 0 < model.learning_rate < 1 or model.learning_rate_batch_tokens < 1:
         raise InputError(
@@ -86,7 +86,7 @@ _AT_LEAST_ONE = (
 )
 
 
-def _require_sound(model: TransformerModel, name: str) -> None:
+def require_sound(model: TransformerModel, name: str) -> None:
     """Raise InputError for impossible sizes and for sizes that contradict each other."""
     for field in msgspec.structs.fields(TransformerModel):
         value, least = getattr(model, field.name), 1 if field.name in _AT_LEAST_ONE else 0
@@ -169,14 +169,11 @@ def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:
                 "is it the model's own config.json?",
             )
     path = PurePath(name)
-    learning_rate, tokens = _published_rate(sizes["layers"], sizes["hidden"])
     return {
         "id": (path.stem if path.stem != "config" else path.parent.name) or "model",
         "title": str(config.get("_name_or_path") or path.parent.name or architecture),
         **sizes,
-        "learning_rate": learning_rate,
-        "learning_rate_batch_tokens": tokens,
-        "source": f"sizes: {name}; learning rate: {_TABLE}",
+        "source": f"sizes: {name}",
         "date": "",
     }
 
@@ -188,16 +185,14 @@ def with_learning_rate(model: TransformerModel) -> TransformerModel:
     """
     if model.learning_rate:
         return model
-    rate, tokens = _published_rate(model.layers, model.hidden)
-    source = f"{model.source}; learning rate: {_TABLE}"
+    matrices = 12 * model.layers * model.hidden**2  # the table's models are 12 L h^2 and embeddings
+    owner, _, rate, tokens = min(
+        _PUBLISHED_RATES, key=lambda row: abs(row[1] - matrices) / min(row[1], max(matrices, 1))
+    )
     return msgspec.structs.replace(
-        model, learning_rate=rate, learning_rate_batch_tokens=tokens, source=source
+        model,
+        learning_rate=rate,
+        learning_rate_batch_tokens=tokens,
+        learning_rate_from="" if owner == model.title else owner,
+        source=f"{model.source}; learning rate: {_TABLE}",
     )
-
-
-def _published_rate(layers: int, hidden: int) -> tuple[float, int]:
-    matrices = 12 * layers * hidden**2  # the models of the table have 12 L h^2 parameters and embeddings
-    _, learning_rate, tokens = min(
-        _PUBLISHED_RATES, key=lambda row: abs(row[0] - matrices) / min(row[0], max(matrices, 1))
-    )
-    return learning_rate, tokens

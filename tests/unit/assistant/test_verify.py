@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from assistant.pages.training.recipe_page import verify_page
+from assistant.text.plain_writer import text_of
 from assistant.usecases.events import Progress, StageFinished
 from assistant.usecases.verify import verify_recipe
 from probes.base.errors import ExitCode, UsageError, WorkerError
@@ -194,3 +196,18 @@ def test_an_old_report_is_not_taken_for_a_new_one(make_recipe, tmp_path, interpr
 def test_nodes_that_cannot_be_reached_from_here_are_reported(make_recipe, tmp_path):
     with pytest.raises(UsageError, match="needs 2 nodes and names no hosts"):
         verify(make_recipe(nodes=2), tmp_path, None)
+
+
+def test_each_figure_of_memory_is_compared_with_its_own_prediction(make_recipe, tmp_path, interpreter):
+    predicted = Prediction(peak_memory_bytes=800.0, reserved_memory_bytes=900.0, worst_memory_bytes=1100.0)
+    for reserved, within in ((1100, True), (1101, False)):
+        python = interpreter([START, *STEPS, {**DONE, "peak_reserved_bytes": reserved}])
+        result = verify(make_recipe(predicted=predicted), tmp_path, python)[-1].result
+        assert result.peak_memory_bytes.predicted == 800
+        assert (result.reserved_memory_bytes.predicted, result.reserved_memory_bytes.measured) == (
+            900,
+            reserved,
+        )
+        assert (result.worst_memory_bytes.predicted, result.worst_memory_bytes.within_range) == (1100, within)
+        text = text_of(verify_page(result), width=100)
+        assert all(f"{figure} per rank" in text for figure in ("allocated", "reserved", "worst case"))

@@ -3,7 +3,7 @@
 #
 # FSDP on 4 nodes x 8 ranks (NVIDIA H100, nccl), bf16, activation checkpointing full. Micro-batch 2 x 2
 # accumulation steps x 32 ranks = global batch 128.
-# Predicted: 1.5 s per step, 55.9 GiB peak memory per rank; `rigtune verify recipe.toml` measures it.
+# Predicted: 1.5 s per step, 55.9 GiB allocated per rank; `rigtune verify recipe.toml` measures it.
 #
 # Start on every node: ./launch.sh NODE_RANK [ATTEMPT] [-- PROGRAM ARGUMENTS]
 # NODE_RANK is 0 on the first node and 3 on the last. ATTEMPT is any number, the same on all nodes; give a new one

@@ -3,7 +3,7 @@
 #
 # FSDP on 4 nodes x 8 ranks (NVIDIA H100, nccl), bf16, activation checkpointing full. Micro-batch 2 x 2
 # accumulation steps x 32 ranks = global batch 128.
-# Predicted: 1.5 s per step, 55.9 GiB peak memory per rank; `rigtune verify recipe.toml` measures it.
+# Predicted: 1.5 s per step, 55.9 GiB allocated per rank; `rigtune verify recipe.toml` measures it.
 #
 # Start: ./launch-mpi.sh [-- PROGRAM ARGUMENTS]
 # Needs: mpirun of Open MPI, MPICH or Intel MPI on every host, and this folder under the same path there.

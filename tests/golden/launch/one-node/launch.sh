@@ -3,8 +3,8 @@
 #
 # DDP on 1 node x 2 ranks (AMD EPYC, gloo), fp32, activation checkpointing none. Micro-batch 2 x 2 accumulation
 # steps x 2 ranks = global batch 8.
-# Predicted: 50 ms per step (40 ms to 60 ms), 381 MiB peak memory per rank; `rigtune verify recipe.toml`
-# measures it.
+# Predicted: 50 ms per step (40 ms to 60 ms), 381 MiB allocated per rank; `rigtune verify recipe.toml` measures
+# it.
 #
 # Start: ./launch.sh [-- PROGRAM ARGUMENTS]
 # Written by rigtune from recipe.toml beside this file: edit that and export again, or change this file as you like.

@@ -13,7 +13,8 @@ def plan_text(**changes) -> list[str]:
 
 def test_the_answer_comes_before_the_table_of_decisions() -> None:
     lines = plan_text()
-    assert lines[2] == "fsdp over 8 ranks, micro-batch 1 × 8: 5.21 s per step, 62.3 GiB of 79.1 GiB"
+    assert lines[2] == "fsdp over 8 ranks, micro-batch 1 × 8: 5.21 s per step"
+    assert lines[3] == "59.8 GiB allocated, 61.1 GiB reserved, worst case 68.5 GiB of 79.1 GiB per rank"
     assert lines.index("Decisions") > 2
 
 
@@ -25,7 +26,7 @@ def test_compute_is_reported_by_its_terms_and_memory_with_its_margin() -> None:
     ]  # fmt: skip
     assert any(line.split() == ["data", "unknown"] for line in lines)
     assert (
-        "at most: 68.5 GiB (62.3 GiB needed when memory is short + 6.2 GiB for the models' error)"
+        "worst case: 68.5 GiB (62.3 GiB needed when memory is short + 6.2 GiB for the models' error)"
         in "\n".join(lines)
     )
 

@@ -143,7 +143,7 @@ def test_predictions_that_verify_can_measure_are_kept_and_unknown_ones_are_none(
 
 def test_decisions_become_notes_and_variables_keep_their_own_reason(plan):
     recipe = recipe_of(plan, name="job", command=REFERENCE, python="")
-    assert recipe.notes == (
+    assert recipe.reasons == (
         "strategy = fsdp (modelled): ddp needs 120 GiB.",
         "Warning: no bandwidth was measured",
     )

@@ -265,9 +265,9 @@ def test_a_plan_keeps_a_margin_for_the_models_own_error():
     assert "9 of 10 published runs needed less than 1.2" in shown.because
     needed = f"{gib(memory.needed)} needed when memory is short"
     summed = f"{gib(memory.upper)} ({needed} + {gib(memory.margin)} for the models' error)"
-    assert shown.because.endswith(f"with this margin the run needs at most {summed}")
+    assert shown.because.endswith(f"the worst case is {summed}")
     (reason,) = [rejection.reason for rejection in short.rejected if rejection.candidate.micro_batch == 4]
-    assert reason.startswith("may need ")
+    assert reason.startswith("fits, but not in the worst case of ")
     assert "the models' error" in reason
 
 

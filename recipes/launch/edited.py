@@ -1,0 +1,154 @@
+"""A recipe after a person edited it: its prediction is made again, and changed decisions are marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from probes.base.errors import UsageError
+from recipes.job.candidate import Candidate
+from recipes.job.workload import Workload
+from recipes.launch.recipe import Chosen, Environment, Prediction, Recipe
+from recipes.launch.reference_files import model_of
+from recipes.launch.resolve import prediction_of
+from recipes.machine.cluster_records import Cluster
+from recipes.planning.reasons import MEMORY_WARNING, margin_decision, memory_warning
+from recipes.planning.strategy_table import STRATEGIES
+from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.candidate_prediction import predict
+
+_BEFORE = (
+    "Decisions that are not marked as yours have the reasons of the first plan; the prediction is that of "
+    "the present settings."
+)
+_SIZES = ("nodes", "ranks_per_node")
+_UNCHECKED = "Warning: the recipe describes no machine, so that its prediction could not be made again."
+
+
+def refreshed(recipe: Recipe) -> Recipe:
+    """Return the recipe with the prediction of its present settings; an unchanged plan stays as it is.
+
+    A decision that a person changed becomes theirs. Raises UsageError for a recipe whose parts contradict
+    each other.
+    """
+    if recipe.machine is None:
+        is_stated = recipe.predicted != Prediction() and _UNCHECKED not in recipe.notes
+        return msgspec.structs.replace(recipe, notes=(*recipe.notes, _UNCHECKED)) if is_stated else recipe
+    try:
+        predicted, memory = _predicted_again(recipe, recipe.machine)
+    except (ArithmeticError, ValueError, LookupError) as error:
+        raise UsageError(
+            f"recipe {recipe.name[:60]!r} cannot be predicted: its model, machine and settings disagree",
+            "correct what you edited, or plan again with `rigtune plan`",
+        ) from error
+    changes = {each.name: each for each in _changes(recipe, recipe.machine)}
+    if not changes and predicted == recipe.predicted:
+        return recipe
+    return msgspec.structs.replace(
+        recipe,
+        predicted=predicted,
+        decisions=_decisions(recipe, changes, memory),
+        environment=tuple(_variable(variable, changes) for variable in recipe.environment),
+        notes=_notes(recipe, recipe.machine, memory),
+    )
+
+
+def _predicted_again(recipe: Recipe, machine: Cluster) -> tuple[Prediction, MemoryBreakdown]:
+    """Return the figures of the recipe's settings, and the memory by term.
+
+    Rates of the machine were found for its number of nodes and ranks, so that another number has no time.
+    """
+    parallelism = recipe.parallelism
+    ranks = parallelism.world_size
+    workload = Workload(
+        model=model_of(recipe),
+        sequence_length=recipe.model.sequence_length,
+        global_batch=parallelism.global_batch,
+        precision=parallelism.precision,
+        steps=recipe.convergence.steps,
+    )
+    candidate = Candidate(
+        strategy=parallelism.strategy,
+        degrees=next(row.degrees(ranks) for row in STRATEGIES if row.id == parallelism.strategy),
+        micro_batch=parallelism.micro_batch,
+        grad_accum=parallelism.grad_accum,
+        global_batch=parallelism.global_batch,
+        activation_checkpointing=parallelism.activation_checkpointing,
+        precision=parallelism.precision,
+    )
+    cluster = msgspec.structs.replace(
+        machine, nodes=parallelism.nodes, ranks_per_node=parallelism.ranks_per_node
+    )
+    predicted = predict(workload, candidate, cluster)
+    figures = prediction_of(predicted, makes_data=recipe.command.kind == "reference")
+    known = [figure for figure in msgspec.structs.astuple(figures) if figure is not None]
+    if not all(map(math.isfinite, known)):
+        raise ArithmeticError
+    if (machine.nodes, machine.ranks_per_node) != (parallelism.nodes, parallelism.ranks_per_node):
+        figures = Prediction(
+            peak_memory_bytes=figures.peak_memory_bytes,
+            reserved_memory_bytes=figures.reserved_memory_bytes,
+            worst_memory_bytes=figures.worst_memory_bytes,
+        )
+    return figures, predicted.memory_bytes_per_gpu
+
+
+def _settings(recipe: Recipe) -> dict[str, str]:
+    """Return the present value of every decision that a recipe has a field for, in the words of a plan."""
+    parallelism, convergence = recipe.parallelism, recipe.convergence
+    return {
+        "strategy": parallelism.strategy,
+        "activation_checkpointing": parallelism.activation_checkpointing,
+        "micro_batch": str(parallelism.micro_batch),
+        "global_batch": str(parallelism.global_batch),
+        "precision": parallelism.precision,
+        "learning_rate": f"{convergence.learning_rate:g}",
+        "warmup_steps": str(convergence.warmup_steps),
+        **{variable.name: variable.value for variable in recipe.environment},
+    }
+
+
+def _changes(recipe: Recipe, machine: Cluster) -> Iterator[Chosen]:
+    """Yield the decisions that a person changed, with their present value."""
+    present = _settings(recipe)
+    for chosen in recipe.decisions:
+        value = present.get(chosen.name)
+        if value is None or value == chosen.value:
+            continue
+        before = f"rigtune had chosen {chosen.value} ({chosen.basis})"
+        because = chosen.because if chosen.basis == "user" else f"{before}: {chosen.because}".rstrip(": ")
+        yield Chosen(name=chosen.name, value=value, basis="user", because=because)
+    for name in _SIZES:
+        value, planned = getattr(recipe.parallelism, name), getattr(machine, name)
+        if value != planned:
+            because = f"the plan had {planned}; plan again for a step time, as links and rates may differ"
+            yield Chosen(name=name, value=str(value), basis="user", because=because)
+
+
+def _decisions(recipe: Recipe, changes: dict[str, Chosen], memory: MemoryBreakdown) -> tuple[Chosen, ...]:
+    """Return the decisions with what a person changed first, and the memory margin of the new prediction."""
+    machine = recipe.machine
+    margins = () if machine is None else margin_decision(memory, machine)
+    margin = {
+        each.name: Chosen(name=each.name, value=each.value, basis=each.basis, because=each.because)
+        for each in margins
+    }
+    kept = [margin.get(each.name, each) for each in recipe.decisions if each.name not in (*changes, *_SIZES)]
+    theirs = [*changes.values(), *(each for each in kept if each.basis == "user")]
+    return (*sorted(theirs, key=lambda each: each.name), *(each for each in kept if each.basis != "user"))
+
+
+def _variable(variable: Environment, changes: dict[str, Chosen]) -> Environment:
+    changed = changes.get(variable.name)
+    if changed is None or variable.why.startswith("Yours"):
+        return variable
+    return msgspec.structs.replace(variable, why=f"Yours; {changed.because}. Its reason was: {variable.why}")
+
+
+def _notes(recipe: Recipe, machine: Cluster, memory: MemoryBreakdown) -> tuple[str, ...]:
+    """Return the notes with the memory warning of the present settings, and with what the reasons are for."""
+    kept = [note for note in recipe.notes if note != _BEFORE and MEMORY_WARNING not in note]
+    warning = memory_warning(memory, machine)
+    return (_BEFORE, *kept, *([f"Warning: {warning}"] if warning else []))

@@ -1,0 +1,70 @@
+"""Test that plan, prediction and script name the same figures of memory, and mean the same by "fits"."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from assistant.cli import command_line
+from recipes.launch.recipe_file import load_recipe
+from recipes.predict.breakdowns import memory_words
+
+MACHINES = ("dgx-h100", "dgx-a100")
+
+
+def _said(capsys, *words):
+    assert command_line([*words, "-q"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("model", ["gpt2", "llama-3-8b"])
+def test_plan_recipe_and_script_have_the_same_figures(capsys, tmp_path, machine, model):
+    plan = ["plan", model, "--machine", machine]
+    memory = json.loads(_said(capsys, *plan, "--format", "json"))["chosen"]["predicted"][
+        "memory_bytes_per_gpu"
+    ]
+    figures = memory_words(memory["allocated"], memory["reserved"], memory["upper"])
+    file = tmp_path / "recipe.toml"
+    assert _said(capsys, *plan, "-o", str(file)).count(figures) == 2
+    predicted = load_recipe(file.read_text(), "recipe.toml").predicted
+    assert predicted.peak_memory_bytes == memory["allocated"]
+    assert predicted.reserved_memory_bytes == memory["reserved"]
+    assert predicted.worst_memory_bytes == memory["upper"]
+    _said(capsys, "export", str(file), "--out", str(tmp_path))
+    script = (tmp_path / "launch.sh").read_text().replace("\n# ", " ")
+    assert figures in script
+
+
+def _predicted(capsys, micro_batch):
+    sizes = {"model": "llama-3-8b", "gpu": "H100-SXM-80GB", "n_gpus": 8, "sharding": "fsdp", "seq_len": 8192}
+    case = {**sizes, "micro_batch": micro_batch, "activation_checkpointing": "full"}
+    settings = [word for name, value in case.items() for word in ("--set", f"{name}={value}")]
+    text = _said(capsys, "predict", *settings)
+    (row,) = json.loads(_said(capsys, "predict", *settings, "--format", "json"))["cases"]
+    return text, row
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2, 3, 4, 5, 8])
+def test_a_prediction_has_the_three_figures_and_says_whether_it_fits_in_the_worst_case(capsys, micro_batch):
+    text, row = _predicted(capsys, micro_batch)
+    memory, limit = row["memory"], row["memory_limit_gib"] * 2**30
+    assert memory_words(memory["allocated"], memory["reserved"], memory["upper"]) in text
+    assert row["fits"] == (memory["needed"] <= limit)
+    assert ("does not fit in" in text) == (not row["fits"])
+    assert ("but not in the worst case" in text) == (row["fits"] and memory["upper"] > limit)
+
+
+def test_a_plan_calls_fitting_what_a_prediction_calls_fitting(capsys):
+    plan = ["plan", "llama-3-8b", "--machine", "dgx-h100", "--format", "json"]
+    answer = json.loads(_said(capsys, *plan))
+    limit = answer["cluster"]["memory_bytes_per_rank"]["value"]
+    reasons = [row["reason"] for row in answer["rejected"]]
+    assert any(reason.startswith("fits, but not in the worst case") for reason in reasons)
+    for row in answer["rejected"]:
+        pinned = [*plan, "--strategy", row["candidate"]["strategy"]]
+        code = command_line([*pinned, "--micro-batch", str(row["candidate"]["micro_batch"]), "-q"])
+        chosen = json.loads(capsys.readouterr().out)["chosen"] if code == 0 else None
+        fits = chosen is not None and chosen["predicted"]["memory_bytes_per_gpu"]["needed"] <= limit
+        assert fits or not row["reason"].startswith("fits")

@@ -1,0 +1,200 @@
+"""Test that a recipe which a person edited is predicted again, and that their decisions are marked."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+import pytest
+
+from assistant.cli import command_line
+from assistant.usecases.plan import PlanRequest, plan_workload
+from assistant.usecases.probe import probe_machine
+from probes.base.errors import InputError, UsageError
+from probes.collect.collecting import CollectOptions
+from probes.facts.measurements import Measurement
+from probes.sources.choose import open_source
+from recipes.job.workload import Pins
+from recipes.launch.edited import refreshed
+from recipes.launch.recipe import Command, Prediction
+from recipes.launch.recipe_file import dump_recipe, load_recipe
+from recipes.launch.resolve import recipe_of
+
+OWN = Command(kind="script", target="train.py")
+
+
+def _recipe(model="llama-3-8b", machine="dgx-h100", measurements=(), command=OWN, **request):
+    *_, probed = probe_machine(open_source((), machine), CollectOptions())
+    *_, planned = plan_workload(probed.result, measurements, PlanRequest(model=model, **request))
+    return recipe_of(planned.result, name="job", command=command, python="")
+
+
+def _step(**parameters):
+    values = {"model": "gpt2", "strategy": "ddp", "micro_batch": 16, "grad_accum": 1, "precision": "bf16"}
+    return Measurement(
+        bench_id="train-step",
+        subject="8 ranks",
+        metric="step_time_s",
+        unit="s",
+        samples=(0.1, 0.11, 0.12),
+        parameters={**values, "sequence_length": 1024, "world_size": 8, **parameters},
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        ("gpt2", {}),
+        ("gpt2", {"measurements": (_step(), _step(micro_batch=64))}),
+        ("gpt2", {"command": Command(kind="reference")}),
+        ("llama-3-8b", {"nodes": 4}),
+        ("llama-3-8b", {"pins": Pins(micro_batch=1, learning_rate=1.23456789e-4)}),
+        ("mixtral-8x7b", {"nodes": 4}),
+        ("gemma-2-9b", {"nodes": 2}),
+        ("bert-large", {"machine": "dgx-a100"}),
+        ("deepseek-v2-lite", {"nodes": 4}),
+    ],
+)
+def test_a_recipe_that_nobody_edited_keeps_its_figures_and_reasons(model, more):
+    recipe = _recipe(model, **more)
+    assert recipe.predicted.peak_memory_bytes
+    assert refreshed(recipe) == recipe
+    assert refreshed(load_recipe(dump_recipe(recipe), "recipe.toml")) == recipe
+
+
+def _edited(recipe, **changes):
+    parts = {
+        part: {name: value for name, value in changes.items() if hasattr(getattr(recipe, part), name)}
+        for part in ("parallelism", "convergence", "model")
+    }
+    replaced = {
+        part: msgspec.structs.replace(getattr(recipe, part), **values) for part, values in parts.items()
+    }
+    return load_recipe(dump_recipe(msgspec.structs.replace(recipe, **replaced)), "recipe.toml")
+
+
+def test_an_edited_recipe_has_the_prediction_of_the_plan_with_these_settings():
+    planned = _recipe("gpt2")
+    chosen = planned.parallelism
+    micro_batch = chosen.micro_batch // 2
+    other = _recipe("gpt2", pins=Pins(micro_batch=micro_batch, learning_rate=2e-4))
+    edited = _edited(
+        planned,
+        micro_batch=micro_batch,
+        grad_accum=other.parallelism.grad_accum,
+        strategy=other.parallelism.strategy,
+        activation_checkpointing=other.parallelism.activation_checkpointing,
+        learning_rate=2e-4,
+    )
+    again = refreshed(edited)
+    assert again.predicted == other.predicted != planned.predicted
+    reasons = "\n".join(again.reasons)
+    was = f"rigtune had chosen {chosen.micro_batch} (modelled)"
+    assert f"micro_batch = {micro_batch} (yours): {was}" in reasons
+    assert "learning_rate = 0.0002 (yours): rigtune had chosen" in reasons
+    assert f"micro_batch = {chosen.micro_batch} (" not in reasons
+    assert refreshed(again) == again
+    assert refreshed(load_recipe(dump_recipe(again), "recipe.toml")) == again
+
+
+def test_a_micro_batch_that_may_not_fit_is_warned_of():
+    planned = _recipe()
+    again = refreshed(_edited(planned, micro_batch=8, grad_accum=8, global_batch=512))
+    assert any("may run out of memory: worst case" in note for note in again.notes)
+    back = refreshed(_edited(again, micro_batch=1, grad_accum=64))
+    assert not any("may run out of memory" in note for note in back.notes)
+
+
+def test_other_numbers_of_nodes_have_no_step_time_but_memory():
+    planned = _recipe("gpt2")
+    again = refreshed(_edited(planned, nodes=2, global_batch=2 * planned.parallelism.global_batch))
+    assert again.predicted.step_time_s is None
+    assert again.predicted.peak_memory_bytes
+    assert any(reason.startswith("nodes = 2 (yours): the plan had 1") for reason in again.reasons)
+    assert refreshed(again) == again
+    back = refreshed(_edited(again, nodes=1, global_batch=planned.parallelism.global_batch))
+    assert back.predicted == planned.predicted
+    assert not any(reason.startswith("nodes = ") for reason in back.reasons)
+
+
+def test_a_model_that_was_edited_is_not_the_one_that_was_measured():
+    planned = _recipe("gpt2", measurements=(_step(), _step(micro_batch=64)))
+    share = planned.parallelism.micro_batch
+    anchored = _recipe("gpt2", measurements=(_step(micro_batch=share),))
+    again = refreshed(_edited(anchored, layers=24))
+    assert again.predicted.peak_memory_bytes > anchored.predicted.peak_memory_bytes
+    spread = again.predicted.step_time_high_s / again.predicted.step_time_s
+    assert spread > 1.15
+
+
+def test_a_recipe_without_a_machine_does_not_pretend():
+    planned = msgspec.structs.replace(_recipe("gpt2"), machine=None)
+    again = refreshed(planned)
+    assert any("could not be made again" in note for note in again.notes)
+    assert refreshed(again) == again
+    nothing = msgspec.structs.replace(planned, predicted=Prediction())
+    assert refreshed(nothing) == nothing
+
+
+def test_an_environment_variable_that_was_changed_is_theirs():
+    planned = _recipe("gpt2")
+    text = dump_recipe(planned).replace(
+        'name = "OMP_NUM_THREADS"\nvalue = "', 'name = "OMP_NUM_THREADS"\nvalue = "9', 1
+    )
+    again = refreshed(load_recipe(text, "recipe.toml"))
+    variable = next(each for each in again.environment if each.name == "OMP_NUM_THREADS")
+    assert variable.why.startswith("Yours; rigtune had chosen")
+    assert refreshed(again) == again
+
+
+def test_the_script_of_an_edited_recipe_states_the_new_figures(tmp_path, capsys):
+    file = tmp_path / "recipe.toml"
+    plan = ["plan", "llama-3-8b", "--machine", "dgx-h100", "-q", "-o", str(file)]
+    assert command_line(plan) == 0
+    assert command_line(["export", str(file), "--out", str(tmp_path / "a"), "-q"]) == 0
+    text = file.read_text()
+    file.write_text(text.replace("micro_batch = 2\ngrad_accum = 32", "micro_batch = 4\ngrad_accum = 16"))
+    capsys.readouterr()
+    assert command_line(["export", str(file), "--out", str(tmp_path / "b")]) == 0
+    assert "micro_batch = 4 (yours)" in capsys.readouterr().err
+    before, after = ((tmp_path / folder / "launch.sh").read_text() for folder in "ab")
+    figures = [
+        next(line for line in script.splitlines() if "Predicted:" in line) for script in (before, after)
+    ]
+    assert figures[0] != figures[1]
+    assert "micro_batch = 4 (yours)" in after
+    assert "micro_batch = 2 (modelled)" not in after
+    # An edited recipe in the folder of its scripts stays as its owner wrote it.
+    own = tmp_path / "b" / "recipe.toml"
+    own.write_text(own.read_text().replace("warmup_steps = 100", "warmup_steps = 50") + "# mine\n")
+    kept = own.read_bytes()
+    assert command_line(["export", str(own), "--out", str(tmp_path / "b"), "-q"]) == 0
+    assert own.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("layers = 12", "layers = 100000000000"),
+        ("heads = 12", "heads = 7"),
+        ("[model_details]", "[model_details]\nexperts = 8"),
+        ("[model_details]", "[model_details]\ncolour = 8"),
+        ("[model_details]", "[model_details]\nhead_fraction = 0"),
+        ('device = "cuda"\ndevice_name', 'device = "tpu"\ndevice_name'),
+        ("value = 794500000000000.0", "value = 0.0"),
+        ("value = 794500000000000.0", "value = nan"),
+        ("value = 794500000000000.0", "value = -1"),
+        ("value = 794500000000000.0", "value = 1e-320"),
+        ("value = 794500000000000.0", f"value = {10**400}"),
+        ("value = 3350000000000.0", "value = 1e-320"),
+        ("vocab = 50257", "vocab = 999999999"),
+        ("micro_batch = ", "micro_batch = 9"),
+    ],
+)
+def test_a_contradictory_recipe_is_refused_or_has_sound_figures(was, becomes):
+    text = dump_recipe(_recipe("gpt2"))
+    assert was in text
+    again = None
+    with contextlib.suppress(InputError, UsageError):
+        again = refreshed(load_recipe(text.replace(was, becomes), "recipe.toml"))
+    assert again is None or load_recipe(dump_recipe(again), "again.toml") == again
