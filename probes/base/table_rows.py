@@ -17,6 +17,9 @@ from probes.base.record import Record
 Tier = Literal["quick", "deep"]
 """`quick` reads files and NVML; `deep` also starts commands. A stored source needs no time for either."""
 
+Mode = Literal["accept", "monitor"]
+"""`accept` judges all that a node shows before it is used; `monitor` judges a node in use, for faults alone."""
+
 
 class Row(Record, kw_only=True):
     """One entry of a table."""
@@ -62,6 +65,8 @@ class CheckRow(Row, kw_only=True):
     """An UNKNOWN of a required check makes the verdict UNKNOWN."""
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
+    is_state: bool = False
+    """True if the check judges a state that is no fault, such as a program on the GPU; monitoring skips it."""
     rules: dict[str, Any] | None = None
     """Data row of the check, if any; the function then takes the row as its second argument."""
 
