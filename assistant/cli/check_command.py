@@ -135,10 +135,10 @@ def _profile_in(arguments: list[str]) -> Profile:
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
 @click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
-              help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or a "
-                   "policy that states the GPUs. monitor: judge a node in use: no states such as a program on a "
-                   "GPU, and no event of the log that is older than a day and left nothing to repair. "
-                   "Without it, judge as accept does.")  # fmt: skip
+              help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
+                   "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
+                   "on a GPU, and no logged event that is older than a day and left nothing to repair. "
+                   "Default: accept, also without expectations.")  # fmt: skip
 @click.option(
     "--expect",
     metavar="MACHINE",

@@ -18,7 +18,7 @@ Tier = Literal["quick", "deep"]
 """`quick` reads files and NVML; `deep` also starts commands. A stored source needs no time for either."""
 
 Mode = Literal["accept", "monitor"]
-"""`accept` judges all that a node shows before it is used; `monitor` judges a node in use, for faults alone."""
+"""`accept` judges all that a node shows before its first use; `monitor` judges faults of a node in use."""
 
 
 class Row(Record, kw_only=True):
@@ -66,7 +66,7 @@ class CheckRow(Row, kw_only=True):
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
     is_state: bool = False
-    """True if the check judges a state that is no fault, such as a program on the GPU; monitoring skips it."""
+    """True if the check judges a state that is no fault (a program on the GPU); monitoring skips it."""
     rules: dict[str, Any] | None = None
     """Data row of the check, if any; the function then takes the row as its second argument."""
 

@@ -82,9 +82,7 @@ GPU_CASES = (
     Case(
         "gpu-driver",
         "loaded, and all GPUs have left the bus",
-        with_part(
-            h100_node(gpus=(), pci_gpus=(), attached_gpus=0), "software", driver_version="570.86.15"
-        ),
+        with_part(h100_node(gpus=(), pci_gpus=(), attached_gpus=0), "software", driver_version="570.86.15"),
         ("FAIL host",),
     ),
     Case(

@@ -116,15 +116,14 @@ def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
 
 def _none_listed(facts: MachineFacts) -> Finding | None:
     """Return the finding for a loaded driver that counts no GPU: a node whose GPUs have all left the bus."""
-    driver = facts.software.driver_version
-    if facts.attached_gpus != 0 or not isinstance(driver, str):
+    if facts.attached_gpus != 0:
         return None
     return DRIVER.problem(
         HOST,
         "the driver is loaded and there is no GPU",
         fails=not _sees_a_part(facts),
         expected="at least one GPU",
-        observed=f"0 GPUs, driver {driver}",
+        observed="the driver counts 0 GPUs",
         remedy=_REBOOT,
     )
 
