@@ -32,8 +32,10 @@ from probes.base.errors import ExitCode, RigtuneError, UsageError
 from probes.base.record import Record
 from probes.base.table_rows import Mode, Tier
 from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.thresholds import load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.counters import Snapshot, snapshot
 from probes.judging.policies.expectation import expects_gpus, with_expectations
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
@@ -240,6 +242,7 @@ def check_command(
     probing = probe_machine(source, options, BUDGET_S[selection.tier] if budget is None else budget)
     facts: MachineFacts = follow(probing, quiet=True)
     today = datetime.datetime.now().astimezone().date()
+    is_monitored = mode == "monitor" and source.is_live
     evidence = evidence_under(
         policy,
         facts,
@@ -248,6 +251,7 @@ def check_command(
         baselines=baselines,
         stated_by=stated_by,
         mode=mode or "accept",
+        earlier=_earlier_counters(facts, started) if is_monitored else None,
         now=started if source.is_live else None,
     )
     verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
@@ -312,6 +316,20 @@ def _write_stdout(verdict: Verdict, answer: Answer) -> None:
             emit_text(line)
         return
     emit_text(formatted(verdict, output_format, colour=wants_colour(), verbose=answer.verbose))
+
+
+def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot | None:
+    """Return the counters of an earlier run of this machine, and keep those of this run for a later one."""
+    from assistant.usecases.last_counters import exchange
+
+    present = snapshot(facts, now.timestamp())
+    if present is None or not isinstance(facts.hostname, str):
+        return None
+    window_s = load_thresholds().monitor_event_window_s.value
+    earlier, complaint = exchange(facts.hostname, present, window_s)
+    if complaint:
+        say(f"rigtune: {complaint}")
+    return earlier
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:

@@ -14,8 +14,9 @@ from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.check_table import CHECKS
+from probes.judging.counters import Snapshot
 from probes.judging.findings import Evidence, Finding, Judge
-from probes.judging.monitoring import STATE, recent, standing
+from probes.judging.monitoring import STATE, recent, since_words, standing
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import missing, under_policy
 from probes.judging.reporting import HOST
@@ -34,6 +35,7 @@ def evidence_under(
     baselines: tuple[Baseline, ...] = (),
     stated_by: dict[str, str] | None = None,
     mode: Mode = "accept",
+    earlier: Snapshot | None = None,
     now: datetime.datetime | None = None,
 ) -> Evidence:
     """Return what the checks judge: facts, measurements, the catalogue, and the limits of `policy`."""
@@ -48,6 +50,7 @@ def evidence_under(
         policy=policy,
         stated_by=stated_by or {},
         mode=mode,
+        earlier=earlier,
         now=now,
         today=today,
     )
@@ -82,7 +85,8 @@ def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Gene
         for finding in waive(made, policy.waivers, today=evidence.today):
             findings.append(finding)
             yield FindingMade(finding=finding)
-    notes = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
+    unneeded = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
+    notes = since_words(evidence) + unneeded
     return judge(findings, rows, hostname=facts.hostname, source=facts.source, notes=notes)
 
 

@@ -14,6 +14,7 @@ from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, BenchFailure, Measurement
+from probes.judging.counters import Snapshot
 from probes.judging.policies.policy import Policy, Waiver
 
 
@@ -78,6 +79,8 @@ class Evidence(Record, kw_only=True):
     stated_by: dict[str, str] = {}
     """Option of the command line that states an expectation, by the field of the policy: `gpu.count`."""
     mode: Mode = "accept"
+    earlier: Snapshot | None = None
+    """Counters of an earlier run, with which monitoring compares."""
     now: datetime.datetime | None = None
     """The moment at which a live machine was read; None for stored facts, whose moment is unknown."""
     today: datetime.date | None = None

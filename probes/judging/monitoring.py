@@ -1,7 +1,8 @@
-"""Judge a machine that is in use: skip states that are no faults, and let old events expire.
+"""Judge a machine that is in use: skip states that are no faults, let old events and old counts expire.
 
 An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts for a
-while. A fault stays until the log shows what settled it, however old its event is.
+while, and so does what a counter added before an earlier run. A fault stays until something settles it,
+however old it is: a boot, a reset, a recovery.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import re
 
 import msgspec
 
-from probes.base.record import Unknown, items_of, known
+from probes.base.record import items_of, known
 from probes.facts import LogEvent
+from probes.judging.counters import since
 from probes.judging.findings import Evidence, Finding, Status
 
 STATE = "a state that is no fault: --mode monitor does not judge it"
@@ -23,19 +25,29 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]
 
 
 def recent(evidence: Evidence) -> Evidence:
-    """Return the evidence without the events that are known to be older than the window."""
-    events = evidence.facts.events
-    if evidence.mode == "accept" or isinstance(events, Unknown):
+    """Return the evidence without old events, and with what the counters added since an earlier run."""
+    if evidence.mode == "accept":
         return evidence
+    facts, events = evidence.facts, evidence.facts.events
     window_s = evidence.thresholds.monitor_event_window_s.value
-    kept = tuple(event for event in events if (_age_s(event, evidence) or 0.0) <= window_s)
-    if len(kept) == len(items_of(events)):
-        return evidence
-    return msgspec.structs.replace(evidence, facts=msgspec.structs.replace(evidence.facts, events=kept))
+    kept = tuple(event for event in items_of(events) if (_age_s(event, evidence) or 0.0) <= window_s)
+    if len(kept) < len(items_of(events)):
+        facts = msgspec.structs.replace(facts, events=kept)
+    if evidence.earlier is not None:
+        facts = since(facts, evidence.earlier)
+    return evidence if facts is evidence.facts else msgspec.structs.replace(evidence, facts=facts)
+
+
+def since_words(evidence: Evidence) -> tuple[str, ...]:
+    """Return a note on the run that the counters are compared with, if there is one."""
+    if evidence.mode == "accept" or evidence.earlier is None:
+        return ()
+    moment = datetime.datetime.fromtimestamp(evidence.earlier.taken_s, datetime.timezone.utc)
+    return (f"errors of links and remapped rows are counted since the run of {moment:%Y-%m-%d %H:%M} UTC",)
 
 
 def standing(now: list[Finding], ever: list[Finding]) -> list[Finding]:
-    """Return the findings from recent events, with the faults that older events have left behind."""
+    """Return the findings on what is recent, with the faults that older events and totals show."""
     faults = [finding for finding in ever if finding.status is Status.FAIL]
     named = {(finding.subject, finding.summary) for finding in faults}
     others = [
