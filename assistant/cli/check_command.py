@@ -297,6 +297,7 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
     write_bytes(
         Path(answer.file),
         printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
+        for_others=answer.output_format == "prometheus",  # node_exporter runs as a user of its own
     )
     if not answer.quiet:
         from assistant.formats.monitoring import reason_line
