@@ -186,13 +186,12 @@ def _expectations(options: ProvisionOptions) -> tuple[str, ...]:
 
     Raises UsageError without any: a node that has lost its GPUs would be fit.
     """
-    if options.expect is not None:
-        load_catalogue().named_machine(options.expect)
+    machine = None if options.expect is None else load_catalogue().named_machine(options.expect).id
     if options.expect_gpus is not None and options.expect_gpus < 0:
         raise UsageError(
             f"no node has {options.expect_gpus} GPUs", "give the number of GPUs of a node, such as 8"
         )
-    stated = {"--policy": options.policy, "--expect": options.expect, "--expect-gpus": options.expect_gpus}
+    stated = {"--policy": options.policy, "--expect": machine, "--expect-gpus": options.expect_gpus}
     words = tuple(f"{option}={value}" for option, value in stated.items() if value is not None)
     if not words:
         raise UsageError(
