@@ -58,6 +58,10 @@ class Cluster(NamedTuple):
         reason = re.search(r" Reason=(.*?) \[", text)
         return re.search(r"State=(\S+)", text)[1], reason[1] if reason else ""  # type: ignore[index]
 
+    def drained(self, node: str) -> None:
+        """Wait until two runs of the health check have drained the node."""
+        self.wait(lambda: "DRAIN" in self.node(node)[0])
+
     def health(self, node: str, **environment: str) -> int:
         """Run the HealthCheckProgram as slurmd does."""
         argv = (str(self.folder / "rigtune-health"),)
@@ -151,7 +155,8 @@ def test_no_more_than_a_share_of_the_partition_is_drained(cluster: Cluster) -> N
         "scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=rigtune: something that all nodes have"
     )
     cluster.becomes("n1", BAD)
-    assert cluster.health("n1") == 0
+    for _ in range(2):
+        assert cluster.health("n1") == 0
     assert "DRAIN" not in cluster.node("n1")[0]
 
 
@@ -170,7 +175,7 @@ def test_a_drain_after_the_sites_own_prolog_stays(cluster: Cluster) -> None:
 
 def test_a_reason_that_a_person_edited_stays(cluster: Cluster) -> None:
     cluster.becomes("n1", BAD)
-    assert cluster.health("n1") == 0
+    cluster.drained("n1")
     _, reason = cluster.node("n1")
     cluster.run("scontrol", "update", "NodeName=n1", f"Reason={reason}, ask Eva")
     cluster.becomes("n1", FIT)

@@ -151,6 +151,28 @@ GPU_CASES = (
     ),
     Case(
         "gpu-count",
+        "three of a board that the bus shows as a whole to the container",
+        h100_node(
+            gpus=tuple(h100(n) for n in range(3)),
+            pci_gpus=tuple(str(h100(n).pci_bus_id) for n in range(3)),
+            attached_gpus=3,
+            container=IN_CONTAINER.container,
+        ),
+        ("FAIL host",),
+    ),
+    Case(
+        "gpu-count",
+        "three in a container that hides the bus",
+        h100_node(
+            gpus=tuple(h100(n) for n in range(3)),
+            pci_gpus=TIMEOUT,
+            attached_gpus=3,
+            container=IN_CONTAINER.container,
+        ),
+        ("PASS host",),
+    ),
+    Case(
+        "gpu-count",
         "three PCIe cards",
         with_gpus(
             h100_node(gpus=tuple(h100(n) for n in range(3)), pci_gpus=TIMEOUT, attached_gpus=3),

@@ -121,15 +121,20 @@ def _none_listed(facts: MachineFacts) -> Finding | None:
     return DRIVER.problem(
         HOST,
         "the driver is loaded and there is no GPU",
-        fails=not _sees_a_part(facts),
+        fails=not _may_hide_gpus(facts),
         expected="at least one GPU",
         observed="the driver counts 0 GPUs",
         remedy=_REBOOT,
     )
 
 
-def _sees_a_part(facts: MachineFacts) -> bool:
-    """Return whether a container or a job may hide GPUs of the machine."""
+def _may_hide_gpus(facts: MachineFacts) -> bool:
+    """Return whether the machine may have more GPUs than this container or job gets: its bus is unread."""
+    return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
+
+
+def _is_a_part(facts: MachineFacts) -> bool:
+    """Return whether this is a container or a job."""
     return isinstance(facts.container.runtime, str) or isinstance(facts.scheduler.kind, str)
 
 
@@ -169,7 +174,7 @@ def _not_a_board(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
     facts, sizes = evidence.facts, evidence.thresholds.sxm_board_gpus
     rows = [evidence.catalogue.checked_gpu(gpu.name) for gpu in gpus if isinstance(gpu.name, str)]
     modules = [row for row in rows if row is not None and row.form.startswith("sxm")]
-    is_complete = facts.attached_gpus == len(gpus) and not _sees_a_part(facts)
+    is_complete = facts.attached_gpus == len(gpus) and not _may_hide_gpus(facts)
     if not modules or len(modules) < len(rows) or not is_complete or evidence.policy.gpu.count == len(gpus):
         return None
     wanted = (*sizes.value, *(str(count) for count in modules[0].board_gpus))
@@ -213,7 +218,7 @@ def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return COUNT.passed(HOST, "every GPU on the PCI bus is available", observed=available)
     listed = {gpu.pci_bus_id for gpu in gpus}
     missing = [bus_id for bus_id in on_bus if bus_id not in listed]
-    if _sees_a_part(evidence.facts):
+    if _is_a_part(evidence.facts):
         return COUNT.warned(
             HOST,
             "this container or job sees fewer GPUs than the machine has",

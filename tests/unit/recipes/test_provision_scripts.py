@@ -252,7 +252,7 @@ def test_a_node_is_drained_for_what_two_runs_report(
 
 @pytest.mark.parametrize("left", ["", "nvlink-active GP", "\x00\xff\n" * 9])
 def test_a_damaged_state_file_delays_the_drain_by_one_run(node: Node, left: str) -> None:
-    last = node.marker.parent / "last-faults"
+    last = node.marker.parent / "last-faults-n1"
     last.parent.mkdir()
     last.write_bytes(left.encode("latin-1"))
     node.judged(faulty(GPU2), 1)
@@ -260,7 +260,7 @@ def test_a_damaged_state_file_delays_the_drain_by_one_run(node: Node, left: str)
     assert node.state == "IDLE"
     node.run("rigtune-health")
     assert node.state == "IDLE+DRAIN"
-    assert [path.name for path in last.parent.iterdir()] == ["last-faults"]
+    assert [path.name for path in last.parent.iterdir()] == ["last-faults-n1"]
 
 
 def test_a_state_that_cannot_be_stored_makes_the_check_run_twice(node: Node) -> None:
@@ -284,7 +284,7 @@ def test_a_job_is_refused_for_what_two_runs_at_once_report(
     assert container(node, "kubernetes-init").returncode == is_refused
     (node.folder / "new").touch()
     assert node.run("rigtune-prolog", SLURM_JOB_ID="1").returncode == is_refused
-    assert (node.marker.parent / "last-faults").exists() is is_refused
+    assert (node.marker.parent / "last-faults-n1").exists() is is_refused
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
