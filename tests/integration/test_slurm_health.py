@@ -30,7 +30,7 @@ read -r source <{folder}/source-"${{SLURMD_NODENAME:-none}}" || exit 4
 [ "$source" = gone ] && exec {python} -m rigtune_that_is_not_installed
 exec {python} -m assistant "$@" $source
 """
-MARKER = Path("/run/rigtune/prolog-failed")
+MARKER = Path("/run/rigtune/prolog-failed-n2")
 WAIT_S = 60
 
 

@@ -52,7 +52,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.marker = folder / "run" / "prolog-failed"
+        self.marker = folder / "run" / "prolog-failed-n1"
         self.script("scontrol", SCONTROL.format(folder=folder))
         self.crowd(marked=0, others=9)
         self.put("IDLE")
