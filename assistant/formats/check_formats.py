@@ -1,4 +1,7 @@
-"""Select the output format of `rigtune check`; each is a pure function of the verdict, loaded on use."""
+"""Select the output format of `rigtune check`.
+
+Each format is a pure function of the verdict and loaded only when used.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _FUNCTIONS: dict[Format, tuple[str, str]] = {
     "markdown": ("ci_reports", "markdown_text"),
     "nagios": ("monitoring", "nagios_text"),
 }
-"""The module in this package and the function of each format."""
+"""For each format, the module in this package and its function."""
 
 
 def formatted(
@@ -38,7 +41,7 @@ def formatted(
 
         return prometheus_text(verdict, gpus)
     if output_format == "text":
-        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
+        from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - needed only for text
         from assistant.text.plain_writer import text_of  # noqa: PLC0415
 
         return text_of(verdict_page(verdict, verbose=verbose), colour=colour)

@@ -183,12 +183,12 @@ def _left_out(count: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text of a machine without markup, links or mentions of users."""
+    """Return text that comes from a machine, without markup, links or mentions of users."""
     return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
 
 
 def _code(text: str) -> str:
-    """Return a code span; a table's bar is escaped and a backtick replaced."""
+    """Return a code span; the bar of tables is escaped and backticks are replaced."""
     line = _one_line(text).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""
 

@@ -1,6 +1,6 @@
 """Write a verdict for monitoring: the line of reason, the output of a Nagios plugin, Prometheus metrics.
 
-Slurm, NHC, node-problem-detector and the journal keep the line of reason. Nagios: plugin guidelines, plugin
+Slurm, NHC, node-problem-detector and the journal store the line of reason. Nagios: plugin guidelines, plugin
 output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
 collector of node_exporter reads, with metric names like those of node_exporter's textfile scripts and goss
 (2026-11). Values of `rigtune_check_status` grow with the harm: 0 pass, 1 warn, 2 unknown, 3 fail. Checks that
@@ -22,7 +22,7 @@ from probes.judging.reporting import unfolded
 from probes.judging.verdict import FailOn, Verdict, decisive
 
 _LONGEST = 200
-"""Largest number of characters; readers may cut sooner, so that the check's id comes first.
+"""Maximum number of characters. Programs may cut the line earlier, so the check's id comes first.
 
 node-problem-detector keeps 80.
 """
@@ -152,7 +152,7 @@ def prometheus_text(verdict: Verdict, gpus: Sequence[Gpu] = ()) -> str:
     )
     lines += _metric(
         "rigtune_check_waived",
-        "Outcome of a check that does not count, as the policy waives it.",
+        "Outcome of a check that the policy waives.",
         [
             (labels, VALUES[status])
             for labels, status in _worst(

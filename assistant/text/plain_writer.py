@@ -151,8 +151,10 @@ def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]
 
 
 def width_of_terminal() -> int:
-    """Return the columns of the terminal, as far as reports use them; 100 without a terminal."""
-    import shutil  # noqa: PLC0415 - a check does not need it
+    """Return the number of columns of the terminal, up to the maximum that reports use; 100 without a
+    terminal.
+    """
+    import shutil  # noqa: PLC0415 - a check does not need this module
 
     return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
 
@@ -168,12 +170,12 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Return text of several lines, each of them clean."""
+    """Return a text of several lines, each cleaned."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 def painted(cell: Cell, *, colour: bool) -> str:
-    """Return a cell as clean text, in colour on request."""
+    """Return a cell as clean text, with colours if requested."""
     if not colour:
         return clean(plain(cell))
     return "".join(

@@ -19,7 +19,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """The frozen exit codes: scripts depend on these numbers."""
+    """The exit codes. They never change, because scripts depend on these numbers."""
 
     OK = 0
     FINDINGS = 1
@@ -28,7 +28,7 @@ class ExitCode(enum.IntEnum):
     WORKER = 4
     NO_PLAN = 5
     BUG = 70
-    """A fault of rigtune itself (EX_SOFTWARE in sysexits.h)."""
+    """A bug in rigtune itself (EX_SOFTWARE in sysexits.h)."""
     INTERRUPTED = 130
 
 

@@ -60,7 +60,7 @@ def percent(fraction: float) -> str:
 
 
 _MOST_COUNT = 1e9
-"""Upper bound of whole numbers, such as a micro-batch, that are written with all digits."""
+"""Whole numbers up to this bound, such as a micro-batch, are written with all digits."""
 
 
 def quantity(value: float, unit: str) -> str:

@@ -1,6 +1,6 @@
 """Compare measurements with published references, equal devices and earlier runs. Pure.
 
-Checks turn the comparisons into findings, and the report shows them.
+Checks turn the comparisons into findings, and the report shows the comparisons.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"
 _ENDS = frozenset({"numa_node", "memory_node"})
 
 _CREDIBLE = (1e-30, 1e30)
-"""No clock and no counter gives a median outside this range, and its share of another may be no number."""
+"""Medians outside this range cannot be real, and dividing by them may not give a finite number."""
 
 Worse = Literal["low", "high"]
 
@@ -39,7 +39,7 @@ def worse(measured: Measurement) -> Worse | None:
 def share_of(measured: float, compared: float, side: Worse) -> float:
     """Return 1.0 for an equal value and less for a worse value, for rates and for times.
 
-    Both are positive.
+    `measured` and `compared` must be positive.
     """
     return measured / compared if side == "low" else compared / measured
 
@@ -56,7 +56,9 @@ class Beside(Record, kw_only=True):
     reference: Reference
     status: Status
     uses_fallback: bool = False
-    """True if judged by the slower algorithm, which the hardware may also use."""
+    """True if the reference of the slower algorithm decided the status, because the hardware may also use
+    that algorithm.
+    """
 
     @property
     def compared(self) -> Reference:
@@ -100,7 +102,7 @@ class Peers(Record, kw_only=True):
     usual: float
     """Median of the medians."""
     slow: tuple[str, ...]
-    """Subjects that are worse than their equals, worst first."""
+    """Subjects that are worse than their equals, the worst first."""
     side: Worse
 
     def share(self, measured: Measurement) -> float:
@@ -140,7 +142,7 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
 def _kind(subject: str) -> str:
     """Return the common name of equal subjects: `GPU#`, `GPU#-GPU#`, `CPU rank #`.
 
-    A leading number counts, as in `8 ranks`, and is kept.
+    A leading number that is a count, as in `8 ranks`, is kept.
     """
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
@@ -170,10 +172,9 @@ class Earlier(Record, kw_only=True):
 
 
 def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
-    """Yield every measurement with its equal (all parameters) in the pinned run and in the previous run.
-
-    If both are the same run, it counts once, as the pinned run. No measurement fails while others use the
-    machine.
+    """Yield every measurement with the measurement of the same parameters in the pinned run and in the
+    previous run. If both are the same run, the measurement is compared only with the pinned run. A
+    measurement never gets FAIL while other processes use the machine.
     """
     kept: dict[str, dict[object, tuple[Measurement, Baseline]]] = {}
     for baseline in sorted(
@@ -231,7 +232,7 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
             continue
         for member in peers.members:
             status = Status.WARN if member.subject in peers.slow else Status.PASS
-            source = f"median of {others + 1}, itself among them"
+            source = f"median of all {others + 1}, including this one"
             yield _comparison(member, "peers", peers.usual, peers.share(member), status, source)
     earlier_runs = list(beside_baselines(evidence))
     judged = {id(case) for case in judged_cases(earlier_runs)}
@@ -239,7 +240,7 @@ def comparisons(evidence: Evidence) -> Iterator[Comparison]:
         measured, before, kind = earlier.measured, earlier.before, earlier.baseline.kind
         low, high = earlier.interval or (None, None)
         source = f"run of {earlier.baseline.measured.started}"
-        # Some of many cases are slow by chance, so only judged cases can fail.
+        # Among many cases a few are slow by chance, so only the cases that `judged_cases` yields can fail.
         status = (
             Status.WARN if earlier.status is Status.FAIL and id(earlier) not in judged else earlier.status
         )
@@ -273,10 +274,12 @@ def _comparison(  # noqa: PLR0917 - the fields of a comparison in their order
 
 
 def judged_cases(earlier: Iterable[Earlier]) -> Iterator[Earlier]:
-    """Yield the largest case of every sweep (bandwidth), and the smallest of collective times (latency).
+    """Yield the largest case of every bandwidth sweep, and the smallest case of every sweep of collective
+    times.
 
-    Judging all cases would report one that is slow by chance, and the best case differs from run to run. A
-    sweep that was stopped after one case has the same result for its time and its bandwidth.
+    Judging all cases would report one that is slow by chance, and the best case differs from run to run. If a
+    sweep was stopped after one case, time and bandwidth of this case have the same result, so only the time
+    is yielded.
     """
     sweeps: dict[object, list[Earlier]] = {}
     for case in earlier:
@@ -310,7 +313,7 @@ def _size(measured: Measurement) -> float:
 def _sweep_key(parameters: dict[str, Parameter]) -> object:
     """Return the parameters that identify a sweep.
 
-    If a GPU's NUMA node is unknown, host copies try all nodes, and the fastest belongs to the GPU.
+    If a GPU's NUMA node is unknown, host copies try all nodes, and the fastest node is the GPU's.
     """
     tries_nodes = "direction" in parameters and "near" not in parameters
     return _key(parameters, lambda name: name not in SWEPT and not (tries_nodes and name == "numa_node"))
@@ -319,7 +322,7 @@ def _sweep_key(parameters: dict[str, Parameter]) -> object:
 def _peer_key(parameters: dict[str, Parameter]) -> object:
     """Return the parameters that must be equal for subjects to be compared.
 
-    Between two NUMA nodes the node numbers only repeat the subject.
+    For copies between two NUMA nodes, the subject already contains the node numbers, so they are left out.
     """
     repeated = _ENDS if parameters.keys() >= _ENDS else frozenset[str]()
     return _key(parameters, lambda name: name not in repeated)

@@ -14,10 +14,10 @@ from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, 
 from probes.judging.reporting import HOST, Check, fold_names, given
 
 WRONG = "wrong_result"
-"""Kind of a failure in which the hardware computed or transferred wrong values."""
+"""Kind of failure for wrong values that the hardware computed or transferred."""
 _REASONS = {"timeout": Reason.TIMEOUT, "no_interpreter": Reason.TOOL_MISSING}
 _LEFT_OUT = frozenset({"unsupported", "stopped"})
-"""Kinds of failures without meaning for the machine: not supported, or stopped by the user."""
+"""Kinds of failures that show no fault of the machine: not supported, or stopped by the user."""
 _MOST_SHOWN = 4
 
 
@@ -33,9 +33,8 @@ def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[M
 def on_measured(
     judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
 ) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
-    """Give a check the measurements of some benchmarks, after the failures of `failed`.
-
-    Without any measurement, the check is skipped as `absent`.
+    """Decorator that calls a check with the measurements of some benchmarks, after the findings about
+    failures of the benchmarks `failed`. Without any measurement, the check is a SKIP with the text `absent`.
     """
 
     def measured_of(
@@ -76,7 +75,7 @@ def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the reason."""
+    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the cause."""
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
             yield failed_benchmark(judge, failure)
@@ -95,7 +94,7 @@ Parts = dict[str, list[Beside]]
 
 
 def by_subject(short: Iterable[Beside]) -> Parts:
-    """Return the short measurements of each subject as its own part."""
+    """Return one part for each subject, with the subject's measurements that fall short."""
     parts: Parts = {}
     for beside in short:
         parts.setdefault(beside.measured.subject, []).append(beside)
@@ -103,7 +102,7 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """The benchmarks, words, causes and parts of a check against references."""
+    """Benchmarks, texts, causes and parts of a check against references."""
 
     judge: Judge
     bench_ids: tuple[str, ...]
@@ -111,7 +110,7 @@ class Aspect(NamedTuple):
     """Metric of the benchmarks that is compared."""
 
     what: str
-    """Words that complete `no ... was measured`."""
+    """Text that completes `no ... was measured`."""
     good: str
     slow: str
     remedy: Remedy
@@ -123,7 +122,8 @@ class Aspect(NamedTuple):
 
 
 def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
-    """Compare measurements with references: a finding per short part, and one for all good parts.
+    """Compare measurements with references: one finding for each part that falls short, and one for all good
+    parts.
 
     Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
     the reference is unknown and the finding is UNKNOWN.
@@ -193,7 +193,9 @@ def limit_ref(evidence: Evidence, *, fails: bool) -> EvidenceRef:
 
 
 def observed(measured: Iterable[Measurement]) -> str:
-    """Return the best of each family of cases over all parts: `bf16 701 to 735 TFLOP/s; fp32 51 TFLOP/s`."""
+    """Return the range of best results over all parts, for each family of cases: `bf16 701 to 735 TFLOP/s;
+    fp32 51 TFLOP/s`.
+    """
     families: dict[tuple[str, str], dict[str, float]] = {}
     units: dict[str, str] = {}
     for row in measured:

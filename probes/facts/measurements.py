@@ -1,6 +1,6 @@
 """Measurements: samples, and the conditions under which they were taken.
 
-Statistics are computed from these.
+Statistics are computed from the samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Parameter = str | int | float | bool
 BUSY_SHARE = 0.1
 """Share of all CPUs that other processes may use.
 
-A larger share slows a benchmark as much as a problem that gives a warning (below 90 % of the reference).
+A larger share slows a benchmark as much as a problem that causes a warning (below 90 % of the reference).
 """
 
 
@@ -28,9 +28,8 @@ class Measurement(Record, kw_only=True):
     subject: str
     """The measured device or group: `GPU0`, `CPU`, `2 ranks`."""
     metric: str
-    """Quantity and unit.
-
-    `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes` ...
+    """Quantity and unit: `gemm_flops_per_s`, `bus_bandwidth_bytes_per_s`, `step_time_s`, `peak_memory_bytes`
+    ...
     """
     unit: str
     """Unit: `flop/s`, `byte/s`, `s`, `byte`."""
@@ -57,7 +56,7 @@ class Measurement(Record, kw_only=True):
 
 
 class BenchFailure(Record, kw_only=True):
-    """A benchmark that gave no result, kept as data."""
+    """A benchmark without a result, recorded as data."""
 
     bench_id: str
     subject: str

@@ -37,9 +37,9 @@ class Result(NamedTuple):
     metric: str
     unit: str
     subject: str
-    """Subjects such as `GPU0-7` if several devices ran the same case."""
+    """The measured device; several devices such as `GPU0-7` if they ran the same case."""
     median: float
-    """Median over the devices' medians."""
+    """Median of the devices' medians."""
     p5: float
     p95: float
     """Percentiles of the device whose samples scatter most."""
@@ -50,7 +50,7 @@ class Result(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """Half of the range from the 5th to the 95th percentile over the median."""
+        """Half of the range from the 5th to the 95th percentile, divided by the median."""
         return (self.p95 - self.p5) / 2 / abs(self.median) if self.median else 0.0
 
     @property
@@ -99,7 +99,7 @@ def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[
         if key not in best or is_with_leader or (leader is None and _is_better(group[0], case, best[key][1])):
             best[key] = (group, case)
     chosen = {id(case) for _, case in best.values()}
-    # Figures of a sweep stay together, also those of different cases.
+    # Figures of a sweep stay together, even if they are those of different cases.
     places = {key: place for place, key in enumerate(best)}
     shown = [
         (group, case)
@@ -159,7 +159,7 @@ def _is_better(kind: Measurement, result: Result, other: Result) -> bool:
 
 def _result(group: Sequence[Measurement]) -> Result:
     if group[0].metric in _COUNTED:
-        # A device with errors must not disappear among many without.
+        # A device with errors must not disappear among many devices without errors.
         group = [entry for entry in group if entry.median > 0] or group
     first = group[0]
     middle = statistics.median(entry.median for entry in group)
