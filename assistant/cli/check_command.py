@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -30,9 +30,13 @@ from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import ExitCode, RigtuneError, UsageError
 from probes.base.record import Record, items_of
-from probes.base.table_rows import Tier
+from probes.base.table_rows import Mode, Tier
+from probes.catalogue.hardware import load_catalogue
+from probes.catalogue.thresholds import load_thresholds
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
+from probes.judging.counters import Snapshot, snapshot
+from probes.judging.policies.expectation import expects_gpus, with_expectations
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
 from probes.judging.verdict import PROFILES, FailOn, Profile, Verdict, exit_status, failure_status
@@ -143,6 +147,17 @@ def _profile_in(arguments: list[str]) -> Profile:
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
               help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
+@click.option("--mode", type=click.Choice(get_args(Mode)), default=None,
+              help="accept: judge all that a node shows before it is used; needs --expect, --expect-gpus or "
+                   "a policy that states the GPUs. monitor: judge a node in use: no states such as a program "
+                   "on a GPU, and no logged event that is older than a day and left nothing to repair. "
+                   "Default: accept, also without expectations.")  # fmt: skip
+@click.option(
+    "--expect",
+    metavar="MACHINE",
+    help="Expect the GPUs and training ports of this machine of `rigtune list machines`.",
+)
+@click.option("--expect-gpus", type=click.IntRange(0), metavar="N", help="Expect this number of GPUs.")
 @click.option("--measurements", type=PATH, metavar="FILE",
               help="Also judge this report of `rigtune bench -o FILE`, and compare it with earlier runs "
                    "of that machine.")  # fmt: skip
@@ -192,6 +207,9 @@ def check_command(
     machine: str | None,
     python: str | None,
     policy_file: Path | None,
+    mode: Mode | None,
+    expect: str | None,
+    expect_gpus: int | None,
     measurements: Path | None,
     learn: Path | None,
     force: bool,
@@ -211,7 +229,14 @@ def check_command(
     Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be
     made.
     """
-    policy = _policy(policy_file, learn)
+    policy, stated_by = with_expectations(
+        _policy(policy_file, learn), load_catalogue(), machine=expect, gpus=expect_gpus
+    )
+    if mode == "accept" and not expects_gpus(policy):
+        raise UsageError(
+            "--mode accept needs to know which GPUs the node must have",
+            "add --expect MACHINE, --expect-gpus N, or --policy FILE with gpu.count",
+        )
     measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
     is_quick = source.is_live and (tier == "quick" or (tier is None and learn is None))
@@ -234,10 +259,22 @@ def check_command(
         if remark := require_same_machine(measured, facts, str(measurements)):
             say(f"rigtune: {remark}")
     today = datetime.datetime.now().astimezone().date()
-    evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
+    is_monitored = mode == "monitor" and source.is_live
+    evidence = evidence_under(
+        policy,
+        facts,
+        today=today,
+        measured=measured,
+        baselines=baselines,
+        stated_by=stated_by,
+        mode=mode or "accept",
+        earlier=_earlier_counters(facts, started) if is_monitored else None,
+        now=started if source.is_live else None,
+    )
     verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
     verdict = msgspec.structs.replace(
         verdict,
+        mode=evidence.mode,
         tier=selection.tier,
         deep_only=selection.deep_only,
         deselected=selection.deselected,
@@ -301,6 +338,20 @@ def _write_stdout(verdict: Verdict, answer: Answer) -> None:
     emit_text(
         formatted(verdict, output_format, colour=wants_colour(), verbose=answer.verbose, gpus=answer.gpus)
     )
+
+
+def _earlier_counters(facts: MachineFacts, now: datetime.datetime) -> Snapshot | None:
+    """Return the counters of an earlier run of this machine, and keep those of this run for a later one."""
+    from assistant.usecases.last_counters import exchange
+
+    present = snapshot(facts, now.timestamp())
+    if present is None or not isinstance(facts.hostname, str):
+        return None
+    window_s = load_thresholds().monitor_event_window_s.value
+    earlier, complaint = exchange(facts.hostname, present, window_s)
+    if complaint:
+        say(f"rigtune: {complaint}")
+    return earlier
 
 
 def _policy(file: Path | None, learn: Path | None) -> Policy:

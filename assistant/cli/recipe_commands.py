@@ -42,6 +42,20 @@ from recipes.launch.recipe_file import load_recipe
     "--policy", default=None, metavar="PATH", help="With --provision: path of the policy file on the nodes."
 )
 @click.option(
+    "--expect",
+    default=None,
+    metavar="MACHINE",
+    help="With --provision: machine of `rigtune list machines` that each node must be.",
+)
+@click.option(
+    "--expect-gpus",
+    type=int,
+    default=None,
+    metavar="N",
+    help="With --provision: number of GPUs that each node must have. One of --expect, --expect-gpus and "
+    "--policy is needed.",
+)
+@click.option(
     "--slurm-conf",
     default=None,
     metavar="PATH",
@@ -75,6 +89,8 @@ def export_command(
     kind: str | None,
     program: str | None,
     policy: str | None,
+    expect: str | None,
+    expect_gpus: int | None,
     slurm_conf: str | None,
     image: str | None,
     gpus: int | None,
@@ -87,7 +103,15 @@ def export_command(
 
     Kinds: slurm-health, slurm-prolog, kubernetes-init, kubernetes-job, systemd, ansible, cloud-init.
     """
-    given = {"program": program, "policy": policy, "slurm_conf": slurm_conf, "image": image, "gpus": gpus}
+    given = {
+        "program": program,
+        "policy": policy,
+        "expect": expect,
+        "expect_gpus": expect_gpus,
+        "slurm_conf": slurm_conf,
+        "image": image,
+        "gpus": gpus,
+    }
     if kind is not None:
         if recipe_file is not None:
             raise UsageError(

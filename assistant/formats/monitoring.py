@@ -92,9 +92,9 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def nagios_text(verdict: Verdict) -> str:
-    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ...
+    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ... | failed=1;;0 ...` and the further problems.
 
-    failed=1;;0 ...` and the further problems.
+    `blocking` counts the problems that decide the exit code; they come first, one in each line.
     """
     problems = [
         problem_line(finding)
@@ -110,6 +110,7 @@ def nagios_text(verdict: Verdict) -> str:
         nothing = "nothing is known of this machine"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     numbers = [f"{name}={verdict.counts[status]}{limits}" for status, name, limits in _LABELS]
+    numbers.append(f"blocking={len(decisive(verdict))}")
     if verdict.duration_s is not None:
         numbers.append(f"time={verdict.duration_s:.3f}s")
     answer = _plain(f"RIGTUNE {WORDS[verdict.verdict]} - {problems[0] if problems else nothing}{more}")

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from assistant.usecases.events import Event, FindingMade, StageStarted, stage
 from probes.base.record import Reason, Unknown
-from probes.base.table_rows import CheckRow
+from probes.base.table_rows import CheckRow, Mode
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
 from probes.judging.check_table import CHECKS
+from probes.judging.counters import Snapshot
 from probes.judging.findings import Evidence, Finding, Judge
+from probes.judging.monitoring import STATE, recent, since_words, standing
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import missing, under_policy
 from probes.judging.reporting import HOST
@@ -31,6 +33,10 @@ def evidence_under(
     today: datetime.date | None,
     measured: MeasurementSet | None = None,
     baselines: tuple[Baseline, ...] = (),
+    stated_by: dict[str, str] | None = None,
+    mode: Mode = "accept",
+    earlier: Snapshot | None = None,
+    now: datetime.datetime | None = None,
 ) -> Evidence:
     """Return what the checks judge: facts, measurements, the catalogue, and the limits of `policy`."""
     measurements = measured or MeasurementSet()
@@ -42,6 +48,10 @@ def evidence_under(
         baselines=baselines,
         thresholds=_thresholds(policy),
         policy=policy,
+        stated_by=stated_by or {},
+        mode=mode,
+        earlier=earlier,
+        now=now,
         today=today,
     )
 
@@ -67,11 +77,16 @@ def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Gene
         stage="check", title=f"Checking {facts.hostname if isinstance(facts.hostname, str) else facts.source}"
     )
     findings: list[Finding] = []
+    recent_evidence = recent(evidence)
     for row in rows:
-        for finding in waive(_run(row, evidence), policy.waivers, today=evidence.today):
+        made = _run(row, recent_evidence)
+        if recent_evidence is not evidence:
+            made = standing(made, _run(row, evidence))
+        for finding in waive(made, policy.waivers, today=evidence.today):
             findings.append(finding)
             yield FindingMade(finding=finding)
-    notes = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
+    unneeded = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
+    notes = since_words(evidence) + unneeded
     return judge(findings, rows, hostname=facts.hostname, source=facts.source, notes=notes)
 
 
@@ -108,6 +123,8 @@ def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
     if off is not None:
         return [Judge(check_id=row.id, why="").skipped(HOST, f"switched off by the policy: {off}")]
     findings: list[Finding] = []  # also those that a check yields before it crashes
+    if row.is_state and evidence.mode == "monitor":
+        return [Judge(check_id=row.id, why="").skipped(HOST, STATE)]
     try:
         absent = missing(row.needs, evidence)
         if absent is not None:

@@ -14,7 +14,7 @@ from probes.base.record import items_of, known, only_known
 from probes.base.versions import numbers_of
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Status
-from probes.judging.policies.policy import Policy
+from probes.judging.policies.policy import CheckPolicy, Policy
 from probes.logs.event import Event, carries
 from probes.logs.events.compared_events import (
     ComparedGpus,
@@ -178,6 +178,10 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
             yield _event(ComparedInterface(name=name, observation=statement), "machine", statement)
 
 
+_POLICY = Policy(checks=CheckPolicy(required=("torch-cuda", "torch-architecture", "nccl-version")))
+"""Asks to judge the training software too, because the log is that of a job."""
+
+
 def _kind(nic: Nic) -> tuple[object, object]:
     """Return what ports of one purpose have in common: the link layer and the rate."""
     return nic.link_layer, nic.rate_gbps
@@ -187,7 +191,7 @@ def _checks(machine: MachineFacts) -> Iterator[Event]:
     """Yield an event for each finding of `rigtune check` that is not a pass."""
     findings = [
         event.finding
-        for event in check_machine(evidence_under(Policy(), machine, today=None))
+        for event in check_machine(evidence_under(_POLICY, machine, today=None))
         if isinstance(event, FindingMade)
     ]
     host = machine.hostname if isinstance(machine.hostname, str) else None

@@ -20,6 +20,9 @@ Tier = Literal["quick", "deep"]
 A stored source needs no time for either tier.
 """
 
+Mode = Literal["accept", "monitor"]
+"""`accept` judges all that a node shows before its first use; `monitor` judges faults of a node in use."""
+
 
 class Row(Record, kw_only=True):
     """One entry of a table."""
@@ -65,6 +68,8 @@ class CheckRow(Row, kw_only=True):
     """An UNKNOWN of a required check makes the verdict UNKNOWN."""
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
+    is_state: bool = False
+    """True if the check judges a state that is no fault (a program on the GPU); monitoring skips it."""
     rules: dict[str, Any] | None = None
     """Data row of the check, if any; the function then takes the row as its second argument."""
 

@@ -9,6 +9,7 @@ import functools
 import re
 from typing import Literal
 
+from probes.base.errors import UsageError
 from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
 from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, with_unit
@@ -37,9 +38,14 @@ class GpuModel(StrictRecord, kw_only=True):
     plain_names: tuple[str, ...] = ()
     """Names that people write, without vendor, form, memory and punctuation (`gpu_names.py`)."""
     form: str = ""
-    """Form, if there are several forms of GPUs with one plain name.
+    """Form, for modules of a board (`sxm`, `sxm3`) and if there are several forms with one plain name.
 
     One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
+    """
+    board_gpus: tuple[int, ...] = ()
+    """Numbers of GPUs of a node that this model has besides those of all SXM boards (`sxm_board_gpus`).
+
+    IBM's AC922 carries 4 or 6 V100 (IBM Power System AC922 technical overview, REDP-5494).
     """
     architecture: str
     compute_capability: str
@@ -228,6 +234,18 @@ class Catalogue:
 
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
+
+    def named_machine(self, name: str) -> MachineModel:
+        """Return the row of a machine that the user names. Raises UsageError that suggests the nearest."""
+        row = self.machine(name)
+        if row is not None:
+            return row
+        import difflib  # noqa: PLC0415 - only a wrong name needs it
+
+        known = [row.id for row in self.machines]
+        close = difflib.get_close_matches(name.strip().lower(), known, n=1)
+        guess = f"Did you mean {close[0]}? " if close else ""
+        raise UsageError(f"there is no catalogue machine {name!r}", f"{guess}Known: {', '.join(known)}.")
 
     def _gpus_with(self, words: str) -> tuple[GpuModel, ...]:
         """Return the rows of all files that contain these words; other shipped files are not parsed."""

@@ -112,6 +112,7 @@ class Thresholds(StrictRecord, kw_only=True):
     open_module_better: Names
     open_module_impossible: Names
     ecc_off_by_default: Names
+    sxm_board_gpus: Names
     throttle_reasons: tuple[ThrottleReason, ...]
     violation_limits: tuple[ViolationLimit, ...]
     cuda_drivers: tuple[CudaDriver, ...]

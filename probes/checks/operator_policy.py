@@ -26,7 +26,7 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
+from probes.judging.reporting import HOST, evidence_of, fold_names, has_no_gpu, subject_name
 from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
@@ -68,22 +68,22 @@ class Held(NamedTuple):
 
 def policy_gpus(evidence: Evidence) -> Iterator[Finding]:
     """Compare model, number, memory, VBIOS and MIG mode of the GPUs."""
-    return _findings(GPUS, _held_gpus(evidence))
+    return _findings(GPUS, evidence, _held_gpus(evidence))
 
 
 def policy_nics(evidence: Evidence) -> Iterator[Finding]:
     """Compare number, rate, link layer, firmware and places of the training ports."""
-    return _findings(NICS, _held_nics(evidence))
+    return _findings(NICS, evidence, _held_nics(evidence))
 
 
 def policy_versions(evidence: Evidence) -> Iterator[Finding]:
     """Compare driver, operating system, kernel and libraries."""
-    return _findings(VERSIONS, _held_versions(evidence))
+    return _findings(VERSIONS, evidence, _held_versions(evidence))
 
 
 def policy_host(evidence: Evidence) -> Iterator[Finding]:
     """Compare memory, processors, mounts, services and kernel modules."""
-    return _findings(HOST_STATE, _held_host(evidence))
+    return _findings(HOST_STATE, evidence, _held_host(evidence))
 
 
 def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
         yield WAIVERS.passed(HOST, f"{len(waivers)} valid", evidence=(policy_ref("waivers"),))
 
 
-def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
+def _findings(judge: Judge, evidence: Evidence, held: Iterator[Held]) -> Iterator[Finding]:
     """Yield one finding for each difference.
 
     Values that could not be read share a finding by reason; values that only a deep check reads give a
@@ -132,7 +132,7 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
         else:
             yield judge.failed(
                 fold_names(expectation.subjects),
-                f"{expectation.what} differs from the policy",
+                f"{expectation.what} differs from {evidence.stated_by.get(expectation.place, 'the policy')}",
                 expected=expectation.expected,
                 observed=expectation.observed,
                 remedy=Remedy(text=_REMEDY),
@@ -159,7 +159,7 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
 def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     wanted, gpus = evidence.policy.gpu, evidence.facts.gpus
     if wanted.count is not None:
-        number = map_known(gpus, lambda gpus: str(len(gpus)))
+        number = "0" if has_no_gpu(evidence.facts) else map_known(gpus, lambda gpus: str(len(gpus)))
         yield Held("gpu.count", "the number of GPUs", str(wanted.count), number, number == str(wanted.count))
     # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
     judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else gpus

@@ -42,10 +42,12 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     of_driver = (own, *texts.of_driver) if own else texts.of_driver
     gpus, contradictions = _merged(of_driver, texts)
     silence = _why_silent(by_nvml, texts.silence)
+    # NVML answers only if the driver is loaded; a list without a GPU is then an answer.
+    none_counted = by_nvml == () and isinstance(texts.attached, Unknown)
     return {
         "gpus": tuple(_placed(source, gpu) for gpu in gpus) or driver_silence(on_bus, silence) or (),
         "pci_gpus": on_bus,
-        "attached_gpus": len(own) or texts.attached,
+        "attached_gpus": len(own) or (0 if none_counted else texts.attached),
         "contradictions": contradictions,
         "unread": texts.unread,
     }

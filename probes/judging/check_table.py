@@ -21,6 +21,7 @@ def _check(
     needs: tuple[Need, ...] = (),
     required: bool = False,
     tier: Tier = "quick",
+    is_state: bool = False,
 ) -> CheckRow:
     """Return the row of a check that is a function of `module` (`gpu.gpu_use`) with its name."""
     return CheckRow(
@@ -32,6 +33,7 @@ def _check(
         required=required,
         tier=tier,
         needs=needs,
+        is_state=is_state,
     )
 
 
@@ -47,6 +49,7 @@ def _row(
         group=row.get("group", "host"),
         required=row.get("required", False),
         tier=row.get("tier", "quick"),
+        is_state=row.get("state", False),
         needs=tuple(row.get("needs", needs)),
         rules=row,
     )
@@ -122,8 +125,8 @@ CHECKS: tuple[CheckRow, ...] = (
     _gpu("gpu-fan", "The fans turn", "gpu.gpu_slowdown"),
     _limit("gpu-power-limit"),
     _limit("application-clocks"),
-    _gpu("gpu-busy", "No other program uses the GPUs", "gpu.gpu_use"),
-    _gpu("gpu-memory-leftover", "No memory is in use without a process", "gpu.gpu_use"),
+    _gpu("gpu-busy", "No other program uses the GPUs", "gpu.gpu_use", is_state=True),
+    _gpu("gpu-memory-leftover", "No memory is in use without a process", "gpu.gpu_use", is_state=True),
     _gpu("gpu-idle", "An idle GPU shows no load", "gpu.gpu_use"),
     _gpu("gpu-spinning", "No program waits in a collective for ever", "gpu.gpu_use"),
     _limit("mig-mode"),

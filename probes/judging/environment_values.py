@@ -38,6 +38,25 @@ def nccl_version(facts: MachineFacts) -> str | Unknown | None:
     return brought if system is None else system
 
 
+USERS_SOFTWARE = "users bring their own software; --python, or the policy, asks to judge an interpreter"
+
+
+def asks_for_training(evidence: Evidence, check_id: str) -> bool:
+    """Return whether the user or the policy asks to judge the training software.
+
+    Whatever interpreter comes first on the PATH is no property of the node.
+    """
+    policy = evidence.policy
+    is_expected = policy.software.torch is not None or policy.software.nccl is not None
+    return evidence.facts.training.found_by == "--python" or is_expected or check_id in policy.checks.required
+
+
+def judged_nccl_version(evidence: Evidence, check_id: str) -> str | Unknown | None:
+    """Return the NCCL to judge: that of the training software if it is judged, else that of the system."""
+    facts = evidence.facts
+    return nccl_version(facts) if asks_for_training(evidence, check_id) else facts.software.nccl_version
+
+
 class NameList(Record, kw_only=True):
     """A list of names in NCCL's form.
 

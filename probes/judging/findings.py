@@ -9,10 +9,12 @@ from collections.abc import Iterable
 import msgspec
 
 from probes.base.record import EvidenceRef, Record, Unknown
+from probes.base.table_rows import Mode
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, BenchFailure, Measurement
+from probes.judging.counters import Snapshot
 from probes.judging.policies.policy import Policy, Waiver
 
 
@@ -74,6 +76,13 @@ class Evidence(Record, kw_only=True):
     """Earlier runs that the measurements compare to."""
     thresholds: Thresholds = msgspec.field(default_factory=load_thresholds)
     policy: Policy = Policy()
+    stated_by: dict[str, str] = {}
+    """Option of the command line that states an expectation, by the field of the policy: `gpu.count`."""
+    mode: Mode = "accept"
+    earlier: Snapshot | None = None
+    """Counters of an earlier run, with which monitoring compares."""
+    now: datetime.datetime | None = None
+    """The moment at which a live machine was read; None for stored facts, whose moment is unknown."""
     today: datetime.date | None = None
     """The date used to decide whether waivers have expired; None if the caller gives no date."""
 

@@ -65,7 +65,8 @@ def has_no_gpu(facts: MachineFacts) -> bool:
     A driver that hangs or refuses is a hint, even if the PCI bus shows no GPU.
     """
     if isinstance(facts.gpus, Unknown):
-        return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
+        is_silent = facts.gpus.reason in (Reason.TIMEOUT, Reason.PERMISSION)
+        return facts.attached_gpus == 0 or (facts.pci_gpus == () and not is_silent)
     return not facts.gpus
 
 

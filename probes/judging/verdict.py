@@ -26,7 +26,7 @@ import msgspec
 
 from probes.base.errors import ExitCode
 from probes.base.record import NOT_RECORDED, Record, Unknown
-from probes.base.table_rows import CheckRow, Tier
+from probes.base.table_rows import CheckRow, Mode, Tier
 from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.policies.policy import Waiver
 
@@ -60,6 +60,7 @@ class Verdict(Record, kw_only=True):
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
     """Notes for the operator about waivers that no longer cover anything."""
+    mode: Mode = "accept"
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
     """Checks that `--tier deep` would add."""

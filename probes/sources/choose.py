@@ -41,14 +41,7 @@ def _catalogue_machine(name: str) -> Source:
     from probes.sources.catalogue import catalogue_source  # noqa: PLC0415 - see above
 
     catalogue = load_catalogue()
-    row = catalogue.machine(name)
-    if row is None:
-        known = [row.id for row in catalogue.machines]
-        import difflib  # noqa: PLC0415 - only a wrong name needs it
-
-        close = difflib.get_close_matches(name.strip().lower(), known, n=1)
-        guess = f"Did you mean {close[0]}? " if close else ""
-        raise UsageError(f"there is no catalogue machine {name!r}", f"{guess}Known: {', '.join(known)}.")
+    row = catalogue.named_machine(name)
     gpu = catalogue.gpu(row.gpu)
     if gpu is None:
         raise LookupError(f"the catalogue has machine {row.id} and no GPU {row.gpu}")

@@ -16,6 +16,7 @@ import re
 
 from probes.base.errors import UsageError
 from probes.base.record import Record, StrictRecord
+from probes.catalogue.hardware import load_catalogue
 from recipes.launch.recipe import Artifact
 from recipes.launch.script_parts import templates
 
@@ -39,6 +40,10 @@ class ProvisionOptions(StrictRecord, kw_only=True):
     """Absolute path of the command on the nodes. Slurm runs its hooks without a search path."""
     policy: str | None = None
     """Absolute path of the policy file on the nodes."""
+    expect: str | None = None
+    """Machine of the catalogue that each node must be."""
+    expect_gpus: int | None = None
+    """Number of GPUs that each node must have."""
     slurm_conf: str | None = None
     """Absolute path of slurm.conf if it is not Slurm's default: slurmd does not pass it to its hooks."""
     image: str = "rigtune:latest"
@@ -147,6 +152,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
     for what, path in (("the policy", options.policy), ("slurm.conf", options.slurm_conf)):
         if path is not None:
             _require_plain(what, path)
+    expected = _expectations(options)
     if options.gpus < 1:
         raise UsageError(
             f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8"
@@ -163,7 +169,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
             .get_template(file.template)
             .render(
                 options=options,
-                policy=("--policy", options.policy) if options.policy else (),
+                expected=expected,
                 tag=REASON_TAG,
                 most_drained_percent=MOST_DRAINED_PERCENT,
                 quick_s=QUICK_S,
@@ -173,6 +179,26 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
         )
         for file in row.files
     )
+
+
+def _expectations(options: ProvisionOptions) -> tuple[str, ...]:
+    """Return the options of `rigtune check` that state what a node must be.
+
+    Raises UsageError without any: a node that has lost its GPUs would be fit.
+    """
+    machine = None if options.expect is None else load_catalogue().named_machine(options.expect).id
+    if options.expect_gpus is not None and options.expect_gpus < 0:
+        raise UsageError(
+            f"no node has {options.expect_gpus} GPUs", "give the number of GPUs of a node, such as 8"
+        )
+    stated = {"--policy": options.policy, "--expect": machine, "--expect-gpus": options.expect_gpus}
+    words = tuple(f"{option}={value}" for option, value in stated.items() if value is not None)
+    if not words:
+        raise UsageError(
+            "the check does not know what a node must have, and a node without GPUs would pass",
+            "add --expect MACHINE, --expect-gpus N or --policy PATH",
+        )
+    return words
 
 
 def _require_plain(what: str, path: str) -> None:

@@ -95,6 +95,24 @@ def test_a_dead_nvlink_is_named(nvml_standin: NvmlStandin) -> None:
     assert ("FAIL", "GPU2") in said.of("nvlink-active")
 
 
+@pytest.mark.parametrize(("count", "check_id"), [(0, "gpu-driver"), (3, "gpu-count"), (7, "gpu-count")])
+def test_a_live_node_that_has_lost_gpus_fails(nvml_standin: NvmlStandin, count: int, check_id: str) -> None:
+    said = check(nvml_standin(f"gpu_count = {count}\n"), "--only", "driver")
+    assert (said.exit_code, said.failed()) == (1, {check_id})
+    expecting = check(nvml_standin(f"gpu_count = {count}\n"), "--only", "policy", "--expect", "dgx-h100")
+    assert ("FAIL", "host") in expecting.of("policy-gpus")
+
+
+def test_monitoring_skips_states_and_keeps_counters(nvml_standin: NvmlStandin, tmp_path: Path) -> None:
+    variables = nvml_standin("gpu_count = 8\ngpu4.mig_mode = 1\n") | {"XDG_STATE_HOME": str(tmp_path)}
+    for _ in range(2):
+        said = check(variables, "--mode", "monitor", "--expect-gpus", "8")
+        assert said.of("mig-mode") == {("SKIP", "host")}
+        assert said.of("policy-gpus") == {("PASS", "host")}
+    (kept,) = tmp_path.rglob("counters.json")
+    assert "link 0 replay_errors" in kept.read_text()
+
+
 def test_a_partitioned_gpu_is_a_warning(nvml_standin: NvmlStandin) -> None:
     said = check(nvml_standin("gpu_count = 8\ngpu4.mig_mode = 1\n"))
     assert ("WARN", "GPU4") in said.of("mig-mode")

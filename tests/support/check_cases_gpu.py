@@ -7,6 +7,7 @@ import msgspec
 from probes.base.record import Reason, Unknown
 from probes.base.units import GIB
 from probes.facts import Accelerator, GpuProcess, MachineFacts, NvLink, PcieLink
+from probes.judging.policies.policy import GpuExpectation, Policy
 from tests.support.check_case import (
     ALL,
     BOX,
@@ -78,6 +79,24 @@ GPU_CASES = (
         with_part(with_gpus(NODE, driver_version=NOT_RECORDED), "software", driver_version=NOT_RECORDED),
         ("UNKNOWN host",),
     ),
+    Case(
+        "gpu-driver",
+        "loaded, and all GPUs have left the bus",
+        with_part(h100_node(gpus=(), pci_gpus=(), attached_gpus=0), "software", driver_version="570.86.15"),
+        ("FAIL host",),
+    ),
+    Case(
+        "gpu-driver",
+        "loaded, and a container without GPUs",
+        with_part(
+            h100_node(
+                gpus=NOT_RECORDED, pci_gpus=NOT_RECORDED, attached_gpus=0, container=IN_CONTAINER.container
+            ),
+            "software",
+            driver_version="570.86.15",
+        ),
+        ("WARN host",),
+    ),
     Case("accelerators", "NVIDIA alone", NODE, ("PASS host",)),
     Case("accelerators", "none", BOX, ("SKIP host",)),
     Case("accelerators", "not listed", h100_node(accelerators=NOT_RECORDED), ("SKIP host",)),
@@ -121,6 +140,53 @@ GPU_CASES = (
         ("WARN host",),
     ),
     Case("gpu-count", "as many as it counts", h100_node(pci_gpus=TIMEOUT, attached_gpus=8), ("PASS host",)),
+    *(
+        Case(
+            "gpu-count",
+            f"{count} of an SXM board",
+            h100_node(gpus=tuple(h100(n) for n in range(count)), pci_gpus=TIMEOUT, attached_gpus=count),
+            (f"{word} host",),
+        )
+        for count, word in ((1, "PASS"), (3, "FAIL"), (4, "PASS"), (5, "FAIL"), (6, "FAIL"), (7, "FAIL"))
+    ),
+    Case(
+        "gpu-count",
+        "three of a board that the bus shows as a whole to the container",
+        h100_node(
+            gpus=tuple(h100(n) for n in range(3)),
+            pci_gpus=tuple(str(h100(n).pci_bus_id) for n in range(3)),
+            attached_gpus=3,
+            container=IN_CONTAINER.container,
+        ),
+        ("FAIL host",),
+    ),
+    Case(
+        "gpu-count",
+        "three in a container that hides the bus",
+        h100_node(
+            gpus=tuple(h100(n) for n in range(3)),
+            pci_gpus=TIMEOUT,
+            attached_gpus=3,
+            container=IN_CONTAINER.container,
+        ),
+        ("PASS host",),
+    ),
+    Case(
+        "gpu-count",
+        "three PCIe cards",
+        with_gpus(
+            h100_node(gpus=tuple(h100(n) for n in range(3)), pci_gpus=TIMEOUT, attached_gpus=3),
+            name="NVIDIA L40S",
+        ),
+        ("PASS host",),
+    ),
+    Case(
+        "gpu-count",
+        "three that the policy expects",
+        h100_node(gpus=tuple(h100(n) for n in range(3)), pci_gpus=TIMEOUT, attached_gpus=3),
+        ("PASS host",),
+        policy=Policy(gpu=GpuExpectation(count=3)),
+    ),
     Case("gpu-count", "no GPU", BOX, ("SKIP host",)),
     Case("gpu-count", "GPUs unread", UNREAD, ("UNKNOWN host",)),
     Case("gpu-model", "alike", NODE, (f"PASS {ALL}",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from probes.base.record import Reason, Unknown
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import MachineFacts
+from probes.judging.policies.policy import CheckPolicy, Policy, SoftwareExpectation
 from tests.support.check_case import (
     ALL,
     BOX,
@@ -252,12 +253,27 @@ def torch(**changes: object) -> MachineFacts:
     return with_part(NODE, "training", **changes)
 
 
+EXPECTS_TORCH = Policy(software=SoftwareExpectation(torch=">=2.0"))
+REQUIRES_TORCH = Policy(checks=CheckPolicy(required=("torch-cuda",)))
 OLD_DRIVER = with_part(
     torch(torch_cuda_version="12.8"), "software", driver_version="470.82.01", cuda_driver_version="11.4"
 )
 
 SOFTWARE_CASES = (
     Case("torch-cuda", "suits", NODE, ("PASS host",)),
+    *(
+        Case(
+            check_id, f"a build that no user named, {change}", torch(found_by="PATH", **change), (said,), asks
+        )
+        for check_id, change, said, asks in (
+            ("torch-cuda", {"torch_cuda_version": None}, "SKIP host", Policy()),
+            ("torch-cuda", {"path": None, "torch_version": None}, "SKIP host", Policy()),
+            ("torch-cuda", {"torch_cuda_version": None}, "FAIL host", EXPECTS_TORCH),
+            ("torch-cuda", {"path": None, "torch_version": None}, "WARN host", REQUIRES_TORCH),
+            ("torch-architecture", {"torch_cuda_version": "10.2"}, "SKIP host", Policy()),
+            ("nccl-version", {"nccl_version": "2.4.8"}, "SKIP host", Policy()),
+        )
+    ),
     Case("torch-cuda", "CPU build without GPU", BOX, ("PASS host",)),
     Case("torch-cuda", "CPU build with GPUs", torch(torch_cuda_version=None), ("FAIL host",)),
     Case("torch-cuda", "no interpreter", torch(path=None, torch_version=NOT_RECORDED), ("WARN host",)),

@@ -49,6 +49,7 @@ H100 = GpuModel(
     title="H100 SXM 80 GB",
     checked=True,
     driver_name="NVIDIA H100 80GB HBM3",
+    form="sxm",
     architecture="hopper",
     compute_capability="9.0",
     memory_bytes=80 * GIB,
@@ -68,7 +69,9 @@ A100_PCIE = msgspec.structs.replace(
     nvlink_count=12,
     nvlink_bridge=True,
 )
-L40S = msgspec.structs.replace(H100, id="l40s", title="L40S", driver_name="NVIDIA L40S", nvlink_count=0)
+L40S = msgspec.structs.replace(
+    H100, id="l40s", title="L40S", driver_name="NVIDIA L40S", form="", nvlink_count=0
+)
 A800 = msgspec.structs.replace(
     H100, id="a800-sxm", title="A800 SXM", driver_name="NVIDIA A800-SXM4-80GB", nvlink_count=8
 )
@@ -333,7 +336,7 @@ def h100_node(**changes: Any) -> MachineFacts:
         ),
         training=TrainingPython(
             path="/opt/train/bin/python",
-            found_by="VIRTUAL_ENV",
+            found_by="--python",
             python_version="3.11.9",
             torch_version="2.6.0+cu124",
             torch_cuda_version="12.4",

@@ -56,7 +56,7 @@ def load_baselines(
     """
     baselines: list[Baseline] = []
     for kind in KINDS:
-        path = _path(kind, machine)
+        path = file_of(machine, kind)
         try:
             runs = _read(path, machine)
         except InputError as error:
@@ -75,15 +75,15 @@ def _is_earlier(kind: Kind, started: str, moment: str) -> bool:
     return not moment or (started != moment if kind == "pinned" else started < moment)
 
 
-def _path(kind: Kind, machine: str) -> Path:
-    """Return the file of a machine.
+def file_of(machine: str, name: str) -> Path:
+    """Return the file of this name that is kept for a machine.
 
     The name of a machine is shortened and cleaned, because it may be long or contain a slash.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", machine)[:60].lstrip(".") or "machine"
     if safe != machine:
         safe = f"{safe}-{hashlib.sha256(machine.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return platformdirs.user_state_path("rigtune") / "baselines" / safe / f"{kind}.json"
+    return platformdirs.user_state_path("rigtune") / "baselines" / safe / f"{name}.json"
 
 
 def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
@@ -111,7 +111,7 @@ def _read(path: Path, machine: str) -> tuple[MeasurementSet, ...]:
 
 
 def _save(kind: Kind, measured: MeasurementSet) -> Path:
-    path = _path(kind, measured.machine)
+    path = file_of(measured.machine, kind)
     try:
         before = _read(path, measured.machine)
     except InputError:

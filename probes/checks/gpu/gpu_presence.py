@@ -3,7 +3,8 @@
 A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. A
 GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
 planned, or not at all. Accelerators of other makers are recognised and not read, so they are UNKNOWN: such a
-machine is not "fit to train", and it is no machine without accelerators. A GPU that has fallen off the bus
+machine is not "fit to train", and it is no machine without accelerators. A board of SXM modules carries 1,
+2, 4, 8 or 16 of them. A GPU that has fallen off the bus
 keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest
 answers are a fault of the driver, and no reason to replace the GPU. Source: NVIDIA driver documentation; exit
 codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
 from probes.facts import Accelerator, Gpu, MachineFacts
-from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy, Status
 from probes.judging.reporting import (
     HOST,
     NO_GPU,
@@ -80,7 +81,7 @@ def gpu_driver(evidence: Evidence) -> Findings:
     facts = evidence.facts
     gpus, on_bus, driver = facts.gpus, facts.pci_gpus, facts.software.driver_version
     if isinstance(gpus, Unknown):
-        return _no_answer(facts, gpus)
+        return _none_listed(facts) or _no_answer(facts, gpus)
     if not gpus and known(on_bus) and on_bus:
         return DRIVER.failed(
             HOST,
@@ -90,7 +91,7 @@ def gpu_driver(evidence: Evidence) -> Findings:
             remedy=_INSTALL if driver is None else _REBOOT,
         )
     if not gpus:
-        return DRIVER.skipped(HOST, NO_GPU)
+        return _none_listed(facts) or DRIVER.skipped(HOST, NO_GPU)
     if silent := _all_silent(gpus):
         return DRIVER.failed(
             HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=_REBOOT
@@ -111,6 +112,30 @@ def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
     words = [value for gpu in gpus for value in (gpu.name, gpu.memory_bytes) if isinstance(value, Unknown)]
     is_silent = len(words) == 2 * len(gpus) and all(value.reason in _BROKEN for value in words)
     return words[0] if is_silent else None
+
+
+def _none_listed(facts: MachineFacts) -> Finding | None:
+    """Return the finding for a loaded driver that counts no GPU: a node whose GPUs have all left the bus."""
+    if facts.attached_gpus != 0:
+        return None
+    return DRIVER.problem(
+        HOST,
+        "the driver is loaded and there is no GPU",
+        fails=not _may_hide_gpus(facts),
+        expected="at least one GPU",
+        observed="the driver counts 0 GPUs",
+        remedy=_REBOOT,
+    )
+
+
+def _may_hide_gpus(facts: MachineFacts) -> bool:
+    """Return whether the machine may have more GPUs than this container or job gets: its bus is unread."""
+    return _is_a_part(facts) and isinstance(facts.pci_gpus, Unknown)
+
+
+def _is_a_part(facts: MachineFacts) -> bool:
+    """Return whether this is a container or a job."""
+    return isinstance(facts.container.runtime, str) or isinstance(facts.scheduler.kind, str)
 
 
 def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
@@ -140,6 +165,38 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
 
 @on_gpus(COUNT)
 def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    counted = _counted(gpus, evidence)
+    return (_not_a_board(gpus, evidence) or counted) if counted.status is Status.PASS else counted
+
+
+def _not_a_board(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding | None:
+    """Return a FAIL if the driver's full list of SXM modules is no board's number of them."""
+    facts, sizes = evidence.facts, evidence.thresholds.sxm_board_gpus
+    rows = [evidence.catalogue.checked_gpu(gpu.name) for gpu in gpus if isinstance(gpu.name, str)]
+    modules = [row for row in rows if row is not None and row.form.startswith("sxm")]
+    is_complete = facts.attached_gpus == len(gpus) and not _may_hide_gpus(facts)
+    if not modules or len(modules) < len(rows) or not is_complete or evidence.policy.gpu.count == len(gpus):
+        return None
+    wanted = (*sizes.value, *(str(count) for count in modules[0].board_gpus))
+    if str(len(gpus)) in wanted:
+        return None
+    return COUNT.failed(
+        HOST,
+        "no SXM board has this number of GPUs",
+        expected=f"{', '.join(wanted)} GPUs",
+        observed=f"{len(gpus)} GPUs",
+        remedy=Remedy(
+            text="Look for Xid 79 in the kernel log and power the node off and on; if a GPU is still "
+            "missing, have the board checked.",
+            command="dmesg | grep -i xid",
+            needs_root=True,
+        ),
+        evidence=(sizes.ref,),
+    )
+
+
+def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    """Compare the list of GPUs with the driver's own count and with the PCI bus."""
     on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
     available = f"{len(gpus)} GPUs"
     if isinstance(attached, int) and attached > len(gpus):
@@ -161,7 +218,7 @@ def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return COUNT.passed(HOST, "every GPU on the PCI bus is available", observed=available)
     listed = {gpu.pci_bus_id for gpu in gpus}
     missing = [bus_id for bus_id in on_bus if bus_id not in listed]
-    if isinstance(evidence.facts.container.runtime, str) or isinstance(evidence.facts.scheduler.kind, str):
+    if _is_a_part(evidence.facts):
         return COUNT.warned(
             HOST,
             "this container or job sees fewer GPUs than the machine has",

@@ -17,7 +17,7 @@ from probes.base.record import Reason, Unknown, first_unknown, items_of, known, 
 from probes.base.units import gib
 from probes.base.versions import at_least
 from probes.facts import Filesystem, Gpu
-from probes.judging.environment_values import nccl_version
+from probes.judging.environment_values import judged_nccl_version
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_gpus
 
@@ -182,7 +182,7 @@ def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
         return STACK.passed(
             HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence
         )
-    nccl = nccl_version(evidence.facts)
+    nccl = judged_nccl_version(evidence, STACK.check_id)
     if nccl is None:
         return STACK.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
     fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)

@@ -14,7 +14,7 @@ from probes.base.record import Reason, Unknown, first_unknown, known, value_or
 from probes.base.versions import at_least, numbers_of
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, MachineFacts, Nic
-from probes.judging.environment_values import nccl_version as version_of_nccl
+from probes.judging.environment_values import USERS_SOFTWARE, asks_for_training, judged_nccl_version
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, judge_each, on_gpus, on_nics
 
@@ -52,6 +52,8 @@ def torch_cuda(evidence: Evidence) -> Finding:
     facts, training = evidence.facts, evidence.facts.training
     refs = training.evidence
     torch = training.torch_version
+    if not asks_for_training(evidence, TORCH.check_id):
+        return TORCH.skipped(HOST, USERS_SOFTWARE, evidence=refs)
     if training.path is None or torch is None:
         return TORCH.warned(
             HOST,
@@ -123,6 +125,8 @@ def _with_gpus(facts: MachineFacts, torch: str, limits: Thresholds) -> Finding:
 def torch_architecture(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     training = evidence.facts.training
     cuda = training.torch_cuda_version
+    if not asks_for_training(evidence, ARCHITECTURE.check_id):
+        return ARCHITECTURE.skipped(HOST, USERS_SOFTWARE, evidence=training.evidence)
     if isinstance(cuda, Unknown):
         if training.path is None or training.torch_version is None:
             return ARCHITECTURE.skipped(HOST, "there is no torch, see torch-cuda")
@@ -172,7 +176,7 @@ def _judge_architecture(gpu: Gpu, cuda: str, limits: Thresholds) -> Judged:
 def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     facts, limits = evidence.facts, evidence.thresholds
     refs = (*facts.training.evidence, *facts.software.evidence)
-    version = version_of_nccl(facts)
+    version = judged_nccl_version(evidence, VERSION.check_id)
     if version is None:
         return VERSION.skipped(HOST, "no NCCL was found")
     if isinstance(version, Unknown):
@@ -216,6 +220,8 @@ def nccl_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
 @on_gpus(DUPLICATES)
 def nccl_duplicates(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software, brought = evidence.facts.software, evidence.facts.training.nccl_version
+    if not asks_for_training(evidence, DUPLICATES.check_id):
+        brought = None
     libraries = software.nccl_libraries
     if isinstance(libraries, Unknown):
         return DUPLICATES.undetermined(

@@ -52,11 +52,11 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.marker = folder / "run" / "prolog-failed"
+        self.marker = folder / "run" / "prolog-failed-n1"
         self.script("scontrol", SCONTROL.format(folder=folder))
         self.crowd(marked=0, others=9)
         self.put("IDLE")
-        options = ProvisionOptions(program=str(folder / "rigtune"))
+        options = ProvisionOptions(program=str(folder / "rigtune"), expect_gpus=8)
         for kind in ("slurm-health", "slurm-prolog"):
             for artifact in render_provision(find_provision(kind), options):
                 text = artifact.text.replace("/run/rigtune", str(self.marker.parent))
@@ -98,6 +98,11 @@ class Node:
         argv = (str(self.folder / hook), *arguments)
         return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
+    def health_twice(self) -> None:
+        """Run the health check twice, as it acts on what two consecutive runs report."""
+        for _ in range(2):
+            self.run("rigtune-health")
+
     @property
     def state(self) -> str:
         return (self.folder / "state").read_text().strip()
@@ -115,7 +120,7 @@ def node(tmp_path: Path) -> Node:
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_broken_installation_leaves_every_node_as_it_is(node: Node, broken: str) -> None:
     node.judged(BAD, 1)
-    node.run("rigtune-health")
+    node.health_twice()
     drained_by_us = node.reason
     node.script("rigtune", broken)
     assert node.run("rigtune-health").returncode == 0
@@ -130,7 +135,7 @@ def test_a_broken_installation_leaves_every_node_as_it_is(node: Node, broken: st
 def test_a_bad_node_is_drained_and_the_repaired_one_resumed(node: Node) -> None:
     node.judged(BAD, 1)
     assert node.run("rigtune-health", SLURM_JOB_ID="1").returncode == 1
-    node.run("rigtune-health")
+    node.health_twice()
     assert node.state == "IDLE+DRAIN"
     assert re.fullmatch(
         r"rigtune: nvlink-active GPU2: NVLinks are down \(17 up; down: link 7\) #\d+", node.reason
@@ -146,7 +151,7 @@ def test_a_bad_node_is_drained_and_the_repaired_one_resumed(node: Node) -> None:
 )
 def test_a_reason_that_is_not_exactly_ours_keeps_the_drain(node: Node, words: str) -> None:
     node.judged(BAD, 1)
-    node.run("rigtune-health")
+    node.health_twice()
     node.put("IDLE+DRAIN", words.format(node.reason))
     node.judged(FIT, 0)
     node.run("rigtune-health")
@@ -196,7 +201,7 @@ def test_the_sites_own_prolog_is_not_ours(node: Node) -> None:
 def test_a_share_of_the_partition_is_never_exceeded(node: Node, marked: int, others: int, state: str) -> None:
     node.crowd(marked=marked, others=others)
     node.judged(BAD, 1)
-    node.run("rigtune-health")
+    node.health_twice()
     assert node.state == state
 
 
@@ -210,6 +215,76 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(node: Node) -> None:
     node.crowd(marked=9, others=1)
     node.judged(BAD, 1)
     assert "more than 25%" in node.run("rigtune-health", "--dry-run").stdout
+
+
+def faulty(*faults: str) -> str:
+    """Return a verdict with these faults, and a warning that does not count."""
+    first, *others = (*faults, "nofile host: the limit is low (1024)")
+    return "\n".join(
+        (f"RIGTUNE CRITICAL - {first} (and more) | failed=1 blocking={len(faults)}", *others, "")
+    )
+
+
+GPU2, GPU3 = "nvlink-active GPU2: NVLinks are down (17 up)", "gpu-lost GPU3: the driver has lost this GPU"
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        ([(GPU2,)], ""),
+        ([(GPU2,), (GPU3,)], ""),
+        ([(GPU2,), (GPU2.replace("17", "16"),)], "nvlink-active GPU2: NVLinks are down (16 up)"),
+        ([(GPU2, GPU3), (GPU3,)], GPU3),
+        ([(GPU3,), (GPU2, GPU3)], GPU3),
+        ([(GPU2,), (), (GPU2,)], ""),
+        ([(GPU2,), (), (GPU2,), (GPU2,)], GPU2),
+    ],
+)
+def test_a_node_is_drained_for_what_two_runs_report(
+    node: Node, runs: list[tuple[str, ...]], reason: str
+) -> None:
+    for faults in runs:
+        node.judged(faulty(*faults) if faults else FIT, 1 if faults else 0)
+        node.run("rigtune-health")
+    assert (node.state == "IDLE+DRAIN") is bool(reason)
+    assert node.reason.startswith(f"rigtune: {reason}" if reason else "")
+
+
+@pytest.mark.parametrize("left", ["", "nvlink-active GP", "\x00\xff\n" * 9])
+def test_a_damaged_state_file_delays_the_drain_by_one_run(node: Node, left: str) -> None:
+    last = node.marker.parent / "last-faults-n1"
+    last.parent.mkdir()
+    last.write_bytes(left.encode("latin-1"))
+    node.judged(faulty(GPU2), 1)
+    node.run("rigtune-health")
+    assert node.state == "IDLE"
+    node.run("rigtune-health")
+    assert node.state == "IDLE+DRAIN"
+    assert [path.name for path in last.parent.iterdir()] == ["last-faults-n1"]
+
+
+def test_a_state_that_cannot_be_stored_makes_the_check_run_twice(node: Node) -> None:
+    node.marker.parent.write_text("no folder")
+    node.judged(faulty(GPU2), 1)
+    node.run("rigtune-health")
+    assert node.state == "IDLE+DRAIN"
+
+
+@pytest.mark.parametrize(
+    ("second", "code", "is_refused"), [(faulty(GPU2), 1, True), (faulty(GPU3), 1, False), (FIT, 0, False)]
+)
+def test_a_job_is_refused_for_what_two_runs_at_once_report(
+    node: Node, second: str, code: int, is_refused: bool
+) -> None:
+    (node.folder / "1").write_text(faulty(GPU2))
+    (node.folder / "2").write_text(second)
+    script = "#!/bin/sh\ncd {0}; if rm new 2>/dev/null; then cat 1; exit 1; fi; cat 2; exit {1}\n"
+    node.script("rigtune", script.format(node.folder, code))
+    (node.folder / "new").touch()
+    assert container(node, "kubernetes-init").returncode == is_refused
+    (node.folder / "new").touch()
+    assert node.run("rigtune-prolog", SLURM_JOB_ID="1").returncode == is_refused
+    assert (node.marker.parent / "last-faults-n1").exists() is is_refused
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
@@ -250,7 +325,7 @@ def test_the_first_boot_distinguishes_no_verdict_from_a_bad_one(node: Node, brok
     report = '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho "{}" >"$2"\nexit 1\n'
     node.script("rigtune", report if broken == "reports" else broken)
     (artifact,) = render_provision(
-        find_provision("cloud-init"), ProvisionOptions(program=str(node.folder / "rigtune"))
+        find_provision("cloud-init"), ProvisionOptions(program=str(node.folder / "rigtune"), expect_gpus=8)
     )
     command = yaml.safe_load(artifact.text)["runcmd"][-1].replace("/var/lib/rigtune", str(node.folder))
     (node.folder / "check.json").write_text("of an earlier boot")
@@ -269,7 +344,7 @@ def test_the_first_boot_distinguishes_no_verdict_from_a_bad_one(node: Node, brok
     ],
 )
 def test_a_play_reads_no_verdict_from_an_exit_code_alone(code: int, stdout: str, is_failed: bool) -> None:
-    (artifact,) = render_provision(find_provision("ansible"), ProvisionOptions())
+    (artifact,) = render_provision(find_provision("ansible"), ProvisionOptions(expect_gpus=8))
     (check,) = (task for task in yaml.safe_load(artifact.text) if task["name"] == "Check the machine")
     condition = jinja2.Environment(autoescape=True).compile_expression(check["failed_when"])
     assert condition(rigtune_check={"rc": code, "stdout": stdout}) is is_failed
@@ -277,7 +352,7 @@ def test_a_play_reads_no_verdict_from_an_exit_code_alone(code: int, stdout: str,
 
 def container(node: Node, kind: str) -> subprocess.CompletedProcess[str]:
     """Run what the pod's container runs."""
-    text = render_provision(find_provision(kind), ProvisionOptions())[0].text
+    text = render_provision(find_provision(kind), ProvisionOptions(expect_gpus=8))[0].text
     pod = yaml.safe_load(text)["spec"]["template"]["spec"]
     (described,) = pod.get("initContainers") or pod["containers"]
     argv = [*described["command"], *described["args"]]

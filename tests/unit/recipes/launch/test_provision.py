@@ -16,8 +16,8 @@ from probes.base.errors import UsageError
 from recipes.launch.provision import PROVISIONS, ProvisionOptions, find_provision, render_provision
 from recipes.launch.recipe import Artifact
 
-ODD = ProvisionOptions(program="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", gpus=4)
-OPTIONS = [ProvisionOptions(), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
+ODD = ProvisionOptions(program="/opt/tools@1.0/bin/rigtune", policy="/policy.toml", expect="dgx-h100", gpus=4)
+OPTIONS = [ProvisionOptions(expect_gpus=8), ProvisionOptions(policy="/etc/rigtune/policy.toml"), ODD]
 KINDS = [row.id for row in PROVISIONS]
 
 
@@ -61,6 +61,17 @@ def test_the_policy_reaches_every_check() -> None:
         assert "--policy" not in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_check_knows_its_mode_and_what_a_node_must_have(kind: str) -> None:
+    text = next(iter(files(kind, ODD).values())).text
+    if kind == "systemd":
+        text = files(kind, ODD)["rigtune-check.service"].text
+    is_live = kind in ("slurm-health", "slurm-prolog", "kubernetes-init", "systemd")
+    assert re.search(rf"--mode[ =]{'monitor' if is_live else 'accept'}", text)
+    assert "--expect=dgx-h100" in text
+    assert "--expect-gpus=8" in "".join(artifact.text for artifact in files(kind, OPTIONS[0]).values())
+
+
 def test_no_file_installs_whatever_an_index_has_under_our_name() -> None:
     for kind in KINDS:
         for artifact in files(kind, OPTIONS[0]).values():
@@ -88,11 +99,14 @@ def test_pods_ask_for_the_gpus_of_the_node() -> None:
         ({"slurm_conf": "slurm.conf"}, "no absolute path"),
         ({"image": "two words"}, "no container image"),
         ({"gpus": 0}, "checks nothing"),
+        ({"expect_gpus": None}, "a node without GPUs would pass"),
+        ({"expect_gpus": -1}, "no node has -1 GPUs"),
+        ({"expect": "dgx-h10"}, "no catalogue machine"),
     ],
 )
 def test_options_that_no_node_can_follow(changes: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        render_provision(PROVISIONS[0], ProvisionOptions(**changes))  # type: ignore[arg-type]
+        render_provision(PROVISIONS[0], ProvisionOptions(**{"expect_gpus": 8, **changes}))  # type: ignore[arg-type]
 
 
 def test_a_misspelt_kind_is_guessed() -> None:

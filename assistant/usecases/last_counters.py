@@ -1,0 +1,45 @@
+"""Keep a machine's counters in the state directory, so that monitoring judges what was added since then.
+
+A file holds two snapshots. Monitoring compares with the older one, so that an error shows for at least one
+window, and at most for two. The file is written once in a window.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from assistant.storage import read_bytes, write_record
+from assistant.usecases.bench.baseline import file_of
+from probes.base.errors import InputError, OutputError
+from probes.base.record import Record
+from probes.judging.counters import Snapshot, is_before
+
+_NAME = "counters"
+
+
+class _Kept(Record, kw_only=True):
+    schema_version: int = 1
+    older: Snapshot
+    newer: Snapshot
+
+
+def exchange(machine: str, now: Snapshot, window_s: float) -> tuple[Snapshot | None, str]:
+    """Return the earlier counters of the machine, if any, and a complaint; keep the present ones if due.
+
+    A file that is damaged, or of another boot, is replaced.
+    """
+    path = file_of(machine, _NAME)
+    kept: _Kept | None = None
+    try:
+        kept = msgspec.json.decode(read_bytes(path), type=_Kept) if path.exists() else None
+    except (InputError, OSError, msgspec.MsgspecError, RecursionError):
+        kept = None
+    if kept is not None and not (is_before(kept.older, now) and is_before(kept.newer, now)):
+        kept = None
+    complaint = ""
+    if kept is None or now.taken_s - kept.newer.taken_s >= window_s:
+        try:
+            write_record(path, _Kept(older=kept.newer if kept else now, newer=now))
+        except OutputError as error:
+            complaint = f"counters are not kept for the next run: {error.message}"
+    return (kept.older if kept else None), complaint

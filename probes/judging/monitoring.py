@@ -1,0 +1,77 @@
+"""Judge a machine that is in use: skip states that are no faults, let old events and old counts expire.
+
+An event that leaves nothing to repair (a program's Xid, a process that was killed for memory) counts for a
+while, and so does what a counter added before an earlier run. A fault stays until something settles it,
+however old it is: a boot, a reset, a recovery.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import msgspec
+
+from probes.base.record import items_of, known
+from probes.facts import LogEvent
+from probes.judging.counters import since
+from probes.judging.findings import Evidence, Finding, Status
+
+STATE = "a state that is no fault: --mode monitor does not judge it"
+
+_UPTIME = re.compile(r"\d{1,8}\.\d{1,9}")
+"""Seconds since boot, as `dmesg` prints them; nine digits and more are seconds since 1970."""
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]\d\d:?\d\d)")
+
+
+def recent(evidence: Evidence) -> Evidence:
+    """Return the evidence without old events, and with what the counters added since an earlier run."""
+    if evidence.mode == "accept":
+        return evidence
+    facts, events = evidence.facts, evidence.facts.events
+    window_s = evidence.thresholds.monitor_event_window_s.value
+    kept = tuple(event for event in items_of(events) if (_age_s(event, evidence) or 0.0) <= window_s)
+    if len(kept) < len(items_of(events)):
+        facts = msgspec.structs.replace(facts, events=kept)
+    if evidence.earlier is not None:
+        facts = since(facts, evidence.earlier)
+    return evidence if facts is evidence.facts else msgspec.structs.replace(evidence, facts=facts)
+
+
+def since_words(evidence: Evidence) -> tuple[str, ...]:
+    """Return a note on the run that the counters are compared with, if there is one."""
+    if evidence.mode == "accept" or evidence.earlier is None:
+        return ()
+    moment = datetime.datetime.fromtimestamp(evidence.earlier.taken_s, datetime.timezone.utc)
+    return (f"errors of links and remapped rows are counted since the run of {moment:%Y-%m-%d %H:%M} UTC",)
+
+
+def standing(now: list[Finding], ever: list[Finding]) -> list[Finding]:
+    """Return the findings on what is recent, with the faults that older events and totals show."""
+    faults = [finding for finding in ever if finding.status is Status.FAIL]
+    named = {(finding.subject, finding.summary) for finding in faults}
+    others = [
+        finding
+        for finding in now
+        if (finding.subject, finding.summary) not in named and not (faults and finding.status is Status.PASS)
+    ]
+    return faults + others
+
+
+def _age_s(event: LogEvent, evidence: Evidence) -> float | None:
+    """Return the seconds since the last line of an event; None if its time or the present is unknown."""
+    if _UPTIME.fullmatch(event.last_time):
+        uptime_s, at_s = evidence.facts.kernel.uptime_s, float(event.last_time)
+        # A later time than now is that of another boot.
+        return uptime_s - at_s if known(uptime_s) and at_s <= uptime_s else None
+    stamp = _ISO.fullmatch(event.last_time)
+    if stamp is None or evidence.now is None:
+        return None
+    day, clock, zone = stamp.groups()
+    zone = "+00:00" if zone == "Z" else f"{zone[:3]}:{zone[-2:]}"
+    try:
+        moment = datetime.datetime.fromisoformat(f"{day}T{clock}{zone}")
+    except ValueError:
+        return None
+    age_s = (evidence.now - moment).total_seconds()
+    return age_s if age_s >= 0 else None

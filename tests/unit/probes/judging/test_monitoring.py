@@ -1,0 +1,90 @@
+"""Monitoring a node in use: old events that left nothing to repair expire, faults and unknown times count."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from assistant.usecases.check import verdict_on
+from probes.base.record import NOT_RECORDED
+from probes.facts import LogEvent
+from probes.judging.findings import Evidence, Status
+from tests.support.machines import evidence_of, h100_node, with_part
+
+NOW = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.timezone.utc)
+WEEK_S = 7 * 86400.0
+XID_13 = LogEvent(kind="xid", code=13, device="0000:19:00", message="NVRM: Xid (PCI:0000:19:00): 13", line=1)
+XID_79 = LogEvent(kind="xid", code=79, device="0000:19:00", message="NVRM: Xid (PCI:0000:19:00): 79", line=1)
+KILLED = LogEvent(kind="out-of-memory", message="Out of memory: Killed process 1 (python)", line=1)
+
+
+def problems(*events: LogEvent, mode: str = "monitor", uptime_s: Any = WEEK_S, now: Any = None) -> set[str]:
+    """Return the checks of logs that warn or fail on a node that has been up for a week."""
+    facts = with_part(h100_node(events=events, logs=("kernel-log",)), "kernel", uptime_s=uptime_s)
+    evidence: Evidence = msgspec.structs.replace(evidence_of(facts), mode=mode, now=now)
+    found = verdict_on(evidence).findings
+    return {each.check_id for each in found if each.status in (Status.WARN, Status.FAIL)} & {
+        "xid-application",
+        "xid-hardware",
+        "xid-reset",
+        "out-of-memory",
+    }
+
+
+def at(event: LogEvent, time: str) -> LogEvent:
+    return msgspec.structs.replace(event, first_time=time, last_time=time)
+
+
+@pytest.mark.parametrize(
+    ("time", "uptime_s", "now", "counts"),
+    [
+        ("100.000001", WEEK_S, None, False),
+        ("600000.5", WEEK_S, None, True),
+        ("518399.0", WEEK_S, None, False),
+        ("604900.0", WEEK_S, None, True),
+        ("100.000001", NOT_RECORDED, None, True),
+        ("", WEEK_S, NOW, True),
+        ("Nov 15 10:00:00", WEEK_S, NOW, True),
+        ("2026-11-15T10:00:00+0000", WEEK_S, NOW, False),
+        ("2026-11-15T10:00:00+01:00", WEEK_S, NOW, False),
+        ("2026-11-15T10:00:00+01:00", WEEK_S, None, True),
+        ("2026-11-22T11:00:00.123456Z", WEEK_S, NOW, True),
+        ("2026-11-22T14:00:00+0000", WEEK_S, NOW, True),
+        ("2026-13-45T99:00:00+0000", WEEK_S, NOW, True),
+        ("1700000000.123456", WEEK_S, NOW, True),
+        ("9" * 30 + ".0", WEEK_S, NOW, True),
+    ],
+)
+def test_an_event_counts_within_the_window_or_at_an_unknown_time(
+    time: str, uptime_s: Any, now: Any, counts: bool
+) -> None:
+    for event, check_id in ((XID_13, "xid-application"), (KILLED, "out-of-memory")):
+        assert (check_id in problems(at(event, time), uptime_s=uptime_s, now=now)) is counts
+        assert check_id in problems(at(event, time), mode="accept", uptime_s=uptime_s, now=now)
+
+
+def test_a_fault_stays_until_something_settles_it() -> None:
+    old = at(XID_79, "100.0")
+    assert problems(old) == {"xid-hardware"}
+    assert problems(old, at(KILLED, "100.0")) == {"xid-hardware"}
+    assert problems(msgspec.structs.replace(old, settled=True)) == set()
+    assert problems(msgspec.structs.replace(old, settled=True), mode="accept") == {"xid-hardware"}
+
+
+def test_old_events_leave_a_pass_behind() -> None:
+    facts = with_part(h100_node(events=(at(KILLED, "1.0"),), logs=("kernel-log",)), "kernel", uptime_s=WEEK_S)
+    verdict = verdict_on(msgspec.structs.replace(evidence_of(facts), mode="monitor"))
+    (finding,) = (each for each in verdict.findings if each.check_id == "out-of-memory")
+    assert finding.status is Status.PASS
+
+
+def test_states_are_skipped() -> None:
+    facts = h100_node()
+    busy = tuple(msgspec.structs.replace(gpu, mig_enabled=True) for gpu in facts.gpus)  # type: ignore[union-attr]
+    evidence = evidence_of(msgspec.structs.replace(facts, gpus=busy))
+    for mode, status in (("accept", Status.WARN), ("monitor", Status.SKIP)):
+        verdict = verdict_on(msgspec.structs.replace(evidence, mode=mode))
+        assert {each.status for each in verdict.findings if each.check_id == "mig-mode"} == {status}
