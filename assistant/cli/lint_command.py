@@ -52,6 +52,11 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 )
 @click.option("--diff", "as_diff", is_flag=True, help="Print the safe fixes as a patch instead.")
 @click.option(
+    "--unsafe-fixes",
+    is_flag=True,
+    help="With --diff, also the fixes after which the job may behave differently. Read them.",
+)
+@click.option(
     "--redact",
     is_flag=True,
     help="Replace names, addresses and paths as `rigtune capture` does; no lines are shown.",
@@ -72,6 +77,7 @@ def command(
     machine: str | None,
     output_format: Format,
     as_diff: bool,
+    unsafe_fixes: bool,
     redact: bool,
     output: Path | None,
     fail_on: FailOn,
@@ -90,6 +96,8 @@ def command(
         raise UsageError("no file is given", "rigtune lint train.sbatch ds_config.json, or --environment")
     if redact and as_diff:
         raise UsageError("--redact and --diff exclude each other", "a patch has to hold what it changes")
+    if unsafe_fixes and not as_diff:
+        raise UsageError("--unsafe-fixes is a part of --diff", "rigtune lint --diff --unsafe-fixes FILE")
     _check_version("--nccl-version", nccl_version)
     _check_version("--torch-version", torch_version)
     context = Context(
@@ -103,7 +111,7 @@ def command(
 
         linted = redacted(linted)
     text = (
-        _patch(linted)
+        _patch(linted, unsafe=unsafe_fixes)
         if as_diff
         else _formatted(linted, output_format, colour=output is None, verbose=verbose)
     )
@@ -118,7 +126,11 @@ def command(
         with emitting(is_text=False) as write:
             write(text)
         if not text and not quiet:
-            say("no finding has a safe fix")
+            unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
+            say(
+                "no finding has a safe fix"
+                + (f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else "")
+            )
     elif output_format == "text":
         emit_text(text)
     else:
@@ -138,18 +150,18 @@ def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: 
         from assistant.pages.lint_page import WIDTH, lint_page
         from assistant.text.plain_writer import text_of
 
-        fixable = sum(bool(finding.edits) for finding in linted.report.findings)
-        page = lint_page(linted.report, linted.documents, verbose=verbose, fixable=fixable)
+        page = lint_page(linted.report, linted.documents, verbose=verbose)
         return printable(text_of(page, colour=colour and wants_colour(), width=WIDTH))
     from assistant.formats.lint_formats import github_text, sarif_text
 
     return sarif_text(linted.report) if output_format == "sarif" else github_text(linted.report)
 
 
-def _patch(linted: Linted) -> str:
+def _patch(linted: Linted, *, unsafe: bool) -> str:
     from recipes.lint.editing import patch
 
-    return "".join(patch(document, linted.report.findings) for document in linted.documents)
+    findings = linted.report.findings
+    return "".join(patch(document, findings, unsafe=unsafe) for document in linted.documents)
 
 
 def _exit_code(linted: Linted, fail_on: FailOn) -> int:

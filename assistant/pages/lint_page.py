@@ -14,27 +14,26 @@ _WIDEST = 160
 _TONES: dict[Severity, Tone] = {"error": "bad", "warning": "caution", "note": "dim"}
 
 
-def lint_page(
-    report: LintReport, documents: tuple[Document, ...], *, verbose: bool = False, fixable: int = 0
-) -> Page:
-    """Return the whole report; `verbose` adds the reason and source of each rule. `fixable` findings have a
-    safe change.
-    """
+def lint_page(report: LintReport, documents: tuple[Document, ...], *, verbose: bool = False) -> Page:
+    """Return the whole report; `verbose` adds the reason and source of each rule."""
     texts = {document.name: document.text.split("\n") for document in documents}
     return (
         *(_finding(finding, texts.get(finding.document, []), verbose=verbose) for finding in report.findings),
         section("", [Row(note, "note: ") for note in report.notes], indent=6),
-        section("", [summary(report, fixable)]),
+        section("", [summary(report)]),
     )
 
 
-def summary(report: LintReport, fixable: int = 0) -> str:
-    """Return `2 errors, 1 warning in 3 files; 1 waived; --diff shows the fix of 2`."""
+def summary(report: LintReport) -> str:
+    """Return `2 errors, 1 warning in 3 files; 1 waived; --diff shows the safe fix of 2`."""
     counts = {severity: sum(each.severity == severity for each in report.findings) for severity in _TONES}
     named = ", ".join(plural(count, severity) for severity, count in counts.items() if count)
     text = f"{named or 'nothing found'} in {plural(len(report.documents), 'file')}"
     text += f"; {report.waived} waived" if report.waived else ""
-    return text + (f"; --diff shows the safe fix of {fixable}" if fixable else "")
+    safe = sum(bool(finding.edits) for finding in report.findings)
+    unsafe = sum(bool(finding.unsafe_edits) for finding in report.findings)
+    text += f"; --diff shows the safe fix of {safe}" if safe else ""
+    return text + (f"; --diff --unsafe-fixes shows the fix of {safe + unsafe}" if unsafe else "")
 
 
 def _finding(finding: LintFinding, text: list[str], *, verbose: bool) -> Section:

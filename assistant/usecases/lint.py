@@ -129,6 +129,7 @@ def redacted(linted: Linted) -> Linted:
             message=names.text(finding.message),
             fix=names.text(finding.fix),
             edits=(),
+            unsafe_edits=(),
         )
         for finding in report.findings
     )

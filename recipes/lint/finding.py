@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Edit(Record, kw_only=True):
-    """A safe change: replace the text at `place` by `text`."""
+    """A change: replace the text at `place` by `text`."""
 
     place: Place
     text: str
@@ -37,6 +37,8 @@ class LintFinding(Record, kw_only=True):
     """The correction in words."""
     edits: tuple[Edit, ...] = ()
     """The correction as changes of the text; empty if no change is safe."""
+    unsafe_edits: tuple[Edit, ...] = ()
+    """The correction as changes after which the job may behave differently; a person must agree to them."""
 
 
 class LintReport(Record, kw_only=True):

@@ -13,6 +13,7 @@ from probes.base.record import StrictRecord
 from probes.base.rows import read_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind, Place
+from recipes.lint.editing import with_safe_edits
 from recipes.lint.finding import Edit, LintFinding, Severity
 from recipes.lint.parts import embedded, parted
 
@@ -57,6 +58,9 @@ class LintRule(StrictRecord, kw_only=True):
     function: str
     also: tuple[str, ...] = ()
     """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
+    edit: Literal["safe", "unsafe"] = "unsafe"
+    """`safe` if the correction cannot change a job that works: the text had no effect, or the file was refused.
+    """
     judges: Literal["container", "file"] = "container"
     """Input of the function: each container alone, or a file with all its containers."""
 
@@ -114,6 +118,10 @@ def _run(name: str, documents: tuple[Document, ...], context: Context) -> Iterat
     return check(documents, context)
 
 
+def _is_harmless(rule_id: str) -> bool:
+    return load_rules()[rule_id].edit == "safe"
+
+
 def _findings_in(
     documents: tuple[Document, ...], functions: Iterable[str], context: Context, broken: list[str] | None
 ) -> Iterator[LintFinding]:
@@ -159,9 +167,13 @@ def lint(
         for group in groups
         for finding in _findings_in(group, functions, context, broken)
     }
+    by_name = {document.name: document for document in documents}
     return tuple(
         sorted(
-            findings.values(),
+            (
+                with_safe_edits(finding, by_name[finding.document], is_harmless=_is_harmless(finding.rule_id))
+                for finding in findings.values()
+            ),
             key=lambda item: (order.get(item.document, 0), item.place.line, item.place.column, item.rule_id),
         )
     )

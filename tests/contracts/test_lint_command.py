@@ -97,6 +97,7 @@ def test_json_conforms(folder: Path) -> None:
 
 
 def test_sarif(folder: Path) -> None:
+    (folder / "train.sbatch").write_text(SCRIPT.replace("srun", "export NCCL_TREE_THRESHOLD=0\nsrun"))
     log = json.loads(lint("train.sbatch", "clean.sh", "--format", "sarif", cwd=folder).stdout)
     jsonschema.validate(log, sarif_shape.schema(), format_checker=jsonschema.FormatChecker())
     (run,) = log["runs"]
@@ -195,8 +196,8 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
         if document is None:
             continue
         findings = judge_documents((document,), Context()).findings
-        fixed = {finding.rule_id for finding in findings if finding.edits}
-        after = edited(document, findings)
+        fixed = {finding.rule_id for finding in findings if finding.edits or finding.unsafe_edits}
+        after = edited(document, findings, unsafe=True)
         if not fixed:
             continue
         patches[document.name] = after
@@ -204,7 +205,7 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
             file = tmp_path / tool / document.name
             file.parent.mkdir(parents=True)
             file.write_bytes(document.text.encode())
-        (tmp_path / f"{number}.diff").write_bytes(patch(document, findings).encode())
+        (tmp_path / f"{number}.diff").write_bytes(patch(document, findings, unsafe=True).encode())
         again = read_document(document.name, after)
         left = (
             set() if again is None else {one.rule_id for one in judge_documents((again,), Context()).findings}
@@ -221,13 +222,22 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
 
 
 def test_the_patch_applies_and_heals(folder: Path) -> None:
-    done = lint("train.sbatch", "--diff", cwd=folder)
+    done = lint("train.sbatch", "--diff", "--unsafe-fixes", cwd=folder)
     assert "-export NCCL_SOKET_IFNAME=eth0\n+export NCCL_SOCKET_IFNAME=eth0\n" in done.stdout
     if shutil.which("patch"):
         subprocess.run(
             ["patch", "-p1"], cwd=folder, input=done.stdout, text=True, check=True, capture_output=True
         )
         assert "variable-misspelt" not in lint("train.sbatch", cwd=folder).stdout
+
+
+def test_patch_without_unsafe_fixes_keeps_what_may_change_the_job(folder: Path) -> None:
+    done = lint("train.sbatch", "--diff", cwd=folder)
+    assert (done.stdout, done.stderr) == (
+        "",
+        "no finding has a safe fix; --unsafe-fixes shows 1 that may change the job\n",
+    )
+    assert lint("train.sbatch", "--unsafe-fixes", cwd=folder).returncode == 2
 
 
 def test_waivers_are_counted(folder: Path) -> None:

@@ -130,6 +130,8 @@ def names(document: Document, context: Context) -> Findings:
         elif _RIGHT_NAMES.get(item.name):
             yield _misspelt(document, item, _RIGHT_NAMES[item.name])
         elif row is not None and row.use == "dead":
+            if row.until is not None and context.nccl_is_at_least(row.until) is not True:
+                continue  # an older NCCL reads the variable
             yield make_finding(
                 "variable-removed",
                 document,
