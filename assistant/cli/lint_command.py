@@ -37,6 +37,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     metavar="VERSION",
     help="The NCCL that the job will load, as 2.27.5: what it reads, and how.",
 )
+@click.option("--slurm-version", metavar="VERSION", help="The Slurm of the cluster, as 24.05.")
 @click.option("--torch-version", metavar="VERSION", help="The torch that the job will load, as 2.8.")
 @click.option(
     "--here", is_flag=True, help="The job will run on this machine: its NICs, GPUs and versions are known."
@@ -71,6 +72,7 @@ def command(
     environment: bool,
     kind: DocumentKind | None,
     nccl_version: str | None,
+    slurm_version: str | None,
     torch_version: str | None,
     here: bool,
     from_paths: tuple[Path, ...],
@@ -100,8 +102,10 @@ def command(
         raise UsageError("--unsafe-fixes is a part of --diff", "rigtune lint --diff --unsafe-fixes FILE")
     _check_version("--nccl-version", nccl_version)
     _check_version("--torch-version", torch_version)
+    _check_version("--slurm-version", slurm_version)
     context = Context(
         nccl_version=nccl_version,
+        slurm_version=slurm_version,
         torch_version=torch_version,
         machine=facts_of(from_paths, machine) if here or from_paths or machine else None,
     )

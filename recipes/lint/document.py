@@ -126,6 +126,8 @@ class Directive(Record, kw_only=True):
     """Long name without dashes."""
     value: str
     place: Place
+    scheduler: Literal["SBATCH", "PBS", "BSUB"] = "SBATCH"
+    """Word after `#`."""
     is_read: bool = True
     """False after the first command, because the scheduler reads no requests after a command."""
 

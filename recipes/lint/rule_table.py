@@ -59,8 +59,7 @@ class LintRule(StrictRecord, kw_only=True):
     also: tuple[str, ...] = ()
     """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
     edit: Literal["safe", "unsafe"] = "unsafe"
-    """`safe` if the correction cannot change a job that works: the text had no effect, or the file was refused.
-    """
+    """`safe` if the correction cannot change a job that works: the text had no effect, or was refused."""
     judges: Literal["container", "file"] = "container"
     """Input of the function: each container alone, or a file with all its containers."""
 

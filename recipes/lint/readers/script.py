@@ -8,7 +8,7 @@ import msgspec
 
 from recipes.lint.document import Reach, Setting
 from recipes.lint.readers.entry_lines import settings_in
-from recipes.lint.readers.flow import Flow, Function, closing_braces, function_at, in_test
+from recipes.lint.readers.flow import Flow, Function, closing_braces, function_at, in_test, outcome
 from recipes.lint.readers.grammars import GRAMMARS, PER_TASK, REMOTE, SHELLS
 from recipes.lint.readers.launching import Launches, Start, plain_inline
 from recipes.lint.readers.options import Argued
@@ -139,6 +139,7 @@ class ScriptReader:
         if operator == "(" and not after_keywords:
             self._open_subshell()
             return
+        self._decide(words, after_keywords, operator)
         self._flush(after_keywords, documents)
         if operator == ")" and len(self._subshells) > self._own_subshells:
             self._close_subshell(len(self._subshells) - 1)
@@ -149,8 +150,19 @@ class ScriptReader:
             (bool(words) and words[0].text in _TESTS) or self._after_test
         )
 
+    def _decide(self, words: list[Word], test: list[Word], operator: str) -> None:
+        """Note whether the branch after `if` or `elif` runs, if its test compares values of the script.
+
+        A function may be called with other values, and a loop may change them.
+        """
+        keyword = words[len(words) - len(test) - 1].text if len(test) < len(words) else ""
+        if keyword in ("if", "elif"):
+            is_plain = operator in (";", "\n") and self._depth == 0 and not self._flow.is_in_loop
+            runs = outcome([self._scope.resolve(word) for word in test]) if is_plain else None
+            self._flow.decide(runs=runs)
+
     def _flush(self, words: list[Word], documents: list[tuple[HereDocument, list[Word]]]) -> None:
-        if not words:
+        if not words or self._flow.is_dead:
             return
         before = len(self.launches.commands)
         self._statement(words)

@@ -20,7 +20,11 @@ _FAILED_SCANS = 2_000_000
 _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?+].*)?\}", re.DOTALL)
+_BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?].*)?\}", re.DOTALL)
+"""An expansion whose value is that of the variable if the variable is set.
+
+`${NAME:+text}` is not among them: its value is the text.
+"""
 _OPERATORS = (
     *(";;&", "&>>", "<<<", "<<-"),
     *("&&", "||", ";;", ";&", "|&", "<<", ">>", ">&", "<&", "&>", ">|", "<>"),
@@ -387,7 +391,7 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 def _double_end(text: str, at: int) -> int:
     """Return the offset of the quote that closes the double quote at `at`; -1 if none closes it.
 
-    Quotes inside of `$( )` do not count.
+    Quotes inside of `$( )` and `${ }` do not count.
     """
     at += 1
     while at < len(text):
@@ -396,12 +400,16 @@ def _double_end(text: str, at: int) -> int:
             at += 1
         elif character == '"':
             return at
-        elif character == "$" and text[at + 1 : at + 2] == "(":
+        elif character == "$" and (brackets := text[at + 1 : at + 2]) and brackets in "({":
+            closing = ")" if brackets == "(" else "}"
             depth = 1
+            begin = at
             at += 2
             while at < len(text) and depth:
-                depth += {"(": 1, ")": -1}.get(text[at], 0)
+                depth += {brackets: 1, closing: -1}.get(text[at], 0)
                 at += 1 + (text[at] == "\\")
+            if depth and brackets == "{":
+                at = begin + 2  # an unclosed `${` does not hide the quote
             continue
         at += 1
     return -1

@@ -11,7 +11,7 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number
+from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, option
 
 _OWN_RULE = (
     "NCCL_IB_DISABLE",
@@ -123,6 +123,15 @@ def leftovers(document: Document, context: Context) -> Findings:
         )
 
 
+def _has_log_per_rank(document: Document) -> bool:
+    """Return whether a launcher writes the output of each rank into a file of its own."""
+    of_steps = (option(step, "output", "o") or "" for step in commands(document, "srun"))
+    return any(re.search(r"%\d*t", name) for name in of_steps) or any(
+        {"log-dir", "redirects", "output-filename"} & command.options.keys()
+        for command in commands(document, "torchrun", "mpirun", "accelerate")
+    )
+
+
 @per_document()
 def logs(document: Document, context: Context) -> Findings:
     """Check the amount and the destination of NCCL's log."""
@@ -148,6 +157,7 @@ def logs(document: Document, context: Context) -> Findings:
             level.upper() in ("INFO", "TRACE")
             and (nodes_of(document) or 1) >= _MANY_NODES
             and text_in(given, "NCCL_DEBUG_FILE") is None
+            and not _has_log_per_rank(document)
         ):
             yield make_finding(
                 "log-info-at-scale",

@@ -34,8 +34,8 @@ def requests(document: Document, context: Context) -> Findings:
     """Check that GPUs and NICs are requested as limits."""
     for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
         head, _, name = item.path.partition(".resources.requests.")
-        if not _EXTENDED.fullmatch(name):
-            continue
+        if not _EXTENDED.fullmatch(name) or item.value is None:
+            continue  # the API drops a key without a value
         limit = entry_value(document, f"{head}.resources.limits.{name}")
         if limit is None and not _is_filled_in(document, head):
             yield make_finding(

@@ -16,6 +16,7 @@ from recipes.lint.views import (
     first_line,
     gpus_per_node,
     number,
+    slurm_requests,
 )
 
 
@@ -28,7 +29,7 @@ def directives(document: Document, context: Context) -> Findings:
         (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
         len(lines) + 1,
     )
-    for item in document.directives:
+    for item in slurm_requests(document):
         if item.place.line > first_here_document:
             continue  # the request belongs to a script that this script writes
         if not item.is_read:
@@ -69,7 +70,7 @@ def directives(document: Document, context: Context) -> Findings:
 
 def _misspelt(document: Document) -> Findings:
     """Check for `#SBTACH` and `#sbatch`, which Slurm takes for comments."""
-    if not any(item.place.line for item in document.directives):
+    if not any(slurm_requests(document)):
         return
     for index, line in enumerate(document.lines, 1):
         match = re.match(r"(?:!#|#)([A-Za-z]{5,7})\s+(--?[A-Za-z][\w-]*)", line)
@@ -112,7 +113,7 @@ def shapes(document: Document, context: Context) -> Findings:
         )
     if not asked:
         return
-    for item in document.directives:
+    for item in slurm_requests(document):
         if (
             item.name in ("time", "time-min")
             and re.fullmatch(r"[\d:-]+", item.value)
@@ -212,7 +213,7 @@ _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 @per_document("sbatch")
 def options(document: Document, context: Context) -> Findings:
     """Check names of options, times and memory."""
-    for item in document.directives:
+    for item in slurm_requests(document):
         line = document.lines[item.place.line - 1] if item.place.line <= len(document.lines) else ""
         if line.lstrip().startswith("#SBATCH") and item.is_read:
             yield from _option(document, item)

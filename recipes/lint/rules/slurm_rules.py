@@ -199,13 +199,15 @@ def cpus(document: Document, context: Context) -> Findings:
             or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
         ):
             continue
-        if asked is not None and asked > 1:
+        # srun of 22.05 and 23.02 reads SRUN_CPUS_PER_TASK alone; 23.11 reads SLURM_CPUS_PER_TASK again
+        loses = context.slurm_is_within("22.05", "23.11") is True
+        if asked is not None and asked > 1 and loses:
             yield make_finding(
                 "slurm-cpus-not-passed",
                 document,
                 step.place,
-                f"since Slurm 22.05 srun does not inherit --cpus-per-task={asked} of the job: tasks may "
-                "get one core each",
+                f"srun of Slurm {context.slurm} does not inherit --cpus-per-task={asked} of the job: tasks "
+                "may get one core each",
                 fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
                 '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
             )
@@ -271,8 +273,7 @@ def _computes(command: Command) -> bool:
 @per_document()
 def gpus(document: Document, context: Context) -> Findings:
     """Check for GPUs that are bound to tasks and hidden from each other."""
-    count = tasks_per_node(document)
-    for place, name, text, bind in _gpu_requests(document):
+    for place, name, text, bind, count in _gpu_requests(document):
         # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
         one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
         isolates = one_each or (name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask")))
@@ -304,8 +305,18 @@ def gpus(document: Document, context: Context) -> Findings:
             )
 
 
-def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None]]:
-    """Yield the place, option and value of each request, and the binding of GPUs that applies to it.
+def _task_count(document: Document) -> int | None:
+    """Return the number of tasks of each node of a batch script; Slurm starts one if none is requested."""
+    if (
+        document.kind == "sbatch"
+        and directive(document, "ntasks", "ntasks-per-node", "tasks-per-node") is None
+    ):
+        return 1 if directive(document, "gpus", "ntasks-per-gpu") is None else None
+    return 1 if directive(document, "ntasks") == "1" else tasks_per_node(document)
+
+
+def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None, int | None]]:
+    """Yield the place, option and value of each request, the binding of GPUs, and the tasks of each node.
 
     A step inherits the requests of the job.
     """
@@ -314,11 +325,14 @@ def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | N
     binds = {_bind(document, step, job_bind) for step in steps} or {job_bind}
     for item in document.directives:
         if item.name in ("gpus-per-task", "gpu-bind"):
-            yield item.place, item.name, item.value.strip(), binds.copy().pop() if len(binds) == 1 else None
+            bind = binds.copy().pop() if len(binds) == 1 else None
+            yield item.place, item.name, item.value.strip(), bind, _task_count(document)
     for step in steps:
         for name in ("gpus-per-task", "gpu-bind"):
             if name in step.options:
-                yield step.place, name, step.options[name], _bind(document, step, job_bind)
+                has_own = option(step, "ntasks", "ntasks-per-node") is not None
+                count = _step_tasks(document, step) if has_own else _task_count(document)
+                yield step.place, name, step.options[name], _bind(document, step, job_bind), count
 
 
 def _bind(document: Document, step: Command, job_bind: str | None) -> str | None:

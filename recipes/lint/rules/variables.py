@@ -13,7 +13,7 @@ from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rename, rewrite
 from recipes.lint.finding import LintFinding
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import OLD_TORCH_NAMES, closest, commands, is_set, option
+from recipes.lint.views import OLD_TORCH_NAMES, closest, commands, is_set, mentions, option
 
 _PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
@@ -37,6 +37,10 @@ _PLUGIN_PREFIXES = (
     "NCCL_TEST",
     "NCCL_IB_RESILIENCY_",
     "NCCL_BIN_PATH",
+    "NCCL_GPUVIZ_",
+    "NCCL_NET_PLUGIN_",
+    "NCCL_USE_SNAP",
+    "NCCL_USE_LLCM",
 )
 """Beginnings of names that plugins, wrappers or NCCL's own tools read."""
 _BUILD_NAMES = re.compile(
@@ -144,7 +148,11 @@ def names(document: Document, context: Context) -> Findings:
             near = closest(item.name, _names(), 0.9)
             if near:
                 yield _misspelt(document, item, near)
-            elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
+            elif (
+                not item.name.startswith("TORCH_")
+                and item.name not in _READ_BY_OTHERS
+                and not mentions(document, rf"\$\{{?{item.name}\b|environ\W+{item.name}\b")
+            ):
                 yield make_finding(
                     "variable-unknown",
                     document,
