@@ -88,7 +88,7 @@ def command(
 ) -> int:
     """Report what FILES will do wrong: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes
     files, configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is
-    standard input. They are judged together, with what they source. Nothing is started.
+    standard input. A file is judged together with the files that it names. Nothing is started.
 
     A comment waives a rule: # rigtune: ignore=RULE reason. assistant/docs/lint.md says more.
 

@@ -35,7 +35,7 @@ class Linted(Record, kw_only=True):
 def lint_files(
     paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False
 ) -> Linted:
-    """Judge the files together, with `environment` also the variables of this process.
+    """Judge the files, those together that belong together, with `environment` also the variables of this process.
 
     The path `-` is standard input. Files that a script sources, and host lists that it names, are read too if
     they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
@@ -94,17 +94,22 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
 def judge_documents(
     documents: tuple[Document, ...], context: Context, notes: Sequence[str] = ()
 ) -> LintReport:
-    """Return the report of the rules, without the findings that comments waive."""
-    from recipes.lint.rule_table import lint  # noqa: PLC0415 - the table of rules is read for files that were
+    """Return the report of the rules, without the findings that comments waive.
+
+    Rules compare only files that belong together.
+    """
+    from recipes.lint.grouping import groups  # noqa: PLC0415 - the rules are read for files that were read
+    from recipes.lint.rule_table import in_order, lint  # noqa: PLC0415
 
     broken: list[str] = []
-    findings = lint(documents, context, broken)
+    parts = [lint(group, context, broken) for group in groups(documents, str(Path.cwd()))]
+    findings = in_order((finding for part in parts for finding in part), documents)
     kept, waived = without_waived(findings, documents)
     idle = idle_waivers(findings, documents)
     return LintReport(
         findings=kept,
         waived=waived,
-        notes=(*notes, *broken, *idle),
+        notes=(*notes, *dict.fromkeys(broken), *idle),
         documents=tuple(document.name for document in documents),
     )
 

@@ -159,20 +159,26 @@ def lint(
         broken += [f"the row of the rule {name} is not valid and was not used" for name in names]
     chosen = table.values() if only is None else [table[rule_id] for rule_id in only]
     functions = dict.fromkeys(name for rule in chosen for name in rule.functions)  # rows share functions
-    order = {document.name: index for index, document in enumerate(documents)}
     groups = (documents, *((inner,) for document in documents for inner in embedded(document)))
-    findings = {
-        (finding.rule_id, finding.document, finding.place.line, finding.message): finding
+    by_name = {document.name: document for document in documents}
+    findings = (
+        with_safe_edits(finding, by_name[finding.document], is_harmless=_is_harmless(finding.rule_id))
         for group in groups
         for finding in _findings_in(group, functions, context, broken)
+    )
+    return in_order(findings, documents)
+
+
+def in_order(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[LintFinding, ...]:
+    """Return each finding once, in the order of the files and their lines."""
+    order = {document.name: index for index, document in enumerate(documents)}
+    once = {
+        (finding.rule_id, finding.document, finding.place.line, finding.message): finding
+        for finding in findings
     }
-    by_name = {document.name: document for document in documents}
     return tuple(
         sorted(
-            (
-                with_safe_edits(finding, by_name[finding.document], is_harmless=_is_harmless(finding.rule_id))
-                for finding in findings.values()
-            ),
+            once.values(),
             key=lambda item: (order.get(item.document, 0), item.place.line, item.place.column, item.rule_id),
         )
     )
