@@ -35,7 +35,9 @@ class Linted(Record, kw_only=True):
 def lint_files(
     paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False
 ) -> Linted:
-    """Judge the files, those together that belong together, with `environment` also the variables of this process.
+    """Judge the files, with `environment` also the variables of this process.
+
+    Files that belong together are judged together.
 
     The path `-` is standard input. Files that a script sources, and host lists that it names, are read too if
     they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
