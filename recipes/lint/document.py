@@ -152,7 +152,7 @@ class Fault(Record, kw_only=True):
 
 
 _LAUNCHERS = frozenset(
-    {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"}
+    {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer", "axolotl"}
 )
 _MPI_OR_VARIABLE = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
 """Launchers of MPI, whose names have endings, and a variable that contains a launcher: `$LAUNCHER train.py`.

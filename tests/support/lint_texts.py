@@ -44,7 +44,22 @@ _RDMA_POD = (
     "  volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]\n"
 )
 
+_ENV_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n    - name: a\n      image: a:1\n"
+    "      env:\n        - {{name: POD_IP, valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}}}\n"
+    '        - {{name: MASTER_ADDR, value: "{value}"}}\n'
+)
+
 MISTAKES = [
+    ("kubernetes-env-variable", "pod.yaml", _ENV_POD.format(value="$POD_IP")),
+    ("kubernetes-env-variable", "pod.yaml", _ENV_POD.format(value="tcp://${POD_IP}:29500")),
+    ("deepspeed-value", "ds.json", '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": "stage2"}\n'),
+    ("deepspeed-value", "ds.json", '{"train_micro_batch_size_per_gpu": 1, "optimizer": "AdamW"}\n'),
+    (
+        "deepspeed-value",
+        "ds.json",
+        '{"train_micro_batch_size_per_gpu": 1, "activation_checkpointing": true}\n',
+    ),
     (
         "container-gpus-fewer",
         "a.sh",
@@ -533,6 +548,30 @@ MISTAKES = [
 """Rule, file name and text."""
 
 SCRIPT_MISTAKES = [
+    ("slurm-directive-misspelt", "#!/bin/bash\n#SBATCH --nodes=2\n# SBATCH --gpus-per-node=8\npython t.py\n"),
+    ("slurm-step-wide", "#!/bin/bash\n#SBATCH --nodes=2\nsrun -N 4 python t.py\n"),
+    ("slurm-step-wide", "#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun --gpus-per-node=8 python t.py\n"),
+    ("slurm-output-folder", "#!/bin/bash\n#SBATCH --output=logs/%j.out\nmkdir -p ./logs\npython t.py\n"),
+    (
+        "shell-array-one",
+        'lines=$(scontrol show hostnames $SLURM_JOB_NODELIST)\narr=("$lines")\nMASTER_ADDR=${arr[0]}\n',
+    ),
+    ("slurm-rank-too-early", _JOB + "LOG=logs/$SLURM_PROCID.txt\nsrun -c 8 python t.py --log $LOG\n"),
+    ("slurm-rank-too-early", _JOB + 'LOG=logs/$SLURM_PROCID\nsrun -c 8 python t.py --log "$LOG"\n'),
+    ("slurm-rank-too-early", _JOB + "srun -c 8 python t.py > logs/$SLURM_PROCID.txt\n"),
+    ("slurm-rank-too-early", _JOB + "srun -c 8 -o logs/$SLURM_PROCID.txt python t.py\n"),
+    ("mpi-parameter-exported", "mpirun -np 8 -x coll_hcoll_enable=0 -x PATH all_reduce_perf\n"),
+    ("variable-misspelt", "runai submit -i img -g 8 --environment NCCL_SOKET_IFNAME=eth0 -- python t.py\n"),
+    ("variable-misspelt", "arena submit pytorchjob --env=NCCL_SOKET_IFNAME=eth0 'python t.py'\n"),
+    (
+        "slurm-launcher-per-task",
+        _JOB.replace("=1", "=8") + "srun shifter --image=a torchrun --nproc-per-node 8 t.py\n",
+    ),
+    (
+        "slurm-launcher-per-task",
+        _JOB.replace("=1", "=8") + 'srun podman-hpc run img bash -c "torchrun --nproc-per-node 8 t.py"\n',
+    ),
+    ("slurm-srun-missing", _JOB + "axolotl train a.yaml\n"),
     (
         "megatron-world",
         "D=(--nproc_per_node 8 --nnodes 1)\nM=(--tensor-model-parallel-size 16)\ntorchrun ${D[@]} pre.py "
@@ -601,6 +640,18 @@ REACHING_MISTAKES = {
 """Settings that reach the command which they harm: rule and text of a shell script."""
 
 SOUND_SCRIPTS = {
+    "requests that are turned off": "#!/bin/bash\n#SBATCH --nodes=2\n##SBATCH --mem=0\n# SBATCH --nodes=4\n"
+    "srun -c 8 python t.py\n",
+    "sentence about requests": "#!/bin/bash\n#SBATCH --nodes=2\n# SBATCH options are above\n"
+    "srun -c 8 python t.py\n",
+    "steps that fit": "#!/bin/bash\n#SBATCH --nodes=2-4 --gpus-per-node=8\n"
+    "srun -N 4 --gpus-per-node=4 python t.py\n",
+    "folder that another job creates": "#!/bin/bash\n#SBATCH --output=logs/%j.out\nmkdir -p out\n"
+    "python t.py\n",
+    "one element of one line": 'name=$(hostname)\narr=("$name")\necho ${arr[0]}\n',
+    "log of each rank": _JOB + "srun -c 8 bash -c 'python t.py > logs/$SLURM_PROCID.txt'\n",
+ "
+    "   "parameters and variables of Open MPI": "mpirun -np 8 --mca coll_hcoll_enable 0 -x HCOLL_ENABLE_MCAST=0 a\n",
     "rank after an option that may be absent": _JOB
     + 'X="$1"\nsrun -c 8 bash -c "torchrun ${X:+--p="${X}"} --nnodes 2 --nproc-per-node 8 '
     '--node-rank \\$SLURM_NODEID --master-addr $m --master-port $p t.py"\n',
@@ -721,6 +772,12 @@ SETTINGS_OF_OTHER_COMMANDS = {
 """Settings that do not reach the command which they would harm."""
 
 SOUND_FILES = {
+    "variables that Kubernetes expands": ("pod.yaml", _ENV_POD.format(value="$(POD_IP)")),
+    "variables that another program fills in": (
+        "pod.yaml",
+        _ENV_POD.format(value="$POD_IP").replace("a:1", "$IMAGE"),
+    ),
+    "variables of another text": ("pod.yaml", _ENV_POD.format(value="$OTHER $$POD_IP")),
     "variables that YAML unsets": (
         "values.yaml",
         "cmd: torchrun t.py\nenv_vars:\n  NCCL_IB_TIMEOUT: null\n  NCCL_PROTO: null\n  NCCL_DEBUG: ~\n"

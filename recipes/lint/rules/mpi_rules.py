@@ -104,6 +104,27 @@ def handed(document: Document, context: Context) -> Findings:
             )
 
 
+_PARAMETER = re.compile(
+    r"(?:coll|btl|pml|mtl|osc|oob|plm|orte|rmaps|hwloc|ess|routed|opal|prte|pmix|mpi)_[a-z][a-z0-9_]*"
+)
+
+
+@per_document()
+def parameters(document: Document, context: Context) -> Findings:
+    """Check for parameters of Open MPI that -x passes as variables, which nothing reads."""
+    for command in commands(document, "mpirun"):
+        names = [part.partition("=")[0] for part in (option(command, "x") or "").split("\n")]
+        lost = [name for name in dict.fromkeys(names) if _PARAMETER.fullmatch(name)]
+        if lost:
+            yield make_finding(
+                "mpi-parameter-exported",
+                document,
+                command.place,
+                f"-x sets variables, and {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} of --mca",
+                fix=f"Write --mca {lost[0]} VALUE.",
+            )
+
+
 @per_document()
 def placement(document: Document, context: Context) -> Findings:
     """Check the slots of hosts, and the binding to cores."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Place, Setting
+from recipes.lint.document import Argument, Command, Document, Place, Setting
 from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import Findings, make_finding, per_document
@@ -81,16 +81,18 @@ def early(document: Document, context: Context) -> Findings:
     """Check for ranks that the batch shell expands once, on the first node."""
     if nodes_of(document) == 1:
         return
+    written = {item.name: item.written for item in document.settings if not item.is_conditional}
     for command in document.commands:
         if (
-            "srun" not in command.inside
+            "srun" not in (*command.inside, command.program)
             or command.in_single_quotes
             or command.options.get("rdzv-backend") == "c10d"
         ):
             continue
-        for argument in command.arguments:
-            match = re.search(_PER_TASK, argument.text)
-            if match is not None and not argument.is_literal and not _is_quoted(document, command, match[0]):
+        texts = [_with_values(argument, written) for argument in command.arguments]
+        for text in (*texts, *_targets(document, command)):
+            match = re.search(_PER_TASK, text)
+            if match is not None and not _is_quoted(document, command, match[0]):
                 yield make_finding(
                     "slurm-rank-too-early",
                     document,
@@ -102,6 +104,24 @@ def early(document: Document, context: Context) -> Findings:
                 break
     if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
         yield from _early_settings(document)
+
+
+def _targets(document: Document, step: Command) -> Iterator[str]:
+    """Return the files into which the batch shell writes the output of a step."""
+    if step.program != "srun":
+        return
+    for line in document.lines[step.place.line - 1 :]:
+        yield from re.findall(r">\s*([^\s;&|]+)", line)
+        if not line.endswith("\\"):
+            return
+
+
+def _with_values(argument: Argument, written: dict[str, str]) -> str:
+    """Return the text of an argument and the values of its variables as they are written."""
+    if argument.is_literal:
+        return ""
+    names = re.findall(r"\$\{?([A-Za-z_]\w*)", argument.text)
+    return " ".join((argument.text, *(written.get(name, "") for name in names)))
 
 
 @per_document("shell", "sbatch")
