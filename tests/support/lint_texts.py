@@ -650,8 +650,9 @@ SOUND_SCRIPTS = {
     "python t.py\n",
     "one element of one line": 'name=$(hostname)\narr=("$name")\necho ${arr[0]}\n',
     "log of each rank": _JOB + "srun -c 8 bash -c 'python t.py > logs/$SLURM_PROCID.txt'\n",
- "
-    "   "parameters and variables of Open MPI": "mpirun -np 8 --mca coll_hcoll_enable 0 -x HCOLL_ENABLE_MCAST=0 a\n",
+    "parameters and variables of Open MPI": "mpirun -np 8 --mca coll_hcoll_enable 0 "
+    "-x HCOLL_ENABLE_MCAST=0 a\n",
+    "channels of ROCm": "export HIP_VISIBLE_DEVICES=0,1\nexport NCCL_MIN_NCHANNELS=112\n",
     "rank after an option that may be absent": _JOB
     + 'X="$1"\nsrun -c 8 bash -c "torchrun ${X:+--p="${X}"} --nnodes 2 --nproc-per-node 8 '
     '--node-rank \\$SLURM_NODEID --master-addr $m --master-port $p t.py"\n',

@@ -89,6 +89,8 @@ def forced(document: Document, context: Context) -> Findings:
             continue
         if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of sums
+        if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):
+            continue  # AMD publishes values of its own for RCCL
         yield make_finding(
             "choice-forced",
             document,
