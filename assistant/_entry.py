@@ -8,7 +8,6 @@ shadow ours nor be overwritten.
 
 import gc
 import importlib.util
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -19,6 +18,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 All objects that a start loads stay alive, and repeated searches take a fifteenth of a quick check.
 """
+
+
+_BUG = 70
+"""Exit code of a fault of rigtune itself, as in `probes/base/errors.py`."""
 
 
 def _packages_folder() -> Path:
@@ -34,8 +37,7 @@ def _packages_folder() -> Path:
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code.
 
-    Python ends with 1 if it cannot load a module or has a bug, but 1 is the code of a verdict here: "not fit
-    to train".
+    Python ends with 1 if it cannot load a module, but 1 is the code of a verdict here: "not fit to train".
     """
     try:
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
@@ -55,11 +57,13 @@ def main() -> NoReturn:
 def _report_no_verdict(error: str) -> int:
     """Return the exit code of "rigtune itself failed", and print for Nagios the one line that it shows.
 
-    It repeats in short what `probes/judging/policies/exit_profiles.py` knows, since that may be what cannot
-    be loaded.
+    This function repeats in short `probes/judging/verdict.py`, which may be what cannot be loaded.
     """
-    words = [*itertools.pairwise(sys.argv)]
-    if not (("--exit-profile", "nagios") in words or "--exit-profile=nagios" in sys.argv):
+    sys.stderr.write(f"rigtune: {error} in rigtune itself: a bug or a broken installation\n")
+    named = " ".join(sys.argv).replace("--exit-profile=", "--exit-profile ")
+    if "--exit-profile npd" in named:
         return 2
+    if "--exit-profile nagios" not in named:
+        return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

@@ -39,8 +39,10 @@ def run_in_foreground(argv: tuple[str, ...]) -> int:
                 (sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), program, *argv[1:])
             )
         except OSError as error:
-            message = f"cannot start {argv[0]}: {os.strerror(error.errno or 0).lower()}"
-            raise WorkerError(message, "check the limits of this shell (ulimit -a)") from error
+            raise WorkerError(
+                f"cannot start {argv[0]}: {str(error.strerror).lower()}",
+                "check the limits of this shell (ulimit -a)",
+            ) from error
         relay.connect(child)
         code = child.wait()
     return 128 - code if code < 0 else code
@@ -59,8 +61,8 @@ class _Relay:
             child.send_signal(number)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        # The terminal has already sent its Ctrl-C to the child, and torchrun cuts its clean-up short at a
-        # second one.
+        # The terminal has already sent SIGINT to the child, and a second SIGINT makes torchrun cut its
+        # clean-up short.
         if number == signal.SIGINT and _terminal_signals_us():
             return
         if self._child is None:
@@ -79,8 +81,11 @@ def _handled_by(relay: _Relay) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    wanted = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
-    previous = {number: signal.signal(number, relay) for number in wanted}
+    previous = {
+        number: signal.signal(number, relay)
+        for number in _FORWARDED
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

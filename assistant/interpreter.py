@@ -21,7 +21,7 @@ LEAST_PYTHON = (3, 9)
 LEAST_TORCH = (2, 4)
 """The oldest torch with torch.nn.RMSNorm, which the reference model uses."""
 _DEADLINE_S = 180.0
-"""Importing torch from a cold network file system takes a minute or more."""
+"""Time for one start: importing torch from a cold network file system takes a minute or more."""
 
 
 class _Torch(Record, kw_only=True):
@@ -31,15 +31,15 @@ class _Torch(Record, kw_only=True):
     gloo: bool = False
     nccl: bool = False
     devices: tuple[str, ...] = ()
-    """Names of the GPUs that torch can use, in its order."""
+    """Names of the GPUs that torch can use, in torch's order."""
     cuda_error: str = ""
     """CUDA's message if torch can use no GPU."""
 
 
 class Interpreter(_Torch, kw_only=True):
-    """The description that a training interpreter gives of itself.
+    """A training interpreter, as it describes itself.
 
-    Empty values mean that its torch lacks the feature.
+    An empty value means that torch lacks the feature.
     """
 
     path: str
@@ -66,8 +66,8 @@ def workers_path() -> Path:
 def worker_environment() -> dict[str, str]:
     """Return variables with which an interpreter imports the workers, and nothing from the current folder.
 
-    The user's PYTHONPATH stays behind them: without it, another torch might be measured than the one that
-    trains.
+    The user's PYTHONPATH follows after the workers: without it, another torch than that of the training might
+    be measured.
     """
     path = os.pathsep.join(filter(None, (str(workers_path()), os.environ.get("PYTHONPATH"))))
     return {
@@ -127,8 +127,10 @@ def vet(path: str, *, deadline_s: float = _DEADLINE_S) -> Interpreter:
     if answer is not None:
         return _checked(path, answer)
     if code is None:
-        message = f"{path} did not start torch within {deadline_s:.0f} s"
-        raise InterpreterError(message, "try again: the second start is faster, or " + choose_other)
+        raise InterpreterError(
+            f"{path} did not start torch within {deadline_s:.0f} s",
+            "try again: the second start is faster, or " + choose_other,
+        )
     words = output.decode("utf-8", "replace").strip().splitlines()
     if os.environ.get("PYTHONPATH"):
         choose_other += ", or unset PYTHONPATH, whose modules may prevent its start"

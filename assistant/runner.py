@@ -20,7 +20,7 @@ from types import TracebackType
 import psutil
 
 from probes.base.errors import WorkerError
-from probes.base.record import known
+from probes.base.record import items_of, value_or
 from probes.facts import MachineFacts
 
 _GUARD = Path(__file__).with_name("guard.py")
@@ -30,7 +30,7 @@ _LAUNCHER_VARIABLES = (
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_USE_AGENT_STORE",
 )  # fmt: skip
-"""Variables of a job in which rigtune may run; a program that inherits them waits for the job's ranks."""
+"""Variables of a job in which rigtune may run; a program that inherits them would wait for its ranks."""
 _AGENT_PREFIX = "PET_"
 """Prefix of variables from which torch's agent reads its options; Kubeflow sets them.
 
@@ -78,7 +78,7 @@ class Job:
         return self.command_line_of(self.argv)
 
     def command_line_of(self, argv: tuple[str, ...]) -> str:
-        """Return the shell command that runs `argv` as this program was run."""
+        """Return the shell command that runs `argv` in the folder and environment of this program."""
         variables = [f"{name}={shlex.quote(value)}" for name, value in sorted(self._environment.items())]
         return " ".join(("cd", shlex.quote(str(self.directory)), "&&", *variables, shlex.join(argv)))
 
@@ -156,7 +156,11 @@ def _start_guard(
     argv: tuple[str, ...], directory: Path, environment: Mapping[str, str], *, output: int, grace_s: float
 ) -> subprocess.Popen[bytes]:
     """Start `argv` below the guard, which writes the program's output to `output` as its standard error."""
-    inherited = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _LAUNCHER_VARIABLES and not name.startswith(_AGENT_PREFIX)
+    }
     return subprocess.Popen(
         (sys.executable, "-I", "-S", str(_GUARD), str(grace_s), *argv),
         cwd=directory,
@@ -168,14 +172,10 @@ def _start_guard(
     )
 
 
-def _of_a_launcher(name: str) -> bool:
-    return name in _LAUNCHER_VARIABLES or name.startswith(_AGENT_PREFIX)
-
-
 def worker_variables(threads: int) -> dict[str, str]:
     """Return the variables of every program with several ranks on this node.
 
-    Variables that the user set himself are left out.
+    Variables that the user has set are left out.
     """
     wanted = {
         "OMP_NUM_THREADS": str(threads),
@@ -194,18 +194,10 @@ def worker_variables(threads: int) -> dict[str, str]:
 def busy_gpus(facts: MachineFacts) -> str:
     """Return in words which GPUs other processes use; empty if none is known to be used."""
     held = []
-    for gpu in facts.gpus if known(facts.gpus) else ():
-        processes = gpu.processes if known(gpu.processes) else ()
-        if processes:
-            names = ", ".join(
-                sorted(
-                    {
-                        f"{process.name if known(process.name) else 'process'} {process.pid}"
-                        for process in processes
-                    }
-                )
-            )
-            held.append(f"GPU{gpu.index} is held by {names}")
+    for gpu in items_of(facts.gpus):
+        names = {f"{value_or(each.name, 'process')} {each.pid}" for each in items_of(gpu.processes)}
+        if names:
+            held.append(f"GPU{gpu.index} is held by {', '.join(sorted(names))}")
     return "; ".join(held)
 
 

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, into a run folder that later runs understand.
+"""Write files completely or not at all, into a run folder that later runs understand.
 
 A file gets its name only after its content is complete. A reader of the folder, and a user who kills rigtune
 at any moment, finds only complete files. Only this module writes files for the application.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +21,7 @@ import platformdirs
 from probes.base.errors import InputError, OutputError
 from probes.base.record import Record, to_json
 from probes.facts.measurements import SCHEMA_VERSION, MeasurementSet
-from probes.sources.bounded import read_bounded
+from probes.sources.base import read_bounded, refuse_named_pipe
 from recipes.launch.recipe import Artifact
 
 _HINTS = {
@@ -66,7 +67,7 @@ def make_directory(path: Path) -> Path:
 def refuse_unwritable(path: Path) -> None:
     """Raise OutputError if nothing can be written to `path`.
 
-    Callers ask this before long work. The disk may still fill up later.
+    Callers do this before long work. The disk may still fill up later.
     """
     with _output_errors(path):
         if path.is_dir():
@@ -82,13 +83,16 @@ def refuse_unwritable(path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_bytes(path: Path, data: bytes, mode: int = 0o644, *, for_others: bool = False) -> None:
     """Replace `path` by a complete file with `data`, or leave it unchanged. Raises OutputError.
 
-    A device or a pipe is written to directly.
+    A device or a pipe is written to directly. With `for_others`, the file gets `mode` whatever the umask is,
+    because another user's program reads it.
     """
     with writing(path, mode) as file:
         file.write(data)
+        if for_others and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            os.fchmod(file.fileno(), mode)
 
 
 @contextlib.contextmanager
@@ -116,20 +120,22 @@ def writing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _complete(path: Path, mode: int) -> Iterator[BinaryIO]:
-    """Name the file only when all its data is on disk, if the file system can do that (O_TMPFILE)."""
+    """Name the file only when all its data is on disk, if the file system can do that (O_TMPFILE).
+
+    The caller's umask takes rights away from `mode`.
+    """
     path.unlink(missing_ok=True)
     try:
-        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode)
         named = False
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL):
             raise
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode)
         named = True
     with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
         yield file
         file.flush()
-        os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         if not named:
             # A directory descriptor makes Python use linkat(AT_SYMLINK_FOLLOW); plain link() would link the
@@ -145,34 +151,38 @@ def clear_partial_files(directory: Path) -> None:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write `record` as JSON."""
-    write_bytes(path, to_json(record))
+    """Write `record` as JSON that only its owner reads: it contains names of the machine and its users."""
+    write_bytes(path, to_json(record), mode=0o600)
 
 
 def write_files(directory: Path, artifacts: Iterable[Artifact]) -> tuple[Path, ...]:
-    """Write every artifact below `directory`, each atomically, and return the paths in order.
+    """Write every artifact below `directory`, or none, and return the paths in order.
 
-    Raises OutputError, also for a path that leads out of the folder.
+    The files get their names in the order of `artifacts` when all of them are complete. Raises OutputError,
+    also for a path that leads out of the folder.
     """
     make_directory(directory)
-    written = []
-    for artifact in artifacts:
-        path = directory / artifact.path
+    paths = {directory / artifact.path: artifact for artifact in artifacts}
+    for artifact in paths.values():
         if Path(artifact.path).is_absolute() or ".." in Path(artifact.path).parts:
             raise OutputError(
                 f"artifact {artifact.path!r} leads out of {directory}",
-                "report this: launchers name files below the folder",
+                "please report this bug: launchers name files below the folder",
             )
-        write_bytes(path, artifact.text.encode("utf-8", "surrogateescape"), artifact.mode)
-        written.append(path)
-    return tuple(written)
+    with contextlib.ExitStack() as files:
+        for path, artifact in reversed(paths.items()):  # the file that is opened last gets its name first
+            file = files.enter_context(writing(path, artifact.mode))
+            file.write(artifact.text.encode("utf-8", "surrogateescape"))
+            file.flush()
+    return tuple(paths)
 
 
 def read_bytes(path: Path, *, limit_bytes: int = 256 * 1024**2) -> bytes:
-    """Return the content of a file that the user named. Raises InputError with the reason."""
+    """Return the content of a file that the user named. Raises InputError."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+        refuse_named_pipe(path)
         with path.open("rb") as file:
             return read_bounded(
                 file, str(path), limit_bytes, advice="this is not a file of the expected kind"

@@ -29,7 +29,7 @@ def main(rigtune: int, command: list[str]) -> int:
     try:
         os.execv(command[0], command)  # noqa: S606 - the command is an argument list
     except OSError as error:
-        sys.stderr.write(f"rigtune: cannot start {command[0]}: {os.strerror(error.errno or 0).lower()}\n")
+        sys.stderr.write(f"rigtune: cannot start {command[0]}: {str(error.strerror).lower()}\n")
     return 127
 
 

@@ -26,8 +26,7 @@ from textual.pilot import Pilot
 
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
-from assistant.tui.desk import Services
-from assistant.tui.services import real_services
+from assistant.tui.services import Services
 from assistant.usecases.check import check_machine
 from assistant.usecases.events import Event, StageFinished
 from assistant.usecases.explain import explain_logs
@@ -58,7 +57,7 @@ LONG = "a reason that goes on and on, as those do which cite where they were rea
 def empty_recording(folder: Path) -> Services:
     path = folder / "empty.json"
     path.write_bytes(to_json(Recording(title="a machine of which nothing was recorded")))
-    return real_services(open_source((path,)), directory=folder / "launch")
+    return Services(open_source((path,)), directory=folder / "launch")
 
 
 def crowd(folder: Path) -> Services:
@@ -97,9 +96,9 @@ class WithLogs(ScriptedServices):
 MACHINES: dict[str, Callable[[Path], Services]] = {
     "faults": ScriptedServices,
     "crowd": crowd,
-    "dgx-h100": lambda folder: real_services(open_source((), "dgx-h100"), directory=folder / "launch"),
-    "here": lambda folder: real_services(open_source(), directory=folder / "launch"),
-    "no-torch": lambda folder: real_services(open_source(), directory=folder / "launch"),
+    "dgx-h100": lambda folder: Services(open_source((), "dgx-h100"), directory=folder / "launch"),
+    "here": lambda folder: Services(open_source(), directory=folder / "launch"),
+    "no-torch": lambda folder: Services(open_source(), directory=folder / "launch"),
     "empty": empty_recording,
 }
 

@@ -1,4 +1,4 @@
-"""Dispatch the command line: one lazy group, one error boundary, exit codes chosen in one place.
+"""Dispatch the command line: a group that loads commands on use, the handling of errors, the exit codes.
 
 Data goes to stdout, messages go to stderr.
 """
@@ -17,27 +17,27 @@ from typing import NoReturn
 import click
 
 from assistant.cli.diagnostics import complain, complain_usage, has_terminal, say
-from probes.base.errors import ExitCode, RigtuneError, UsageError
+from probes.base.errors import ExitCode, ResourceError, RigtuneError, UsageError
 
-COMMANDS: dict[str, str] = {
-    "auto": "probe, check, quick benchmark, plan, export: the main job in one go",
-    "probe": "what this machine is",
-    "check": "is it fit to train? the exit code says so",
-    "capture": "a recording of all that was read here, without names and secrets",
-    "diff": "what changed between two nodes, or two moments",
-    "bench": "measure it",
-    "lint": "what launch scripts and configurations will do wrong",
-    "predict": "memory and speed of runs in a table, before any is started",
-    "plan": "choose strategy, batch, learning rate, environment",
-    "export": "write launch files from a recipe",
-    "run": "start a recipe",
-    "verify": "short run: predicted against measured",
-    "explain": "what an NCCL, torch, Slurm or kernel log says: what happened, where first, why",
-    "advise": "what to install for this distribution and these GPUs",
-    "list": "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds of output",
-    "tui": "the terminal UI (the default on a terminal)",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "auto": ("plan_commands", "probe, check, quick benchmark, plan, export: the main job in one go"),
+    "probe": ("machine_commands", "show what this machine is"),
+    "check": ("check_command", "is this machine fit to train? the exit code gives the answer"),
+    "capture": ("machine_commands", "record all that can be read here, without names and secrets"),
+    "diff": ("machine_commands", "show what changed between two nodes, or two moments"),
+    "bench": ("bench_command", "measure this machine"),
+    "lint": ("lint_command", "find the mistakes of launch scripts and configurations"),
+    "predict": ("predict_command", "memory and speed of one run or a table of runs, before they are started"),
+    "plan": ("plan_commands", "choose strategy, batch, learning rate and environment"),
+    "export": ("recipe_commands", "write launch files from a recipe"),
+    "run": ("recipe_commands", "start a recipe"),
+    "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
+    "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
+    "advise": ("table_commands", "what to install for this distribution and these GPUs"),
+    "list": ("table_commands", "checks, benchmarks, launchers, models, machines, gpus, stacks or kinds"),
+    "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
-"""Name and one-line help; the module is `assistant.cli.<name>_command` with a click command `command`."""
+"""The module in this package that defines `<name>_command`, and one line of help."""
 
 
 class LazyGroup(click.Group):
@@ -52,12 +52,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"assistant.cli.{cmd_name}_command").command
+        module = importlib.import_module(f"assistant.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -74,21 +75,17 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="rigtune", prog_name="rigtune")
 def rigtune() -> None:
-    """Knows your GPU server, measures it, and writes the launch recipe with the evidence for every line.
+    """Look at a GPU server, measure it, and write the launch recipe with the evidence for every line.
 
-    Without a command: the terminal UI on a terminal, else `auto`.
+    Without a command: open the terminal UI on a terminal, otherwise do `auto`.
     """
-
-
-def _default_command() -> str:
-    return "tui" if has_terminal() else "auto"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _stand_somewhere() -> None:
+def _require_folder() -> None:
     """Raise UsageError if the working folder was removed, because relative names then have no meaning."""
     try:
         Path.cwd()
@@ -99,12 +96,14 @@ def _stand_somewhere() -> None:
 def command_line(arguments: list[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's) and return the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _interrupt)
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        _stand_somewhere()
-        result = rigtune.main(args=words or [_default_command()], prog_name="rigtune", standalone_mode=False)
+        _require_folder()
+        result = rigtune.main(
+            args=words or ["tui" if has_terminal() else "auto"], prog_name="rigtune", standalone_mode=False
+        )
     except RigtuneError as error:
         complain(error)
         return int(error.exit_code)
@@ -116,17 +115,20 @@ def command_line(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         complain_usage(error)
         return int(ExitCode.USAGE)
+    except MemoryError:
+        complain(ResourceError("too little memory"))
+        return int(ResourceError.exit_code)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
 def main() -> NoReturn:
-    """Run the whole process: the command line, whatever standard streams exist, then the end at once.
+    """Run the command line, also if standard streams are closed, and end the process at once.
 
     Threads that hang in the kernel must not delay the end, and an orderly end of the interpreter takes longer
     than a check.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by who started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - for the life of the process
     code = command_line()
     for stream in (sys.stdout, sys.stderr):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import click
 
-from assistant.cli.bench_hosts_command import find_hosts
-from assistant.cli.bench_options import print_entries, read_shapes, stop_on_signals
 from assistant.cli.diagnostics import follow, say
 from assistant.cli.options import (
     PATH,
@@ -19,13 +22,16 @@ from assistant.cli.options import (
     require_function,
     verbosity_options,
 )
-from assistant.cli.output import emit_answer, emit_csv
+from assistant.cli.output import emit_answer, emit_data
 from assistant.formats.bench_csv import csv_text
-from assistant.pages.measured.bench_page import bench_page
-from assistant.storage import refuse_unwritable, write_bytes
+from assistant.pages.measured.bench_costs import list_page
+from assistant.pages.measured.bench_page import bench_page, hosts_page
+from assistant.storage import refuse_unwritable, write_bytes, write_record
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import shape_of
-from assistant.usecases.judge import judge_measurements
+from assistant.usecases.bench.bench_list import list_benchmarks
+from assistant.usecases.bench.find_bad_nodes import HostSearch, find_bad_hosts
+from assistant.usecases.check import judge_measurements
 from assistant.usecases.learn import read_policy
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import model_named
@@ -35,11 +41,32 @@ from probes.bench.bench_report import BenchReport, report_of
 from probes.bench.bench_requests import BenchSettings, SpreadBy, Suite
 from probes.compare.measured_findings import WRONG
 from probes.compare.measurement_judgement import Judgement
+from probes.facts import MachineFacts
 from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Status
 from probes.judging.policies.file import thresholds_under
 from probes.judging.policies.policy import Policy
 from probes.judging.verdict import FailOn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LARGEST_SIDE = 2**20
+
+
+def _read_shapes(
+    _context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[int, int, int], ...]:
+    """Return matrix products, each as rows, columns and inner size."""
+    shapes = []
+    for value in values:
+        match = re.fullmatch(r"\s*(\d{1,7})[x×](\d{1,7})[x×](\d{1,7})\s*", value, re.ASCII | re.IGNORECASE)
+        sizes = [int(size) for size in match.groups()] if match else []
+        if not sizes or not all(1 <= size <= _LARGEST_SIDE for size in sizes):
+            message = (
+                f"{value!r} is no matrix product; give rows x columns x inner size, such as 8192x8192x4096."
+            )
+            raise click.BadParameter(message, param=option)
+        shapes.append((sizes[0], sizes[1], sizes[2]))
+    return tuple(shapes)
 
 
 @click.command()
@@ -50,37 +77,40 @@ from probes.judging.verdict import FailOn
     "--only",
     multiple=True,
     metavar="ID",
-    help="Only this benchmark, of either suite; repeat, or separate by commas.",
+    help="Run only this benchmark of either suite; repeatable, or separated by commas.",
 )
 @click.option("--skip", multiple=True, metavar="ID", help="Leave this benchmark out.")
 @click.option(
     "--list",
     "list_only",
     is_flag=True,
-    help="What could be measured here and what it costs; measures nothing.",
+    help="List what can be measured here and what it costs; measure nothing.",
 )
 @click.option("--pin", "pins", is_flag=True, help="Keep this run as the one that later runs are compared to.")
 @click.option(
-    "--data", type=PATH, metavar="PATH", help="Where the training data lies, for storage and data-loader."
+    "--data",
+    type=PATH,
+    metavar="PATH",
+    help="Folder or file of the training data, for storage and data-loader.",
 )
 @click.option(
     "--step",
     default="",
     metavar="MODULE:FUNCTION|FILE.py:FUNCTION",
-    help="Also measure your own training step: assistant/docs/own_step.md.",
+    help="Also measure your own training step; see assistant/docs/own_step.md.",
 )
 @click.option(
     "--shape",
     "shapes",
-    callback=read_shapes,
+    callback=_read_shapes,
     multiple=True,
     metavar="MxNxK",
-    help="Also this matrix product; repeatable.",
+    help="Also measure this matrix product; repeatable.",
 )
 @click.option(
     "--model",
     default="",
-    help="Matrix products of this model, a preset or a file; of a reference model without it.",
+    help="Measure the matrix products of this model, a preset or a file (default: a reference model).",
 )
 @click.option(
     "--noise-scale", is_flag=True, help="Also measure the gradient noise scale, for the batch size."
@@ -89,32 +119,36 @@ from probes.judging.verdict import FailOn
     "--hosts",
     default="",
     metavar="A,B,C",
-    help="Also measure across these hosts; this one's name is among them.",
+    help="Also measure across these hosts; name this host too.",
 )
 @click.option("--spread-by", type=click.Choice(("ssh", "slurm", "mpi")), default="ssh", show_default=True,
-              help="What starts the ranks on the hosts.")  # fmt: skip
+              help="Program that starts the ranks on the hosts.")  # fmt: skip
 @click.option(
-    "--find-bad-hosts", is_flag=True, help="Only name those of --hosts, and the links, that are slow."
+    "--find-bad-hosts",
+    is_flag=True,
+    help="Only find the slow hosts among --hosts, and the slow links between them.",
 )
-@click.option("--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs there.")
-@click.option("--force", is_flag=True, help="Measure although the GPUs or the host are busy.")
 @click.option(
-    "--all", "show_all", is_flag=True, help="Every measured case rather than the best of each sweep."
+    "--work-directory", type=PATH, metavar="FOLDER", help="Keep requests, answers and logs in this folder."
+)
+@click.option("--force", is_flag=True, help="Measure even if the GPUs or the host are busy.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Show every measured case instead of the best of each sweep."
 )
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="Other limits, and waivers.")  # fmt: skip
+              help="Policy with other limits, and waivers.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default="fail", show_default=True,
-              help="Judgements that give exit code 1.")  # fmt: skip
+              help="Lightest finding that gives exit code 1.")  # fmt: skip
 @click.option(
     "-o",
     "--output",
     type=PATH,
     metavar="FILE",
-    help="Also write the report there; CSV where the name ends so.",
+    help="Also write the report to this file: CSV if its name ends in .csv, else JSON.",
 )
 @format_option("text", "json", "csv")
 @verbosity_options
-def command(
+def bench_command(
     python: str | None,
     suite: Suite,
     only: tuple[str, ...],
@@ -139,11 +173,12 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure what decides training speed here, beside what such hardware reaches, the run before and equal
-    devices.
+    """Measure what decides training speed on this machine.
 
-    Ctrl-C keeps what was measured. Exit code 4: a benchmark gave no result; 1: something is too slow or
-    wrong; 130: interrupted.
+    Each result is compared with what such hardware reaches, with the last run, and with equal devices.
+
+    Ctrl-C keeps what was measured. Exit code 0: all is well; 1: something is too slow or wrong; 4: a
+    benchmark gave no result; 130: interrupted.
     """
     wants_csv = output_format == "csv" or (output is not None and output.suffix.lower() == ".csv")
     if (list_only or find_bad_hosts) and wants_csv:
@@ -164,23 +199,29 @@ def command(
         refuse_unwritable(output)
     facts = facts_of(python=python)
     if list_only:
-        print_entries(facts, options, output_format)
+        _print_entries(facts, options, output_format)
         return int(ExitCode.OK)
     if find_bad_hosts:
-        limits = thresholds_under(policy or Policy())
-        return find_hosts(facts, options, limits, output=output, output_format=output_format, quiet=quiet)
-    with stop_on_signals() as is_stopped:
+        slow_below = thresholds_under(policy or Policy()).measured_fail_fraction.value
+        return _find_hosts(
+            facts, options, slow_below, output=output, output_format=output_format, quiet=quiet
+        )
+    with _stop_on_signals() as is_stopped:
         measured: MeasurementSet = follow(
             measure_machine(facts, options, is_stopped), quiet=quiet, verbose=verbose
         )
         was_interrupted = is_stopped()
-    baselines = load_baselines(measured.machine, say)
-    today = datetime.datetime.now().astimezone().date()
-    judgement = judge_measurements(facts, measured, baselines, policy=policy, today=today)
+    judgement = judge_measurements(
+        facts,
+        measured,
+        load_baselines(measured.machine, say),
+        policy=policy,
+        today=datetime.datetime.now().astimezone().date(),
+    )
     report = report_of(measured, judgement)
     trouble = _write(report, output) if output is not None else None
     if output_format == "csv":
-        emit_csv(csv_text(report))
+        emit_data(csv_text(report))
     else:
         emit_answer(
             report,
@@ -232,11 +273,11 @@ def _keep(measured: MeasurementSet, *, pins: bool, quiet: bool) -> None:
 
 
 def _exit_code(measured: MeasurementSet, judgement: Judgement, fail_on: FailOn) -> int:
-    counted = {Status.FAIL, Status.WARN} if fail_on == "warn" else {Status.FAIL}
     # Wrong results are a finding about the machine.
     if any(failure.kind != WRONG for failure in measured.failures):
         return int(ExitCode.WORKER)
-    is_bad = any(finding.status in counted and finding.waived is None for finding in judgement.findings)
+    statuses = {finding.status for finding in judgement.findings if finding.waived is None}
+    is_bad = Status.FAIL in statuses or (fail_on == "warn" and Status.WARN in statuses)
     return int(ExitCode.FINDINGS if is_bad else ExitCode.OK)
 
 
@@ -261,3 +302,67 @@ def _settings(
         model=shape_of(model_named(model)) if model else {},
         noise_scale=noise_scale,
     )
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether the user wants the work to stop.
+
+    The first signal requests the stop, and the second signal interrupts at once. Signals that were ignored
+    before, as under nohup, stay ignored.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_entries(facts: MachineFacts, options: MeasureOptions, output_format: str) -> None:
+    """List every benchmark with its cost, what it occupies, and whether it applies here."""
+    entries = list_benchmarks(facts, options)
+    emit_answer(
+        {"schema_version": 1, "benchmarks": entries},
+        output_format,
+        lambda width: list_page(entries, width=width),
+        is_wide=True,
+    )
+
+
+def _find_hosts(
+    facts: MachineFacts,
+    options: MeasureOptions,
+    slow_below: float,
+    *,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Search, report, and return the exit code: 1 for a bad host or link, 4 if the search is inconclusive.
+
+    A link is slow if it reaches less than the fraction `slow_below` of the best pair.
+    """
+    with _stop_on_signals() as is_stopped:
+        result: HostSearch = follow(
+            find_bad_hosts(facts, options, is_stopped, slow_below=slow_below), quiet=quiet
+        )
+    if output is not None:
+        write_record(output, result)
+    emit_answer(result, output_format, lambda _: hosts_page(result), is_wide=True)
+    if not result.complete:
+        return int(ExitCode.INTERRUPTED)
+    if result.bad_hosts or result.bad_links:
+        return int(ExitCode.FINDINGS)
+    return int(ExitCode.WORKER if result.unresolved else ExitCode.OK)

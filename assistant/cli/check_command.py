@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from assistant.cli.diagnostics import follow, say
+from assistant.cli.diagnostics import complain, complain_bug, complain_usage, follow, one_line, say
 from assistant.cli.options import (
     PATH,
     Number,
@@ -21,19 +25,17 @@ from assistant.cli.options import (
     source_options,
 )
 from assistant.cli.output import emit_text, wants_colour
-from assistant.cli.profiled import ProfiledCommand
 from assistant.formats.check_formats import FORMATS, Format, formatted
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.probe import probe_machine
-from probes.base.errors import UsageError
+from probes.base.errors import ExitCode, RigtuneError, UsageError
 from probes.base.record import Record
 from probes.base.table_rows import Tier
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.policies.exit_profiles import PROFILES, Profile, exit_status
 from probes.judging.policies.policy import Policy
 from probes.judging.policies.selection import select
-from probes.judging.verdict import FailOn, Verdict
+from probes.judging.verdict import PROFILES, FailOn, Profile, Verdict, exit_status, failure_status
 
 BUDGET_S: dict[Tier, float] = {"quick": 8.0, "deep": 60.0}
 """Seconds for each tier; a Slurm prolog may take ten seconds, a HealthCheckProgram sixty."""
@@ -53,20 +55,91 @@ class Answer(Record, kw_only=True):
     verbose: bool = False
 
 
+class ProfiledCommand(click.Command):
+    """A command whose errors all end with the profile's code.
+
+    With `nagios`, standard output contains the error too, because Nagios shows nothing else.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> Any:
+        return _with_exit_code(
+            _profile_in(args.copy()),
+            lambda: super(ProfiledCommand, self).make_context(info_name, args, parent, **extra),
+        )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return _with_exit_code(
+            ctx.params.get("exit_profile", "gate"), lambda: super(ProfiledCommand, self).invoke(ctx)
+        )
+
+
+def _with_exit_code(profile: Profile, work: Callable[[], Any]) -> Any:
+    """Return the result of `work`; report its errors here if `profile` has its own exit codes for them."""
+    try:
+        return work()
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except RigtuneError as error:
+        if failure_status(error.exit_code, profile) == error.exit_code:
+            raise
+        complain(error)
+        _end(profile, int(error.exit_code), error.message)
+    except click.ClickException as error:
+        if failure_status(ExitCode.USAGE, profile) == ExitCode.USAGE:
+            raise
+        complain_usage(error)
+        _end(profile, int(ExitCode.USAGE), error.format_message())
+    except KeyboardInterrupt:
+        if failure_status(ExitCode.INTERRUPTED, profile) == ExitCode.INTERRUPTED:
+            raise
+        say("rigtune: interrupted")
+        _end(profile, int(ExitCode.INTERRUPTED), "interrupted")
+    except Exception as error:
+        if failure_status(ExitCode.BUG, profile) == ExitCode.BUG:
+            raise
+        complain_bug(error)
+        _end(profile, int(ExitCode.BUG), f"{type(error).__name__} in rigtune itself")
+
+
+def _end(profile: Profile, code: int, message: str) -> None:
+    if profile == "nagios":
+        from assistant.formats.monitoring import nagios_failure
+
+        try:
+            emit_text(nagios_failure(one_line(message)))
+        except RigtuneError as error:
+            complain(error)
+    sys.stdout.flush()
+    raise click.exceptions.Exit(failure_status(code, profile))
+
+
+def _profile_in(arguments: list[str]) -> Profile:
+    """Return the profile that the arguments name, without click, which may have refused them."""
+    named: Profile = "gate"
+    for word, following in itertools.pairwise([*arguments, ""]):
+        option, equals, value = word.partition("=")
+        if option == "--exit-profile":
+            wanted = value if equals else following
+            named = next((profile for profile in PROFILES if profile == wanted), named)
+    return named
+
+
 @click.command(cls=ProfiledCommand)
 @click.argument("more_paths", nargs=-1, type=PATH, metavar="")
 @source_options
 @python_option
 @click.option("--policy", "policy_file", type=PATH, metavar="FILE", envvar="RIGTUNE_POLICY", show_envvar=True,
-              help="What you expect of this machine; --learn writes one.")  # fmt: skip
+              help="Policy: what you expect of this machine. --learn writes one.")  # fmt: skip
 @click.option("--measurements", type=PATH, metavar="FILE",
-              help="Also judge a report of `rigtune bench -o FILE`, beside earlier runs of that "
-                   "machine.")  # fmt: skip
+              help="Also judge this report of `rigtune bench -o FILE`, and compare it with earlier runs "
+                   "of that machine.")  # fmt: skip
 @click.option(
     "--learn",
     type=PATH,
     metavar="FILE",
-    help="Write a policy that expects what this machine is. Deep by default.",
+    help="Write a policy that expects what this machine has now. Reads deeply unless --tier quick.",
 )
 @click.option(
     "--force", is_flag=True, help="With --learn: replace the file, and learn from a machine that fails."
@@ -81,14 +154,14 @@ class Answer(Record, kw_only=True):
     "--only",
     multiple=True,
     metavar="ID|GROUP",
-    help="Make these checks alone; repeat, or separate by commas.",
+    help="Make only these checks; repeatable, or separated by commas.",
 )
 @click.option("--skip", multiple=True, metavar="ID|GROUP", help="Leave these checks out.")
 @click.option("--fail-on", type=click.Choice(("fail", "warn")), default=None,
-              help="Findings that give exit code 1 (default: the policy's, else fail).")  # fmt: skip
+              help="Lightest finding that gives exit code 1 (default: the policy's, else fail).")  # fmt: skip
 @click.option("--exit-profile", type=click.Choice(PROFILES), default="gate", show_default=True,
-              help="Whose exit codes: gate 0 fit, 1 findings, 3 unknown; nagios 0-3; npd 0-2; slurm and "
-                   "nhc 0 or 1, with one line of reason.")  # fmt: skip
+              help="Meaning of the exit codes. gate: 0 fit, 1 findings, 3 unknown; nagios: 0-3; npd: 0-2; "
+                   "slurm and nhc: 0 or 1, with one line of reason.")  # fmt: skip
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default=None,
               help="Output on stdout (default: text, or what the exit profile wants).")  # fmt: skip
 @click.option(
@@ -97,11 +170,11 @@ class Answer(Record, kw_only=True):
     "file",
     type=PATH,
     metavar="FILE",
-    help="Write the format into this file, whole or not at all.",
+    help="Write the output to this file, completely or not at all.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stdout; the exit code alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Also the checks that passed or do not apply.")
-def command(
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on stdout: only the exit code answers.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list the checks that passed or do not apply.")
+def check_command(
     more_paths: tuple[Path, ...],
     from_paths: tuple[Path, ...],
     machine: str | None,
@@ -121,7 +194,7 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Is this machine fit to train?
+    """Check whether this machine is fit to train.
 
     Exit code 0: all required checks pass; 1: findings at or above --fail-on; 3: a required check could not be
     made.
@@ -129,10 +202,10 @@ def command(
     policy = _policy(policy_file, learn)
     measured, baselines = _measured(measurements)
     source = source_of(paths_of(from_paths, more_paths), machine)
-    wanted: Tier = tier or ("deep" if learn else "quick")
-    selection = select(wanted if source.is_live else "deep", names_of(only), names_of(skip))
+    is_quick = source.is_live and (tier == "quick" or (tier is None and learn is None))
+    selection = select("quick" if is_quick else "deep", names_of(only), names_of(skip))
     if learn is not None:
-        from assistant.usecases.learn import require_free
+        from assistant.usecases.learn import learn_policy, require_free
 
         require_free(learn, force=force)
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
@@ -141,8 +214,8 @@ def command(
         deep=selection.tier == "deep",
         toolkit=policy.software.cuda_toolkit is not None,
     )
-    budget_s = BUDGET_S[selection.tier] if budget is None else budget
-    facts: MachineFacts = follow(probe_machine(source, options, budget_s), quiet=True)
+    probing = probe_machine(source, options, BUDGET_S[selection.tier] if budget is None else budget)
+    facts: MachineFacts = follow(probing, quiet=True)
     today = datetime.datetime.now().astimezone().date()
     evidence = evidence_under(policy, facts, today=today, measured=measured, baselines=baselines)
     verdict: Verdict = follow(check_machine(evidence, selection.rows), quiet=True)
@@ -166,8 +239,6 @@ def command(
         ),
     )
     if learn is not None:
-        from assistant.usecases.learn import learn_policy
-
         follow(learn_policy(facts, verdict, learn, force=force, today=today), quiet=quiet)
     return code
 
@@ -189,19 +260,20 @@ def write_verdict(verdict: Verdict, answer: Answer) -> int:
     write_bytes(
         Path(answer.file),
         printable(formatted(verdict, answer.output_format or "text", verbose=answer.verbose)).encode(),
+        for_others=answer.output_format == "prometheus",  # node_exporter runs as a user of its own
     )
     if not answer.quiet:
-        from assistant.formats.reason import reason_line
+        from assistant.formats.monitoring import reason_line
 
         say(f"rigtune: {reason_line(verdict, answer.fail_on) or 'fit to train'}; wrote {answer.file}")
     return exit_status(verdict, answer.profile, answer.fail_on)
 
 
 def _write_stdout(verdict: Verdict, answer: Answer) -> None:
-    """Write the chosen format; without one, the line that the profile's reader keeps, or the report."""
+    """Write the chosen format; by default the line that the profile needs, or the report."""
     output_format = answer.output_format or ("nagios" if answer.profile == "nagios" else "text")
     if answer.output_format is None and answer.profile in ("npd", "slurm", "nhc"):
-        from assistant.formats.reason import reason_line
+        from assistant.formats.monitoring import reason_line
 
         line = reason_line(verdict, answer.fail_on, first_only=answer.profile == "nhc")
         if line:
@@ -218,8 +290,8 @@ def _policy(file: Path | None, learn: Path | None) -> Policy:
     if file is None:
         return Policy()
     if learn is not None:
-        origin = click.get_current_context().get_parameter_source("policy_file")
-        if origin is click.core.ParameterSource.COMMANDLINE:
+        context = click.get_current_context()
+        if context.get_parameter_source("policy_file") is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
                 "--policy and --learn exclude each other", "learn a policy first, then check with it"
             )
@@ -237,6 +309,6 @@ def _measured(file: Path | None) -> tuple[MeasurementSet | None, tuple[Baseline,
     from assistant.usecases.bench.baseline import load_baselines
 
     measured = read_measurements(file)
-    return measured, load_baselines(
-        measured.machine, say, moment=measured.started
-    ) if measured.machine else ()
+    if not measured.machine:
+        return measured, ()
+    return measured, load_baselines(measured.machine, say, moment=measured.started)

@@ -12,7 +12,7 @@ import click
 
 from assistant.cli.output import spelled
 from assistant.pages.blocks import Page
-from assistant.text.lines import clean_lines, width_of_terminal
+from assistant.text.plain_writer import clean_lines, text_of, width_of_terminal
 from assistant.usecases.events import (
     BenchFailed,
     Event,
@@ -28,7 +28,7 @@ from probes.facts.measurements import Measurement
 
 
 def has_terminal() -> bool:
-    """Return whether somebody can see the terminal UI and type; Textual draws on stderr."""
+    """Return whether a person can see the terminal UI and type; Textual draws on stderr."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -39,7 +39,7 @@ def one_line(text: str) -> str:
 def say(words: str) -> None:
     """Print one or several lines on stderr.
 
-    Names in them may come from hostile files, and stderr may be closed.
+    Names in the text may come from hostile files, and stderr may be closed.
     """
     with contextlib.suppress(OSError):
         print(spelled(clean_lines(words), sys.stderr.encoding or "utf-8"), file=sys.stderr, flush=True)
@@ -47,21 +47,26 @@ def say(words: str) -> None:
 
 def say_page(page: Page) -> None:
     """Print a page on stderr, in the columns of the terminal."""
-    from assistant.text.plain_writer import text_of
-
     say(text_of(page, width=width_of_terminal()).rstrip("\n"))
 
 
 def complain(error: RigtuneError) -> None:
     """Print in one line what is wrong and what to do."""
-    hint = f" (hint: {one_line(error.hint)})" if error.hint else ""
-    say(f"rigtune: {one_line(error.message)}{hint}")
+    say(f"rigtune: {one_line(error.message)}" + (f" (hint: {one_line(error.hint)})" if error.hint else ""))
+
+
+def complain_bug(error: Exception) -> None:
+    """Print the traceback of an unexpected error, then in one line what it means."""
+    import traceback
+
+    say("".join(traceback.format_exception(error)).rstrip())
+    say(f"rigtune: {type(error).__name__} in rigtune itself: a bug (hint: report it with the lines above)")
 
 
 def complain_usage(error: click.ClickException) -> None:
     """Print click's own usage errors in the same form."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "rigtune"
+    path = "rigtune" if context is None else context.command_path
     say(f"rigtune: {one_line(error.format_message())} (hint: {path} --help)")
 
 
@@ -69,15 +74,12 @@ class StatusLine:
     """A line on a terminal that the next words replace; without a terminal nothing is shown."""
 
     def __init__(self) -> None:
-        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        """True on a terminal."""
         self._is_shown = False
 
-    @property
-    def is_live(self) -> bool:
-        return self._is_live
-
     def show(self, words: str) -> None:
-        if self._is_live:
+        if self.is_live:
             import shutil
 
             width = shutil.get_terminal_size().columns - 1
@@ -97,7 +99,7 @@ class StatusLine:
 def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = False) -> Any:
     """Run a use case to its end, report its stages on stderr, and return the last result.
 
-    A stage is announced when it has done something, so that a stage that fails at once prints only the error.
+    A stage is announced at its first event, so that a stage that fails at once prints only the error.
     """
     result = None
     reporter = _Reporter(verbose=verbose)
@@ -115,8 +117,8 @@ def follow(events: Iterator[Event], *, quiet: bool = False, verbose: bool = Fals
 class _Reporter:
     """Report in words what happens.
 
-    While benchmarks run, each is announced as it begins, and its results follow in a few lines when the next
-    one begins. On a terminal, a last line shows what runs now and the time that remains.
+    Each benchmark is announced when it begins, and its results follow in a few lines when the next benchmark
+    begins. On a terminal, the last line shows the running benchmark and the remaining time.
     """
 
     def __init__(self, *, verbose: bool) -> None:
@@ -170,8 +172,11 @@ class _Reporter:
         self._status.show(f"  {_job(event)}")
 
     def _say_measured(self) -> None:
-        for line in _partial(self._measured):
-            self._say(line)
+        if self._measured:
+            from assistant.pages.measured.bench_page import brief_lines  # most commands measure nothing
+
+            for line in brief_lines(self._measured):
+                self._say(f"  {line}")
         self._measured = []
 
     def _say(self, words: str) -> None:
@@ -187,14 +192,6 @@ def _job(event: Progress) -> str:
     """Return for example `about 1 min 20 s left  3 of 12  matrix multiply: dtype bf16, m 1024`."""
     left = "" if event.remaining_s is None else f"about {duration(max(1.0, round(event.remaining_s)))} left  "
     return f"{left}{min(event.done + 1, event.total)} of {event.total}  {event.message}"
-
-
-def _partial(measured: list[Measurement]) -> list[str]:
-    if not measured:
-        return []
-    from assistant.pages.measured.bench_page import brief_lines  # most commands measure nothing
-
-    return [f"  {line}" for line in brief_lines(measured)]
 
 
 def _words(event: Event, verbose: bool) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from assistant.cli.diagnostics import follow
-from assistant.cli.export_command import read_recipe
 from assistant.cli.options import PATH, facts_of, format_option, verbosity_options
 from assistant.cli.output import emit_answer
+from assistant.cli.recipe_commands import read_recipe
 from assistant.pages.explain_page import explain_page
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.explain_files import PIPE
@@ -30,18 +30,18 @@ _CODES = {"healthy": ExitCode.OK, "fault": ExitCode.FINDINGS, "unknown": ExitCod
     "--follow",
     "following",
     is_flag=True,
-    help="Read on as the logs grow; report causes as they appear.",
+    help="Keep reading while the logs grow; report causes as they appear.",
 )
 @click.option(
-    "--recipe", type=PATH, metavar="FILE", help="Also compare the run to this recipe's environment."
+    "--recipe", type=PATH, metavar="FILE", help="Also compare the run with the environment of this recipe."
 )
 @click.option("--from", "from_paths", multiple=True, type=PATH, metavar="PATH",
-              help="Also compare the run to this recording or pasted tool output of the machine; "
-                   "repeat.")  # fmt: skip
+              help="Also compare the run with this recording or pasted tool output of the machine; "
+                   "repeatable.")  # fmt: skip
 @click.option("--redact", is_flag=True, help="Replace names, addresses and paths as `rigtune capture` does.")
 @format_option("text", "json")
 @verbosity_options
-def command(
+def explain_command(
     logs: tuple[str, ...],
     following: bool,
     recipe: Path | None,
@@ -53,10 +53,10 @@ def command(
 ) -> int:
     """Explain LOG (files, folders, - for standard input): what happened, where first, why, and what to do.
 
-    Exit code 0: nothing wrong is visible; 1: a fault; 3: the logs show neither.
+    Exit code 0: the run looks healthy; 1: the logs show a fault; 3: the logs show neither.
     """
     if not logs:
-        raise click.UsageError("no log is named; - reads standard input")
+        raise click.UsageError("no log is named; name a file or a folder, or - for standard input")
     if logs.count(PIPE) > 1:
         raise click.UsageError("standard input can be read once")
     events = explain_logs(
@@ -68,16 +68,18 @@ def command(
         redacting=redact,
     )
     explanation: Explanation = follow(events, quiet=quiet, verbose=verbose)
-    folds = sys.stdout.isatty()
-    emit_answer(explanation, output_format, lambda _: explain_page(explanation, verbose=verbose, folds=folds))
+    emit_answer(
+        explanation,
+        output_format,
+        lambda _: explain_page(explanation, verbose=verbose, folds=sys.stdout.isatty()),
+    )
     return int(_CODES[explanation.state])
 
 
 def _until_interrupted() -> Callable[[], bool]:
     """Return a function that reports whether Ctrl-C was pressed.
 
-    Ctrl-C is how a person ends following: the first one brings the answer, a second one ends the command as
-    usual.
+    A person ends --follow by Ctrl-C: the first prints the answer, the second ends the command as usual.
     """
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()

@@ -10,7 +10,7 @@ import click
 
 from assistant.cli.diagnostics import say
 from assistant.cli.options import PATH, facts_of, source_options
-from assistant.cli.output import emit_csv, emit_text, emitting, wants_colour
+from assistant.cli.output import emit_data, emit_text, wants_colour
 from assistant.usecases.lint import Linted, lint_files
 from probes.base.errors import ExitCode, UsageError
 from probes.base.record import printable, to_json
@@ -26,21 +26,23 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 
 @click.command()
 @click.argument("files", nargs=-1, type=PATH)
-@click.option("--environment", is_flag=True, help="Judge the variables of this process too.")
+@click.option("--environment", is_flag=True, help="Also judge the environment variables of this process.")
 @click.option(
     "--kind",
     type=click.Choice(get_args(DocumentKind)),
-    help="What the files are, if name and content do not show it.",
+    help="Kind of the files, if their names and contents do not show it.",
 )
 @click.option(
     "--nccl-version",
     metavar="VERSION",
-    help="The NCCL that the job will load, as 2.27.5: what it reads, and how.",
+    help="Version of NCCL that the job will load, such as 2.27.5; versions read different variables.",
 )
-@click.option("--slurm-version", metavar="VERSION", help="The Slurm of the cluster, as 24.05.")
-@click.option("--torch-version", metavar="VERSION", help="The torch that the job will load, as 2.8.")
+@click.option("--slurm-version", metavar="VERSION", help="Version of Slurm on the cluster, such as 24.05.")
 @click.option(
-    "--here", is_flag=True, help="The job will run on this machine: its NICs, GPUs and versions are known."
+    "--torch-version", metavar="VERSION", help="Version of torch that the job will load, such as 2.8."
+)
+@click.option(
+    "--here", is_flag=True, help="The job will run on this machine: judge with its NICs, GPUs and versions."
 )
 @source_options
 @click.option(
@@ -49,7 +51,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     type=click.Choice(get_args(Format)),
     default="text",
     show_default=True,
-    help="Output on stdout: for people, for programs, for code scanning, for GitHub's workflows.",
+    help="Output on stdout: text for people, json for programs, sarif and github for code scanning.",
 )
 @click.option("--diff", "as_diff", is_flag=True, help="Print the safe fixes as a patch instead.")
 @click.option(
@@ -60,14 +62,20 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 @click.option(
     "--redact",
     is_flag=True,
-    help="Replace names, addresses and paths as `rigtune capture` does; no lines are shown.",
+    help="Replace names, addresses and paths as `rigtune capture` does, and show no lines of the files.",
 )
-@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write there, whole or not at all.")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="Write the output to this file, completely or not at all.",
+)
 @click.option("--fail-on", type=click.Choice(get_args(FailOn)), default="error", show_default=True,
-              help="The lightest finding that gives exit code 1.")  # fmt: skip
+              help="Lightest finding that gives exit code 1.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
-@click.option("-v", "--verbose", is_flag=True, help="Also why each rule exists, and its source.")
-def command(
+@click.option("-v", "--verbose", is_flag=True, help="Also print why each rule exists, and its source.")
+def lint_command(
     files: tuple[Path, ...],
     environment: bool,
     kind: DocumentKind | None,
@@ -97,7 +105,9 @@ def command(
     if not files and not environment:
         raise UsageError("no file is given", "rigtune lint train.sbatch ds_config.json, or --environment")
     if redact and as_diff:
-        raise UsageError("--redact and --diff exclude each other", "a patch has to hold what it changes")
+        raise UsageError(
+            "--redact and --diff exclude each other", "a patch must contain the lines that it changes"
+        )
     if unsafe_fixes and not as_diff:
         raise UsageError("--unsafe-fixes is a part of --diff", "rigtune lint --diff --unsafe-fixes FILE")
     _check_version("--nccl-version", nccl_version)
@@ -114,11 +124,13 @@ def command(
         from assistant.usecases.lint import redacted
 
         linted = redacted(linted)
-    text = (
-        _patch(linted, unsafe=unsafe_fixes)
-        if as_diff
-        else _formatted(linted, output_format, colour=output is None, verbose=verbose)
-    )
+    if as_diff:
+        from recipes.lint.editing import patch
+
+        findings = linted.report.findings
+        text = "".join(patch(document, findings, unsafe=unsafe_fixes) for document in linted.documents)
+    else:
+        text = _formatted(linted, output_format, colour=output is None, verbose=verbose)
     if output is not None:
         from assistant.pages.lint_page import summary
         from assistant.storage import write_bytes
@@ -126,25 +138,20 @@ def command(
         write_bytes(output, text.encode("utf-8", "surrogateescape"))
         if not quiet:
             say(f"{summary(linted.report)}; wrote {output}")
-    elif as_diff:
-        with emitting(is_text=False) as write:
-            write(text)
-        if not text and not quiet:
-            unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
-            say(
-                "no finding has a safe fix"
-                + (f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else "")
-            )
-    elif output_format == "text":
+    elif output_format == "text" and not as_diff:
         emit_text(text)
     else:
-        emit_csv(text)
+        emit_data(text)
+        if as_diff and not text and not quiet:
+            unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
+            rest = f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else ""
+            say(f"no finding has a safe fix{rest}")
     return _exit_code(linted, fail_on)
 
 
 def _check_version(option: str, version: str | None) -> None:
     if version is not None and not _VERSION.match(version):
-        raise UsageError(f"{option} {version[:40]!r} is no version", "give it as 2.27.5")
+        raise UsageError(f"{option} {version[:40]!r} is no version", "write it like 2.27.5")
 
 
 def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: bool) -> str:
@@ -159,13 +166,6 @@ def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: 
     from assistant.formats.lint_formats import github_text, sarif_text
 
     return sarif_text(linted.report) if output_format == "sarif" else github_text(linted.report)
-
-
-def _patch(linted: Linted, *, unsafe: bool) -> str:
-    from recipes.lint.editing import patch
-
-    findings = linted.report.findings
-    return "".join(patch(document, findings, unsafe=unsafe) for document in linted.documents)
 
 
 def _exit_code(linted: Linted, fail_on: FailOn) -> int:

@@ -23,7 +23,7 @@ PATH = click.Path(path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within bounds, but not NaN, which click lets pass any bound."""
+    """A number within bounds. NaN is refused; click would accept it within any bounds."""
 
     name = "number"
 
@@ -47,6 +47,9 @@ class ProgramCommand(click.Command):
             args = args[:at]
         return super().parse_args(ctx, args)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM...]"]
+
 
 def program_after_dashes() -> tuple[str, ...]:
     """Return the arguments after `--`."""
@@ -61,7 +64,7 @@ def source_options(function: Command) -> Command:
     function = click.option(
         "--machine",
         metavar="NAME",
-        help="A catalogue machine instead of this one; see `rigtune list machines`.",
+        help="Use a machine of the catalogue instead of this one; see `rigtune list machines`.",
     )(function)
     return click.option(
         "--from",
@@ -69,8 +72,8 @@ def source_options(function: Command) -> Command:
         multiple=True,
         type=PATH,
         metavar="PATH",
-        help="A recording or pasted tool output instead of this machine, - for standard input; "
-        "repeat for several files.",
+        help="Read a recording or pasted tool output (- for standard input) instead of this machine; "
+        "repeatable.",
     )(function)
 
 
@@ -79,15 +82,15 @@ def python_option(function: Command) -> Command:
         "--python",
         metavar="PATH",
         callback=_from_anywhere,
-        help="The Python interpreter that training runs in.",
+        help="Python interpreter that runs your training.",
     )(function)
 
 
 def _from_anywhere(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Return an absolute path, because programs run in other folders.
 
-    A bare name is returned unchanged, to be looked up on PATH. Symbolic links are not resolved, because the
-    python of a virtual environment is one.
+    A bare name stays unchanged and is looked up on PATH. Symbolic links are not resolved, because the python
+    of a virtual environment is a symbolic link.
     """
     if value is not None and not value.strip():
         raise click.BadParameter("no interpreter is named.")
@@ -106,7 +109,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 
 def verbosity_options(function: Command) -> Command:
-    function = click.option("-v", "--verbose", is_flag=True, help="Say more.")(function)
+    function = click.option("-v", "--verbose", is_flag=True, help="Print more.")(function)
     return click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")(function)
 
 
@@ -114,12 +117,16 @@ def plan_options(function: Command) -> Command:
     """Add the options that `plan` and `auto` share."""
     for option in reversed(
         (
-            click.option("--nodes", type=int, default=1, show_default=True, help="Nodes like this one."),
+            click.option(
+                "--nodes", type=int, default=1, show_default=True, help="Number of nodes like this one."
+            ),
             click.option(
                 "--global-batch", type=int, metavar="SEQUENCES", help="Sequences per optimizer step."
             ),
-            click.option("--sequence-length", type=int, metavar="TOKENS"),
-            click.option("--precision", type=click.Choice(("bf16", "fp32"))),
+            click.option("--sequence-length", type=int, metavar="TOKENS", help="Tokens per sequence."),
+            click.option(
+                "--precision", type=click.Choice(("bf16", "fp32")), help="Number format of the training."
+            ),
             click.option("--steps", type=int, help="Optimizer steps of the run."),
             click.option("--strategy", type=click.Choice(("ddp", "fsdp")), help="Pin the strategy."),
             click.option(
@@ -139,7 +146,7 @@ def names_of(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def paths_of(from_paths: tuple[Path, ...], more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return all paths of `--from A B C`: arguments after the option's own value count as further paths."""
+    """Return all paths of `--from A B C`, in which B and C are arguments of the command for click."""
     if more and not from_paths:
         raise click.UsageError(f"unexpected argument {str(more[0])!r}")
     return from_paths + more
@@ -164,8 +171,8 @@ def facts_of(
     """Return the facts of the machine that `--from`, `--machine` and `--python` name, by default this one."""
     from assistant.usecases.probe import probe_machine  # many commands read no machine
 
-    source, options = source_of(from_paths, machine), collect_options(python)
-    facts: MachineFacts = follow(probe_machine(source, options), quiet=True)
+    probing = probe_machine(source_of(from_paths, machine), collect_options(python))
+    facts: MachineFacts = follow(probing, quiet=True)
     return facts
 
 

@@ -38,9 +38,8 @@ def wants_colour() -> bool:
 
 def emit_text(text: str) -> None:
     """Write a report in the encoding of the terminal. Raises OutputError if it cannot be written."""
-    whole = text if text.endswith("\n") else text + "\n"
-    encoding = sys.stdout.encoding or "utf-8"
-    _write(spelled(whole, encoding).encode(encoding, "replace"))
+    with emitting(is_text=True) as write:
+        write(text if text.endswith("\n") else text + "\n")
 
 
 def emit_answer(
@@ -50,15 +49,14 @@ def emit_answer(
     *,
     is_wide: bool = False,
 ) -> None:
-    """Write JSON if it is asked for, else the page. Raises OutputError if it cannot be written.
+    """Write the record as JSON, or the page. Raises OutputError if it cannot be written.
 
-    The function `page` takes a number of columns: with `is_wide` those of the terminal.
+    The argument of `page` is the number of columns: with `is_wide` the columns of the terminal.
     """
     if output_format == "json":
-        emit_json(record)
+        emit_data(to_json(record).decode())
         return
-    from assistant.text.lines import WIDTH, width_of_terminal
-    from assistant.text.plain_writer import text_of
+    from assistant.text.plain_writer import WIDTH, text_of, width_of_terminal
 
     width = width_of_terminal() if is_wide else WIDTH
     emit_text(text_of(page(width), colour=wants_colour(), width=width))
@@ -73,14 +71,10 @@ def spelled(text: str, encoding: str) -> str:
     return text
 
 
-def emit_json(record: Record | dict[str, object]) -> None:
-    """Write JSON, which is UTF-8 on every terminal. Raises OutputError if it cannot be written."""
-    _write(to_json(record))
-
-
-def emit_csv(text: str) -> None:
-    """Write CSV, which is UTF-8 too. Raises OutputError if it cannot be written."""
-    _write(text.encode())
+def emit_data(text: str) -> None:
+    """Write JSON or CSV, which are UTF-8 on every terminal. Raises OutputError if it cannot be written."""
+    with emitting(is_text=False) as write:
+        write(text)
 
 
 @contextlib.contextmanager
@@ -88,7 +82,7 @@ def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
     """Yield a writer for output that comes piece by piece.
 
     Text uses the terminal's encoding, other output UTF-8. When the reader closes the pipe, the body ends
-    early. Raises OutputError if the output cannot be written.
+    early, and the exit code stays the same. Raises OutputError if the output cannot be written.
     """
     encoding = (sys.stdout.encoding or "utf-8") if is_text else "utf-8"
 
@@ -105,12 +99,6 @@ def emitting(*, is_text: bool) -> Iterator[Callable[[str], None]]:
         yield write
         with _output_errors():
             sys.stdout.buffer.flush()
-
-
-def _write(data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError), _output_errors():  # the exit code stays what it is
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from recipes.job.models.files import names_model_file
 from recipes.job.workload import TransformerModel, VisionModel
 
 _SHOWN = 8
-"""The number of columns that one line names."""
+"""Largest number of columns that one message names."""
 
 
 @click.command()
@@ -52,37 +52,44 @@ _SHOWN = 8
     "--output",
     type=PATH,
     metavar="FILE",
-    help="Write there, whole or not at all; JSON where it ends in .json.",
+    help="Write to this file, completely or not at all; JSON if its name ends in .json.",
 )
 @click.option("--set", "settings", multiple=True, metavar="COLUMN=VALUE",
-              help="One case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB --set "
-                   "n_gpus=8.")  # fmt: skip
+              help="Describe one case without a table: --set model=llama-3-8b --set gpu=H100-SXM-80GB "
+                   "--set n_gpus=8.")  # fmt: skip
 @click.option("--own-module", "own_modules", multiple=True, metavar="FILE.py:FUNCTION",
-              help="Count your module for cases whose model is that text: "
+              help="Count your own module, for cases whose column model has this text; see "
                    "assistant/docs/own_module.md.")  # fmt: skip
 @click.option("--model-file", "model_files", multiple=True, metavar="FILE",
-              help="Read this config.json, or the folder of one, or TOML, for cases whose model is that "
-                   "text.")  # fmt: skip
+              help="Read this config.json, the folder of one, or TOML, for cases whose column model has "
+                   "this text.")  # fmt: skip
 @click.option(
-    "--explain", metavar="CASE_ID", help="Only this case of the table, with what its figures are made of."
+    "--explain",
+    metavar="CASE_ID",
+    help="Predict only this case of the table, and show what its figures consist of.",
 )
 @click.option(
-    "--collectives", is_flag=True, help="The cases are single collectives: gpu, n_gpus, collective, bytes ..."
+    "--collectives",
+    is_flag=True,
+    help="The cases are single collectives, with the columns gpu, n_gpus, collective, bytes ...",
 )
 @click.option("--here", is_flag=True, help="Cases that name no GPU run on this machine.")
 @source_options
 @python_option
 @click.option(
-    "--measurements", type=PATH, metavar="FILE", help="measurements.json of `rigtune bench`, for those cases."
+    "--measurements",
+    type=PATH,
+    metavar="FILE",
+    help="Rates that `rigtune bench -o FILE` measured, for cases that name no GPU.",
 )
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(FORMATS),
-    help="csv for tables, text for --set and --explain.",
+    help="Output format (default: csv for tables, text for --set and --explain).",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
-def command(
+def predict_command(
     cases: Path | None,
     output: Path | None,
     settings: tuple[str, ...],
@@ -98,11 +105,13 @@ def command(
     output_format: Format | None,
     quiet: bool,
 ) -> None:
-    """Predict the runs of CASES, a CSV with a column case_id (- for standard input): does each fit, how much
-    memory and for what, how long is a step and why. No run is started. assistant/docs/predict.md names the
-    columns.
+    """Predict the runs of CASES, a CSV with a column case_id (- for standard input).
 
-    Exit code 0 also where cases were refused: each has its reason in the output. 2: the table cannot be read.
+    For each run the output shows whether the run fits, how much memory it needs and for what, and how long a
+    step takes and why. No run is started. assistant/docs/predict.md names the columns.
+
+    Exit code 0: predicted; the output has a reason for each case that was refused. 2: the table cannot be
+    read.
     """
     if (cases is None) == (not settings):
         raise UsageError(
@@ -116,23 +125,20 @@ def command(
         )
     report_skipped = None if quiet else functools.partial(_report_unread, columns=columns)
     rows = iter([_row_of(settings, columns)]) if cases is None else case_rows(cases, columns, report_skipped)
-    own = _Own(own_modules, model_files, settings)
     if explain is not None:
         rows = _only(rows, explain)
     alone = cases is None or explain is not None
     is_json = output is not None and output.suffix.lower() == ".json"
-    default: Format = "text" if alone else "csv"
-    kind: Format = output_format or ("json" if is_json else default)
+    kind: Format = output_format or ("json" if is_json else "text" if alone else "csv")
     if output is not None:
         refuse_unwritable(output)
         if cases is not None and output.exists() and cases.exists() and output.samefile(cases):
             raise OutputError(f"{output} holds the cases", "write the predictions to another file")
-    local = (
-        _machine(from_paths, machine, python, measurements)
-        if here or from_paths or machine or measurements
-        else None
-    )
-    models = own.read(python)
+    models = _own_models(own_modules, model_files, settings, python)
+    local: Here | None = None
+    if here or from_paths or machine or measurements:
+        measured = read_measurements(measurements).measurements if measurements else ()
+        local = machine_here(facts_of(from_paths, machine, python), measured)
     summary: PredictSummary | None = None
     with _sink(output, kind) as write:
         writer = writer_of(kind, collectives=collectives, colour=output is None and wants_colour())
@@ -142,42 +148,28 @@ def command(
         _sum_up(summary, output)
 
 
-class _Own:
-    """The user's own models: those that flags name, and the model of the only case."""
+def _own_models(
+    modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...], python: str | None
+) -> dict[str, VisionModel | TransformerModel]:
+    """Return the user's own models by name: those that options name, and the model of `--set model=`.
 
-    def __init__(self, modules: tuple[str, ...], files: tuple[str, ...], settings: tuple[str, ...]) -> None:
-        """Raise UsageError if a module names no function."""
-        self._modules, self._files = dict.fromkeys(modules), dict.fromkeys(files)
-        for target in modules:
-            require_function("--own-module", target)
-        for setting in settings:
-            column, _, value = setting.partition("=")
-            if column.strip().lower() == "model":
-                self._add(value.strip())
-
-    def _add(self, name: str) -> None:
+    Raises UsageError if a module names no function, InputError for a file that cannot be read, and
+    WorkerError for code that cannot be counted.
+    """
+    for target in modules:
+        require_function("--own-module", target)
+    for setting in settings:
+        column, _, value = setting.partition("=")
+        name = value.strip() if column.strip().lower() == "model" else ""
         if names_own_module(name):
             require_function("--set model", name)
-            self._modules[name] = None
+            modules = (*modules, name)
         elif names_model_file(name) or holds_model(name):
-            self._files[name] = None
-
-    def read(self, python: str | None) -> dict[str, VisionModel | TransformerModel]:
-        """Return the models by name.
-
-        Raises InputError and, for code that is run to be counted, WorkerError.
-        """
-        models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in self._files}
-        if self._modules:
-            models.update(_counted(tuple(self._modules), python))
-        return models
-
-
-def _machine(
-    from_paths: tuple[Path, ...], machine: str | None, python: str | None, measurements: Path | None
-) -> Here:
-    measured = read_measurements(measurements).measurements if measurements else ()
-    return machine_here(facts_of(from_paths, machine, python), measured)
+            files = (*files, name)
+    models: dict[str, VisionModel | TransformerModel] = {name: read_model(name) for name in files}
+    if modules:
+        models.update(_counted(modules, python))
+    return models
 
 
 def _counted(targets: tuple[str, ...], python: str | None) -> dict[str, VisionModel]:
@@ -213,8 +205,8 @@ def _row_of(settings: tuple[str, ...], columns: tuple[str, ...]) -> CaseRow:
             )
             raise UsageError(f"--set {setting[:60]!r} names no column", hint)
         cells[column] = value
-    # Tables contain the words of others, of which unknown ones are ignored; an unknown word that was typed
-    # by hand is a mistake.
+    # Unknown words in tables of other people are ignored, but an unknown word that was typed by hand is a
+    # mistake.
     sharding = cells.get("sharding", "").strip()
     if not sharing_of(sharding).is_known:
         raise UsageError(
@@ -258,24 +250,21 @@ def _only(rows: Iterator[CaseRow], case_id: str) -> Iterator[CaseRow]:
 
 
 @contextlib.contextmanager
-def _sink(output: Path | None, kind: Format) -> Iterator[Callable[[str], None]]:
+def _sink(output: Path | None, kind: Format) -> Iterator[Callable[[str], object]]:
     """Yield the function that writes text to the file or stdout, in UTF-8 if programs read it.
 
     Ids that are not UTF-8 are written as they were read.
     """
     if output is not None:
         with writing(output) as file:
-            yield lambda text: _ignored(file.write(text.encode("utf-8", "surrogateescape")))
+            yield lambda text: file.write(text.encode("utf-8", "surrogateescape"))
     else:
         with emitting(is_text=kind == "text") as write:
             yield write
 
 
-def _ignored(_: object) -> None: ...
-
-
 def _written(
-    events: Iterator[Event], writer: Writer, write: Callable[[str], None], alone: bool
+    events: Iterator[Event], writer: Writer, write: Callable[[str], object], alone: bool
 ) -> Iterator[Event]:
     """Write each answer as it comes, and pass the other events on.
 
@@ -287,7 +276,7 @@ def _written(
             yield event
             continue
         if alone and event.answer.status == "refused":
-            raise UsageError(event.answer.reason, "assistant/docs/predict.md says what each column takes")
+            raise UsageError(event.answer.reason, "assistant/docs/predict.md lists the values of each column")
         write(before + writer.case(event.answer))
         before = writer.between
     write(writer.foot if before == writer.between else writer.head + writer.foot)

@@ -16,16 +16,16 @@ from probes.base.errors import UsageError
 @python_option
 @click.option("--out", "directory", type=PATH, default=None, help="Folder for recipes and launch files.")
 @click.option("--ascii", "plain", is_flag=True, help="No box drawing, for serial consoles.")
-def command(
+def tui_command(
     from_paths: tuple[Path, ...], machine: str | None, python: str | None, directory: Path | None, plain: bool
 ) -> int:
     """Open the terminal UI."""
     if not has_terminal():
         raise UsageError("the terminal UI needs a terminal", "`rigtune auto` does the main job without one")
     from assistant.tui.app import run_tui
-    from assistant.tui.services import real_services
+    from assistant.tui.services import Services
 
-    services = real_services(source_of(from_paths, machine), python=python, directory=directory)
+    services = Services(source_of(from_paths, machine), python=python, directory=directory)
     code, words = run_tui(services, ascii=plain)
     if words:
         say(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from probes.base.record import printable
+from probes.base.record import printable, visible
 from probes.bench.bench_report import BenchReport, MeasurementReport
 from probes.compare.measurement_judgement import ComparedTo, Comparison
 
@@ -20,18 +20,18 @@ FIGURES = (
     "interval_low",
     "interval_high",
 )
-"""The fields of the JSON's `measurements` by the same names."""
+"""Fields of `measurements` in the JSON, which have the same names."""
 COMPARED: tuple[ComparedTo, ...] = ("reference", "peers", "previous", "pinned")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""Characters that no cell may begin with: spreadsheets would compute it (OWASP, CSV Injection)."""
+"""A spreadsheet would compute a cell that begins with one of these (OWASP, CSV Injection)."""
 
 
 def csv_text(report: BenchReport) -> str:
     """Return a header, then a row for each measurement.
 
-    After the figures come `samples`, their number; for each kind of comparison its share (1.0 is as good,
-    below is worse) and its status, empty if there is none; then one column `parameter.NAME` for each
-    parameter of any measurement.
+    After the figures come `samples`, the number of samples, and two columns for each kind of comparison: the
+    share (1.0 is equally good, less is worse) and the status; both are empty without a comparison. The last
+    columns are `parameter.NAME`, one for each parameter of any measurement.
     """
     names = list(dict.fromkeys(name for row in report.measurements for name in row.parameters))
     compared = {(_key(entry), entry.to): entry for entry in report.comparisons}
@@ -40,11 +40,11 @@ def csv_text(report: BenchReport) -> str:
     writer = csv.writer(text)
     writer.writerow([*FIGURES, "samples", *shares, *(_safe(f"parameter.{name}") for name in names)])
     for row in report.measurements:
-        own = [compared.get((_key(row), kind)) for kind in COMPARED]
         cells: list[object] = [getattr(row, name) for name in FIGURES]
         cells.append(len(row.samples))
-        for entry in own:
-            cells += [entry.share, entry.status.value] if entry is not None else ["", ""]
+        for kind in COMPARED:
+            entry = compared.get((_key(row), kind))
+            cells += ["", ""] if entry is None else [entry.share, entry.status.value]
         cells += [row.parameters.get(name, "") for name in names]
         writer.writerow([_safe(cell) for cell in cells])
     return text.getvalue()
@@ -58,5 +58,5 @@ def _safe(cell: object) -> object:
     """Return a cell; text that a spreadsheet would compute gets an apostrophe in front."""
     if not isinstance(cell, str):
         return cell
-    text = printable(cell)
+    text = visible(printable(cell))
     return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text

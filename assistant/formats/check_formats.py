@@ -12,16 +12,16 @@ Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _FUNCTIONS: dict[Format, tuple[str, str]] = {
-    "junit": ("as_junit", "junit_text"),
-    "markdown": ("as_markdown", "markdown_text"),
-    "prometheus": ("as_prometheus", "prometheus_text"),
-    "nagios": ("as_nagios", "nagios_text"),
+    "junit": ("ci_reports", "junit_text"),
+    "markdown": ("ci_reports", "markdown_text"),
+    "prometheus": ("monitoring", "prometheus_text"),
+    "nagios": ("monitoring", "nagios_text"),
 }
 """The module in this package and the function of each format."""
 
 
 def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
-    """Return the verdict in a format; `colour` and `verbose` are for `text` alone."""
+    """Return the verdict in a format; only `text` uses `colour` and `verbose`."""
     if output_format == "text":
         from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
         from assistant.text.plain_writer import text_of  # noqa: PLC0415

@@ -6,7 +6,7 @@ import importlib.metadata
 from typing import Any
 from urllib.parse import quote
 
-from probes.base.record import printable, to_json
+from probes.base.record import printable, to_json, visible
 from recipes.lint.document import Place
 from recipes.lint.finding import LintFinding, LintReport
 from recipes.lint.rule_table import load_rules
@@ -87,7 +87,7 @@ def _result(finding: LintFinding, index: int) -> dict[str, Any]:
 
 
 def _words(text: str) -> dict[str, str]:
-    """Return a message [3.11]; braces, which mark placeholders there, are doubled [3.11.5]."""
+    """Return a message [3.11] with doubled braces, because single braces mark placeholders [3.11.5]."""
     return {"text": text.replace("{", "{{").replace("}", "}}")}
 
 
@@ -119,15 +119,13 @@ def github_text(report: LintReport) -> str:
         if place.end_column is not None and place.end_line in (None, place.line):
             fields["endColumn"] = str(place.end_column)
         fields["title"] = f"rigtune {finding.rule_id}"
-        properties = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
+        properties = ",".join(
+            f"{name}={_data(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in fields.items()
+        )
         words = f"{finding.message}\n{finding.fix}" if finding.fix else finding.message
         lines.append(f"::{_LEVELS[finding.severity]} {properties}::{_data(words)}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _data(text: str) -> str:
-    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return visible(printable(text)).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from probes.base.record import known, to_json
+from probes.base.record import known, to_json, visible
 from probes.base.units import GIB
 from recipes.cases.collective import CollectivePrediction
 from recipes.cases.prediction import SCHEMA_VERSION, CasePrediction
@@ -39,11 +39,13 @@ ANSWERS = (
     "peak_mem_high_gib",
     "global_batch",
 )
-"""Fields of `CasePrediction` by the same names."""
-_NO_BYTES = ("logged", "logged_figure")
-_IN_ANSWERS = ("total", "low", "high")
-MEMORY_TERMS = tuple(name for name in MemoryBreakdown.__struct_fields__ if name not in _NO_BYTES)
-TIME_TERMS = tuple(name for name in TimeBreakdown.__struct_fields__ if name not in _IN_ANSWERS)
+"""Columns that are fields of `CasePrediction` with the same names."""
+MEMORY_TERMS = tuple(
+    name for name in MemoryBreakdown.__struct_fields__ if name not in ("logged", "logged_figure")
+)
+TIME_TERMS = tuple(
+    name for name in TimeBreakdown.__struct_fields__ if name not in ("total", "low", "high")
+)  # which are among ANSWERS
 COLUMNS = (
     *ANSWERS,
     *(f"memory_{name}_gib" for name in MEMORY_TERMS),
@@ -65,30 +67,23 @@ class Writer(NamedTuple):
 
 
 def writer_of(output_format: Format, *, collectives: bool = False, colour: bool = False) -> Writer:
-    """`colour` is for `text` alone."""
+    """Return the writer of a format; only `text` uses `colour`."""
     match output_format:
         case "csv":
-            return Writer(header(collectives=collectives), csv_row, "", "")
+            return Writer(_line(COLLECTIVE_COLUMNS if collectives else COLUMNS), csv_row, "", "")
         case "json":
             return Writer(
-                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n', _json, ",\n", "\n  ]\n}\n"
+                f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "cases": [\n',
+                lambda case: "    " + msgspec.json.format(to_json(case), indent=0).decode(),
+                ",\n",
+                "\n  ]\n}\n",
             )
         case "text":
             from assistant.pages.training.predict_page import case_page  # noqa: PLC0415 - only for text
-            from assistant.text.lines import width_of_terminal  # noqa: PLC0415
-            from assistant.text.plain_writer import text_of  # noqa: PLC0415
+            from assistant.text.plain_writer import text_of, width_of_terminal  # noqa: PLC0415
 
             width = width_of_terminal()
             return Writer("", lambda case: text_of(case_page(case), colour=colour, width=width), "\n", "")
-
-
-def _json(case: Answer) -> str:
-    """Return one line of the report's `cases`."""
-    return "    " + msgspec.json.format(to_json(case), indent=0).decode()
-
-
-def header(*, collectives: bool = False) -> str:
-    return _line(COLLECTIVE_COLUMNS if collectives else COLUMNS)
 
 
 def csv_row(case: CasePrediction | CollectivePrediction) -> str:
@@ -107,6 +102,8 @@ def _cell(value: object) -> object:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return visible(value)
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

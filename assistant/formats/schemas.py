@@ -37,17 +37,18 @@ def schema_for(command: str) -> bytes:
     if command not in RECORDS:
         raise UsageError(f"no schema for {command!r}", f"there is one for {', '.join(RECORDS)}")
     module, name = RECORDS[command]
-    record = getattr(importlib.import_module(module), name)
-    schema = msgspec.json.schema(record)
+    schema = msgspec.json.schema(getattr(importlib.import_module(module), name))
     for definition in schema["$defs"].values():
         _tighten(definition)
-    title = f"rigtune {command.replace('-', ' --', 1)} --format json"
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"rigtune {command.replace('-', ' --', 1)} --format json",
+    }
     return to_json(head | schema)
 
 
 def _tighten(definition: dict[str, Any]) -> None:
-    """Return the schema with every field required; only the detail of an Unknown is left out when empty."""
+    """Require every field of the schema; only Unknown leaves out an empty detail."""
     if "properties" in definition and definition["title"] != "Unknown":
         definition["required"] = list(definition["properties"])
     if "description" in definition:

@@ -1,27 +1,24 @@
-"""Installation advice: each step with its reason, its commands and its source."""
+"""Show installation advice: each step with its reason, its commands and its source."""
 
 from __future__ import annotations
 
 from assistant.pages.blocks import Page, Row, section
 from assistant.pages.terms import BADGE_WIDTH
-from probes.base.record import Unknown
+from probes.base.record import value_or
 from recipes.install.installation import InstallationAdvice
 
 
 def advice_page(advice: InstallationAdvice) -> Page:
     """Return the whole advice; a command stays on one line, so that it can be copied."""
-    system = advice.operating_system
-    name = "an unknown distribution" if isinstance(system, Unknown) else system
+    name = value_or(advice.operating_system, "an unknown distribution")
     page = [section(f"{advice.gpus} on {name}", ["Commands run as root; rigtune starts none of them."])]
     for number, step in enumerate(advice.steps, 1):
-        commands = [Row(f"# {command}", literal=True) for command in step.commands]
-        page.append(
-            section(
-                f"{number}. {step.title}",
-                [Row(step.because, "  why"), *commands, Row(step.source, "  source")],
-                BADGE_WIDTH,
-            )
-        )
+        rows = [
+            Row(step.because, "  why"),
+            *(Row(f"# {command}", literal=True) for command in step.commands),
+            Row(step.source, "  source"),
+        ]
+        page.append(section(f"{number}. {step.title}", rows, BADGE_WIDTH))
     fits = [
         f"  CUDA {row.cuda}: driver {row.oldest_driver} or newer, torch {row.torch}"
         f": {'fits' if row.fits else 'does not fit'}"

@@ -43,7 +43,7 @@ def plain(cell: Cell) -> str:
 
 
 def joined_by(separator: str, lines: Iterable[Cell]) -> Words:
-    """Return the lines that are not empty as one, with `separator` between them."""
+    """Join the lines that are not empty into one line, with `separator` between them."""
     result: Words = ()
     for line in filter(None, map(spans, lines)):
         result += (words(separator) if result else ()) + line
@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of cells. An empty row is a gap; a shorter one leaves its last cells empty."""
+    """Rows of cells. An empty row is a gap; the missing cells of a short row are empty."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -113,7 +113,7 @@ class Figure(NamedTuple):
     x_words: Callable[[float], str]
     y_words: Callable[[float], str]
     is_log: bool = False
-    """True if the horizontal axis is logarithmic, as for sizes."""
+    """True if the horizontal axis is logarithmic, for example for sizes."""
     floor: float = 0.0
     """Value at which the vertical axis begins."""
 

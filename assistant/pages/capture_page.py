@@ -10,8 +10,8 @@ from probes.redaction import Manifest
 def capture_page(manifest: Manifest | None, path: str) -> Page:
     """Return the kinds of values that were replaced and kept, for the person who will share the file."""
     if manifest is None:
-        secrets = "it holds host names, serial numbers, addresses and maybe secrets; keep it to yourself"
-        return (section("", [f"wrote {path} as it was read: {secrets}"]),)
+        warning = "it contains host names, serial numbers, addresses and maybe secrets; keep it to yourself"
+        return (section("", [f"wrote {path} without redaction: {warning}"]),)
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             row.title,
@@ -20,8 +20,8 @@ def capture_page(manifest: Manifest | None, path: str) -> Page:
         )
         for row in manifest.rows
     )
-    kept = ["kept: models, versions, PCI addresses, counters, times, settings that are not secret"]
-    kept = [f"kept as you asked: {', '.join(manifest.kept)}"] * bool(manifest.kept) + kept
+    kept = [f"kept as you asked: {', '.join(manifest.kept)}"] * bool(manifest.kept)
+    kept += ["kept: models, versions, PCI addresses, counters, times, settings that are not secret"]
     table = Table((Column(fixed=True), Column()), rows) if rows else "nothing was found to replace"
     return (
         section(f"wrote {path}, redacted:", [table, *kept], indent=2),

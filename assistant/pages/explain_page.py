@@ -1,4 +1,4 @@
-"""Explains logs: each cause with the lines that it rests on, then what the run was."""
+"""Explain logs: each cause with the lines that show it, then facts about the run."""
 
 from __future__ import annotations
 
@@ -33,31 +33,30 @@ _FACTS = {
     "init_incomplete_hosts": "hosts of those that wait",
     "init_unseen": "ranks that the logs do not mention",
 }
-"""Facts whose names alone would be misread: `init_incomplete` lists ranks, and `0` is one of them."""
+"""Clear words for names of facts that readers misunderstand: `init_incomplete: 0` lists rank 0."""
 _NO_FAILURE = "the logs show no failure, but something to look at"
-"""Answer that needs no more evidence, for example for runs that were ended from outside."""
+"""Answer if no more evidence is needed, for example for runs that were ended from outside."""
 
 
 def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool = False) -> Page:
-    """Return the whole answer. With `folds`, lines of logs may be broken, which is easier to read and harder
-    to search.
-    """
+    """Return the whole answer; `folds` breaks long lines of logs, which are then harder to search."""
     page = [_headline(explanation)]
     shown = explanation.diagnoses if verbose else explanation.diagnoses[:_FEW_CAUSES]
-    names_source = len(explanation.sources) > 1
     for diagnosis in shown:
         if diagnosis.cause_id == "healthy" and explanation.state != "healthy":
             page.append(Section("", (Row(f"all else is healthy: {diagnosis.summary}"),), BADGE_WIDTH))
         else:
-            page.append(_diagnosis(diagnosis, verbose=verbose, folds=folds, names_source=names_source))
+            page.append(
+                _diagnosis(diagnosis, verbose=verbose, folds=folds, names_source=len(explanation.sources) > 1)
+            )
     expected = (
         Row(sentence, "  expect" if number == 0 else "")
         for number, sentence in enumerate(explanation.expected)
     )
     page.append(Section("", tuple(expected), BADGE_WIDTH))
     asked = tuple(Row(sentence, "  -") for sentence in explanation.collect_next)
-    page.append(Section("To find out more:" if asked else "", asked, 4))
     facts = fact_rows(explanation.facts, verbose=verbose)
+    page.append(Section("To find out more:" if asked else "", asked, 4))
     page.append(Section("The run:" if facts else "", facts, 4))
     has_more = len(explanation.diagnoses) > len(shown) or any(
         len(each.evidence) > _FEW_LINES for each in shown
@@ -69,7 +68,8 @@ def explain_page(explanation: Explanation, *, verbose: bool = False, folds: bool
 
 
 def _headline(explanation: Explanation) -> Section:
-    read = f"{plural(explanation.lines_read, 'line')} of {_sources(explanation.sources)}"
+    names = ["standard input" if name == "-" else name for name in explanation.sources]
+    read = f"{plural(explanation.lines_read, 'line')} of {_listed(names, _FEW_VALUES) or 'nothing'}"
     answer = words((_answer(explanation), "strong"))
     return Section("", (Row(answer, STATUS[_STATUS[explanation.state]].badge), Row(read)), BADGE_WIDTH)
 
@@ -79,25 +79,29 @@ def _answer(explanation: Explanation) -> str:
         not diagnosis.is_fault and diagnosis.cause_id != "healthy" for diagnosis in explanation.diagnoses
     )
     is_ended = explanation.state == "unknown" and explanation.diagnoses and not explanation.collect_next
-    is_told = is_ended or (explanation.state == "healthy" and is_warned)
-    return _NO_FAILURE if is_told else _ANSWERS[explanation.state]
+    if is_ended or (explanation.state == "healthy" and is_warned):
+        return _NO_FAILURE
+    return _ANSWERS[explanation.state]
 
 
-def _sources(names: tuple[str, ...]) -> str:
-    shown = ["standard input" if name == "-" else name for name in names[:_FEW_VALUES]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "") if shown else "nothing"
+def _listed(parts: list[str], most: int) -> str:
+    """Return the first `most` parts and the number of the others."""
+    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
 
 
 def _diagnosis(diagnosis: Diagnosis, *, verbose: bool, folds: bool, names_source: bool) -> Section:
-    is_known = diagnosis.cause_id != "unknown"
-    title = words((diagnosis.cause_id + (f"  {diagnosis.confidence:.0%} sure" if is_known else ""), "strong"))
-    rows = [Row(title, STATUS[_status(diagnosis)].badge), Row(diagnosis.summary)]
+    sure = "" if diagnosis.cause_id == "unknown" else f"  {diagnosis.confidence:.0%} sure"
+    rows = [
+        Row(words((diagnosis.cause_id + sure, "strong")), STATUS[_status(diagnosis)].badge),
+        Row(diagnosis.summary),
+    ]
     rows += [Row(effect, "  so also") for effect in diagnosis.secondary]
     rows += [Row(diagnosis.remedy, "  do")] * bool(diagnosis.remedy and diagnosis.cause_id != "healthy")
     rows += [Row(words((f"$ {diagnosis.command}", "code")), literal=not folds)] * bool(diagnosis.command)
-    evidence = diagnosis.evidence if verbose else diagnosis.evidence[:_FEW_LINES]
-    rows += [_evidence(line, folds=folds, names_source=names_source) for line in evidence]
+    rows += [
+        _evidence(line, folds=folds, names_source=names_source)
+        for line in diagnosis.evidence[: None if verbose else _FEW_LINES]
+    ]
     rows += [Row(diagnosis.versions, "  when")] * bool(verbose and diagnosis.versions)
     rows += [Row(diagnosis.source, "  source")] * bool(verbose and diagnosis.source)
     return Section("", tuple(rows), BADGE_WIDTH)
@@ -109,10 +113,10 @@ def _status(diagnosis: Diagnosis) -> Status:
 
 
 def _evidence(line: EvidenceLine, *, folds: bool, names_source: bool) -> Row:
-    """Return a line as it is in the log, unbroken so that it can be searched for, after its place."""
+    """Return the place and the text of a line. The text is not broken, so that people can search for it."""
     place = f"{line.source}:{line.line}" if names_source else f"{line.line}"
     text = line.text.strip()
-    shown = f"{text[:_LONGEST_LINE]}{'…' if len(text) > _LONGEST_LINE else ''}"
+    shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
     return Row(shown, f"  {place:>7} | ", literal=not folds)
 
 
@@ -156,5 +160,4 @@ def _words(value: object, *, verbose: bool) -> str:
             parts = [words for item in value if (words := _words(item, verbose=verbose))]
         case _:
             return str(value)
-    most = len(parts) if verbose else _FEW_VALUES
-    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
+    return _listed(parts, len(parts) if verbose else _FEW_VALUES)

@@ -1,4 +1,4 @@
-"""Shows what is wrong with launch files: the line, a mark below it, and what to write instead."""
+"""Show what is wrong with launch files: the line, a mark below it, and what to write instead."""
 
 from __future__ import annotations
 
@@ -36,29 +36,26 @@ def summary(report: LintReport) -> str:
     return text + (f"; --diff --unsafe-fixes shows the fix of {safe + unsafe}" if unsafe else "")
 
 
-def _finding(finding: LintFinding, text: list[str], *, verbose: bool) -> Section:
+def _finding(finding: LintFinding, lines: list[str], *, verbose: bool) -> Section:
     place = finding.place
-    where = f"{finding.document}:{place.line}:{place.column}:"
-    level = (f"{finding.severity}:", _TONES[finding.severity])
-    rows = [
-        Row(words((where, "strong"), " ", level, f" {finding.message} [{finding.rule_id}]"), literal=True)
-    ]
-    if 0 < place.line <= len(text):
-        rows += [Row(line, literal=True) for line in _quoted(finding, text[place.line - 1].rstrip("\r"))]
+    headline = words(
+        (f"{finding.document}:{place.line}:{place.column}:", "strong"),
+        " ",
+        (f"{finding.severity}:", _TONES[finding.severity]),
+        f" {finding.message} [{finding.rule_id}]",
+    )
+    rows = [Row(headline, literal=True)]
+    if 0 < place.line <= len(lines):
+        rows += [Row(line, literal=True) for line in _quoted(finding, lines[place.line - 1].rstrip("\r"))]
     gap = " " * (len(str(place.line)) + 3)
-    named = (("fix", finding.fix), *_reason(finding, verbose=verbose))
-    return section("", [*rows, *(f"{gap}{label}: {reason}" for label, reason in named if reason)])
-
-
-def _reason(finding: LintFinding, *, verbose: bool) -> tuple[tuple[str, str], ...]:
-    row = load_rules().get(finding.rule_id)
-    return (("why", row.reason), ("source", row.source)) if verbose and row is not None else ()
+    named = [("fix", finding.fix)]
+    if verbose and (rule := load_rules().get(finding.rule_id)):
+        named += [("why", rule.reason), ("source", rule.source)]
+    return section("", [*rows, *(f"{gap}{label}: {text}" for label, text in named if text)])
 
 
 def _quoted(finding: LintFinding, line: str) -> list[str]:
-    """Return the line and a mark below the place. What does not fit is left out, so that the place is
-    seen.
-    """
+    """Return the line and a mark below the place; a long line is cut around the place."""
     place = finding.place
     number = f" {place.line} | "
     start = max(place.column - 1, 0)

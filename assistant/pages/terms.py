@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from assistant.pages.blocks import Tone, Words, words
 from probes.base.record import T, Unknown
-from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
 
 BADGE_WIDTH = 10
+
+Key = TypeVar("Key")
 
 
 class StatusTerms(NamedTuple):
@@ -26,7 +28,7 @@ class StatusTerms(NamedTuple):
 
     @property
     def badge(self) -> Words:
-        """Return glyph and word: colour is never the only signal."""
+        """Glyph and word, because colour is never the only signal."""
         return words((f"{self.glyph} {self.status.value}", self.tone))
 
 
@@ -42,13 +44,15 @@ STATUS = {
         StatusTerms(Status.SKIP, "-", "dim", "skipped"),
     )
 }
-"""Problems first, in the order in which a person reads; a verdict ranks what is unknown above a warning."""
+"""The order in which a person reads: problems first. A verdict ranks UNKNOWN above WARN."""
 
 
 def counts(
     findings: Iterable[Finding], statuses: Iterable[Status] = tuple(STATUS), *, with_groups: bool = False
 ) -> list[tuple[str, Tone]]:
     """Return `2 failed (gpu, host)`, `120 passed`; waived findings are counted apart."""
+    from probes.judging.check_table import CHECKS  # noqa: PLC0415 - most pages name no groups
+
     groups = {row.id: row.group for row in CHECKS} if with_groups else {}
     findings = list(findings)
     counting = [finding for finding in findings if finding.waived is None]
@@ -64,18 +68,22 @@ def counts(
 
 
 def short(value: T | Unknown | None, how: Callable[[T], str] = str) -> str:
-    """Return a value for narrow columns: `?` if it is unknown, `-` if there is none."""
+    """Return a value for narrow columns: `?` for an unknown value, `-` for no value."""
     if isinstance(value, Unknown):
         return "?"
     return "-" if value is None else how(value)
 
 
+def grouped(items: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+    """Return the values by key, in the order in which the keys first appear."""
+    groups: dict[Key, list[T]] = defaultdict(list)
+    for key, value in items:
+        groups[key].append(value)
+    return groups
+
+
 def folded(indices: Sequence[int]) -> str:
     """Return `0-3,6` for 0, 1, 2, 3, 6."""
-    parts: list[list[int]] = []
-    for index in sorted(indices):
-        if parts and index == parts[-1][-1] + 1:
-            parts[-1].append(index)
-        else:
-            parts.append([index])
-    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+    # The difference between an index and its position is the same for all indices of one run.
+    runs = grouped((index - position, index) for position, index in enumerate(sorted(indices)))
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values())

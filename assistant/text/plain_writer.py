@@ -1,4 +1,7 @@
-"""Write pages as plain text for a terminal or a file."""
+"""Write pages as plain text for a terminal or a file, wrapped and without control characters.
+
+The library rich is not used because of its start-up time.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,21 @@ from assistant.pages.blocks import (
     Shares,
     Source,
     Table,
+    Tone,
     plain,
     spans,
     words,
 )
-from assistant.text.lines import WIDTH, clean, clean_lines, coloured, filled, painted
 from probes.base.units import percent
 
+WIDTH = 80
+_WIDEST = 140
+_SGR: dict[Tone, str] = {
+    "bad": "31", "odd": "35", "caution": "33", "good": "32", "code": "36", "dim": "2", "strong": "1",
+}  # fmt: skip
 _WIDEST_FIGURE = 100
 _NARROWEST = 8
-"""Columns below which no column of a table is narrowed."""
+"""No column of a table is narrowed to fewer characters than this."""
 
 
 def text_of(page: Page, *, colour: bool = False, width: int = WIDTH) -> str:
@@ -112,7 +120,7 @@ def _table(table: Table, indent: int, *, colour: bool, width: int) -> Iterator[s
 def _padded(part: tuple[str, str], space: int, column: Column) -> str:
     """Return a piece of a cell with spaces up to the width of its column.
 
-    The piece is given as it is written and as it is counted, without escape codes.
+    `part` is the piece with escape codes, and without them for its length.
     """
     written, counted = part
     gap = " " * (space - len(counted))
@@ -134,10 +142,78 @@ def _widths(table: Table, rows: list[tuple[Cell, ...]], width: int) -> list[int]
         longest = max((len(plain(row[number])) for row in rows), default=0)
         widths.append(max(min(longest, column.most or longest), column.least, len(column.heading)))
     free = [number for number, column in enumerate(table.columns) if not column.fixed]
-    room = width - table.gap * (len(widths) - 1)
-    while free and sum(widths) > room:
+    while free and sum(widths) + table.gap * (len(widths) - 1) > width:
         widest = max(free, key=lambda number: widths[number])
         if widths[widest] <= _NARROWEST:
             break
         widths[widest] -= 1
     return widths
+
+
+def width_of_terminal() -> int:
+    """Return the columns of the terminal, as far as reports use them; 100 without a terminal."""
+    import shutil  # noqa: PLC0415 - a check does not need it
+
+    return min(shutil.get_terminal_size((100, 24)).columns, _WIDEST)
+
+
+def clean(text: str) -> str:
+    """Return `text` without characters that move the cursor or colour the terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else " " if each.isspace() else "\N{REPLACEMENT CHARACTER}"
+        for each in text
+    )
+
+
+def clean_lines(text: str) -> str:
+    """Return text of several lines, each of them clean."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def painted(cell: Cell, *, colour: bool) -> str:
+    """Return a cell as clean text, in colour on request."""
+    if not colour:
+        return clean(plain(cell))
+    return "".join(
+        f"\x1b[{_SGR[tone]}m{clean(text)}\x1b[0m" if tone else clean(text) for text, tone in spans(cell)
+    )
+
+
+def filled(
+    cell: Cell, *, label: Cell = "", indent: int = 0, width: int = WIDTH, colour: bool = False
+) -> list[str]:
+    """Return `label` and `cell` in lines of at most `width` columns.
+
+    All lines but the first are indented by `indent`.
+    """
+    text, start = clean(plain(cell)), clean(plain(label)).ljust(indent)
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [start.rstrip()]
+    if not colour:
+        return lines
+    leads = [len(start), *(indent for _ in lines[1:])]
+    front = painted(label, colour=True) + start[len(clean(plain(label))) :]
+    bodies = coloured(cell, [line[lead:] for line, lead in zip(lines, leads, strict=True)])
+    return [front + bodies[0], *(" " * indent + body for body in bodies[1:])]
+
+
+def coloured(cell: Cell, lines: list[str]) -> list[str]:
+    """Return `lines`, into which the clean text of `cell` was broken, in the tones of the cell."""
+    text, end, result = clean(plain(cell)), 0, []
+    for line in lines:
+        begin = text.find(line, end)
+        end = begin + len(line)
+        position, parts = 0, []
+        for span in spans(cell):
+            parts.append((span.text[max(0, begin - position) : max(0, end - position)], span.tone))
+            position += len(span.text)
+        result.append(painted(words(*parts), colour=True))
+    return result

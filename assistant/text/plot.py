@@ -28,8 +28,7 @@ def draw(figure: Figure, *, width: int, height: int = _HEIGHT) -> list[Words]:
     top = max(*(y for _, y in points), math.nextafter(figure.floor, math.inf))
     labels = {0: figure.y_words(top), height - 1: figure.y_words(figure.floor)}
     left = max(map(len, labels.values()))
-    right = max(len(curve.name) for curve in figure.curves)
-    columns = max(8, width - left - right - 3)
+    columns = max(8, width - left - max(len(curve.name) for curve in figure.curves) - 3)
     position = _scale([x for x, _ in points], columns * 2 - 1, math.log if figure.is_log else float)
 
     cells: dict[tuple[int, int], tuple[int, Tone]] = {}
@@ -77,7 +76,7 @@ def _line(dots: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _free(wanted: int, taken: dict[int, Span], height: int) -> int:
-    """Return the row nearest to `wanted` that has no name yet."""
+    """Return the row nearest to `wanted` without a name."""
     return min(
         (row for row in range(height) if row not in taken), key=lambda row: abs(row - wanted), default=wanted
     )

@@ -29,9 +29,9 @@ class Action(Record, frozen=True, kw_only=True):
     """Words in the footer and the palette."""
     help: str
     key: str = ""
-    """Key as Textual names it; empty for the palette alone."""
+    """Textual's name of the key; empty if only the palette has the action."""
     shown_key: str = ""
-    """The key as it is shown, if that differs."""
+    """The key as people read it, if this differs from `key`."""
     screens: tuple[str, ...] = ()
     """Ids of the screens on which the action applies; empty for all screens."""
     footer: bool = True

@@ -19,21 +19,28 @@ from assistant.pages.measured.bench_page import lacks_torch
 from assistant.pages.training.recipe_page import start_words
 from assistant.tui.actions import SCREENS, actions_of, global_bindings
 from assistant.tui.appearance import ANSI_COLOURS, THEME, AsciiFilter
-from assistant.tui.background import StageEnded, StageEvent, StageRun, Stop
-from assistant.tui.desk import Services
-from assistant.tui.dialogs.bug_dialog import BugDialog
-from assistant.tui.dialogs.export_dialog import REPLACE_HINT
-from assistant.tui.dialogs.keys_dialog import KeysDialog
-from assistant.tui.dialogs.logs_dialog import ExplanationDialog, LogsDialog
-from assistant.tui.dialogs.quit_dialog import QuitDialog
+from assistant.tui.background import (
+    StageEnded,
+    StageEvent,
+    StageRun,
+    Stop,
+    leave_with_terminal,
+    terminal_descriptor,
+)
+from assistant.tui.dialogs import (
+    REPLACE_HINT,
+    BugDialog,
+    ExplanationDialog,
+    KeysDialog,
+    LogsDialog,
+    QuitDialog,
+)
 from assistant.tui.frame import Frame
 from assistant.tui.screens.benchmarks_screen import BenchmarksScreen
-from assistant.tui.screens.findings_screen import FindingsScreen
-from assistant.tui.screens.overview_screen import OverviewScreen
-from assistant.tui.screens.plan_screen import PlanScreen
-from assistant.tui.screens.recipe_screen import RecipeScreen
+from assistant.tui.screens.machine_screens import FindingsScreen, OverviewScreen
+from assistant.tui.screens.plan_screens import PlanScreen, RecipeScreen
+from assistant.tui.services import Services
 from assistant.tui.session import Problem, State, advance, begin, end
-from assistant.tui.terminal import leave_with_terminal, terminal_descriptor
 from assistant.usecases.events import Event
 from assistant.usecases.export import ChangedFileError
 from assistant.usecases.plan import PlanRequest
@@ -47,7 +54,7 @@ GONE_TIMEOUT_S = LEAVING_TIMEOUT_S + 3.0
 
 
 class RigtuneApp(App[int]):
-    """The application: probes, checks and plans by itself; measures and writes only on request."""
+    """The application: it probes, checks and plans at once, and measures and writes only on request."""
 
     TITLE = "rigtune"
     CSS_PATH = "app.tcss"
@@ -63,9 +70,9 @@ class RigtuneApp(App[int]):
     }
 
     def __init__(self, services: Services, *, ascii_only: bool = False) -> None:
-        self._ascii_filter = AsciiFilter() if ascii_only else None
+        self._ascii_filters = [AsciiFilter()] * ascii_only
         super().__init__()
-        # Ask now: a terminal that closes before the first screen is drawn is no terminal any more.
+        # Ask now: a terminal that closes before the first screen is drawn is no longer a terminal.
         self._terminal = terminal_descriptor()
         self.services = services
         self.state = State(source_title=services.title, is_live=services.is_live)
@@ -82,20 +89,17 @@ class RigtuneApp(App[int]):
             self.add_class("-ascii")
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        filters = super().get_line_filters()
-        return filters if self._ascii_filter is None else (*filters, self._ascii_filter)
+        return (*super().get_line_filters(), *self._ascii_filters)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the entries of the palette: the screens, then the actions of the current screen."""
         for row in SCREENS:
-            yield SystemCommand(f"{row.title}", row.purpose, partial(self.go, row.id))
+            yield SystemCommand(f"{row.title}", row.purpose, partial(self.action_go, row.id))
         if isinstance(screen, Frame):
             for action in actions_of(screen.SCREEN_ID):
-                target = "screen" if action.screens else "app"
+                call = f"{'screen' if action.screens else 'app'}.{action.id}"
                 if action.id != "command_palette":
-                    yield SystemCommand(
-                        action.title, action.help, partial(self.run_action, f"{target}.{action.id}", screen)
-                    )
+                    yield SystemCommand(action.title, action.help, partial(self.run_action, call, screen))
 
     def on_mount(self) -> None:
         self.switch_mode(SCREENS[0].id)
@@ -106,9 +110,9 @@ class RigtuneApp(App[int]):
                 self._terminal, lambda: loop.call_soon_threadsafe(self._leave), GONE_TIMEOUT_S
             )
 
-    # What screens and keys ask for
+    # Requests of screens and keys
 
-    def go(self, screen: str) -> None:
+    def action_go(self, screen: str) -> None:
         """Switch to `screen`; plan and recipe are made when they are first shown."""
         while self.screen.is_modal:
             self.pop_screen()
@@ -116,9 +120,6 @@ class RigtuneApp(App[int]):
         if screen in ("plan", "recipe"):
             self._wants_plan = True
             self._plan_if_wanted()
-
-    def action_go(self, screen: str) -> None:
-        self.go(screen)
 
     def measure(self) -> None:
         """Run the chosen suite, or report the reason why that is not possible."""
@@ -135,7 +136,7 @@ class RigtuneApp(App[int]):
         elif self._is_running("bench"):
             self._wants_bench = self._runs["bench"].is_stopped
             self.say(
-                "It starts again as soon as the stopped one has ended."
+                "It starts again as soon as the stopped run has ended."
                 if self._wants_bench
                 else "The benchmark is running already; . stops it.",
                 is_problem=not self._wants_bench,
@@ -207,18 +208,15 @@ class RigtuneApp(App[int]):
             self._probe()
 
     def action_stop(self) -> None:
-        running = self._runs.get("bench")
-        if running is None:
-            self.say("Nothing is running that could be stopped.")
-        else:
+        if running := self._runs.get("bench"):
             running.stop()
             self._wants_bench = False
             self.say("Stopping the benchmark; what was measured so far is kept.")
+        else:
+            self.say("Nothing is running that could be stopped.")
 
-    def action_explain(self) -> None:
-        self._ask_for_log()
-
-    def _ask_for_log(self, complaint: str = "") -> None:
+    def action_explain(self, complaint: str = "") -> None:
+        """Ask for a log; `complaint` is the problem with the last one."""
         self.push_screen(
             LogsDialog(self.state.log, complaint), lambda path: self._explain(path) if path else None
         )
@@ -229,7 +227,7 @@ class RigtuneApp(App[int]):
 
     async def action_back(self) -> None:
         if isinstance(self.screen, Frame) and not self.screen.leave():
-            self.go(SCREENS[0].id)
+            self.action_go(SCREENS[0].id)
 
     async def action_quit(self) -> None:
         busy = next((stage for stage in ASKS_BEFORE_LEAVING if self._is_running(stage)), None)
@@ -266,8 +264,8 @@ class RigtuneApp(App[int]):
             self._start("judge", "Comparing", lambda stop: self.services.judge(facts, measured))
 
     def _plan_if_wanted(self) -> None:
-        has_problem = self.state.problem_of("plan") is not None
-        if self._wants_plan and self.state.plan is None and not has_problem and not self._is_running("plan"):
+        is_open = self.state.plan is None and self.state.problem_of("plan") is None
+        if self._wants_plan and is_open and not self._is_running("plan"):
             self.plan(self.state.request)
 
     def _prepare(self) -> None:
@@ -301,10 +299,9 @@ class RigtuneApp(App[int]):
             return
         del self._runs[stage]
         problem = None
-        if isinstance(error, ChangedFileError):
-            problem = Problem(stage=stage, message=error.message, hint=REPLACE_HINT)
-        elif isinstance(error, RigtuneError):
-            problem = Problem(stage=stage, message=error.message, hint=error.hint)
+        if isinstance(error, RigtuneError):
+            hint = REPLACE_HINT if isinstance(error, ChangedFileError) else error.hint
+            problem = Problem(stage=stage, message=error.message, hint=hint)
         elif error is not None:
             problem = Problem(
                 stage=stage,
@@ -317,7 +314,7 @@ class RigtuneApp(App[int]):
         elif error is None:
             self._follow(stage)
         elif stage == "explain" and isinstance(error, RigtuneError):
-            self._ask_for_log(f"{error.message}: {error.hint}")
+            self.action_explain(f"{error.message}: {error.hint}")
         elif not isinstance(error, RigtuneError):
             self.report_bug(error)
 
@@ -373,8 +370,7 @@ class RigtuneApp(App[int]):
         """Stop everything that still runs, for example after the terminal was closed."""
         for run in self._runs.values():
             run.stop()
-        bench = self._runs.get("bench")
-        if bench is not None:
+        if bench := self._runs.get("bench"):
             bench.wait(timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Run a use case in a thread beside the terminal UI and post its events.
+"""Run threads beside the terminal UI: use cases that post their events, and a watch on the terminal.
 
 Textual joins its own thread workers when the app ends, so that a command that hangs would block the terminal.
 These threads are daemons: leaving never waits for a reader. A benchmark is asked to stop and gets a moment to
@@ -7,13 +7,19 @@ end its processes.
 
 from __future__ import annotations
 
+import os
+import select
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 
 from textual.message import Message
 
 from assistant.usecases.events import Event
 
+WATCH_INTERVAL_S = 1.0
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 Stop = Callable[[], bool]
 """A function that returns True once the user wants the stage to end."""
 
@@ -52,7 +58,7 @@ class StageRun:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the use case to end at its next event, or at once if it watches for this."""
+        """Request the end of the use case: at its next event, or at once if it polls for this."""
         self._stop.set()
 
     @property
@@ -74,9 +80,8 @@ class StageRun:
                         break
                     self._send(StageEvent(self, event))
             finally:
-                close = getattr(events, "close", None)
-                if close is not None:
-                    close()
+                if isinstance(events, Generator):
+                    events.close()
         except Exception as raised:  # noqa: BLE001  shown as a problem or a bug
             error = raised
         self._send(StageEnded(self, error))
@@ -87,3 +92,40 @@ class StageRun:
         except RuntimeError:
             # The app ended and closed its event loop: nothing receives messages any more.
             self._stop.set()
+
+
+def terminal_descriptor() -> int | None:
+    """Return the file descriptor of the terminal on standard input; None without a terminal, as in tests."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    return descriptor if os.isatty(descriptor) else None
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Return whether the other end is gone: the window was closed or the connection lost.
+
+    The kernel also sends SIGHUP, but only to the session's own processes, and a user may ignore it (nohup).
+    Textual's input thread would run in a busy loop on such a terminal.
+    """
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & _GONE for _, events in poll.poll(0))
+
+
+def leave_with_terminal(descriptor: int, leave: Callable[[], object], timeout_s: float) -> None:
+    """Call `leave` from a thread when the terminal is gone, and end the process `timeout_s` later.
+
+    Textual's writer thread ends at the first write to a terminal that is gone, and the next writer waits
+    for it without end; then no timer of the UI fires any more.
+    """
+
+    def watch() -> None:
+        while not has_hung_up(descriptor):
+            time.sleep(WATCH_INTERVAL_S)
+        leave()
+        time.sleep(timeout_s)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="terminal", daemon=True).start()

@@ -1,30 +1,79 @@
-"""Define the base of all screens: title bar, body, footer, and a message for too small terminals."""
+"""Define the base of all screens, with title bar and footer, and the panels that screens consist of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from assistant.pages.blocks import Section, section, words
-from assistant.tui.desk import Desk, desk_of
-from assistant.tui.panel_writer import body, whole
+from assistant.pages.machine.header import machine_line, progress, running_line
+from assistant.tui.actions import SCREENS
+from assistant.tui.panel_writer import body, line, whole
 from assistant.tui.session import Problem, State
-from assistant.tui.widgets.panel import PanelBox
-from assistant.tui.widgets.title_bar import TitleBar
+
+if TYPE_CHECKING:
+    from assistant.tui.app import RigtuneApp
 
 TOO_SMALL = (
     "rigtune needs at least 60 columns and 20 rows: enlarge this terminal, "
     "or use `rigtune check` and `rigtune auto`."
 )
-TWO_COLUMNS = 100
-"""Columns from which a page has two panes."""
 ROOMY = 140
-"""Columns from which a page shows everything it has."""
+"""Width from which a page shows all its panels."""
+
+
+class PanelBox(Static):
+    """A section at its full height; an empty section is hidden."""
+
+    def show(self, section: Section, width: int = 100) -> None:
+        """Draw `section`, its figures in `width` cells."""
+        self.display = not section.is_empty
+        self.border_title = line(section.title)
+        self.update(body(section, width))
+
+
+class ScrollBox(VerticalScroll):
+    """A section that may be taller than the box; the box scrolls when it has the focus."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002  Textual's name
+        super().__init__(id=id)
+        self._content = Static()
+
+    def compose(self) -> ComposeResult:
+        yield self._content
+
+    def show(self, section: Section) -> None:
+        """Draw `section` below the title of the box."""
+        self._content.update(body(section))
+
+
+class TitleBar(Vertical):
+    """Screens on the first line; host, source and interpreter, or the running stage, on the second."""
+
+    def __init__(self, screen_id: str) -> None:
+        super().__init__()
+        self._screen_id = screen_id
+
+    def compose(self) -> ComposeResult:
+        names = []
+        for row in SCREENS:
+            marks = ("[reverse]", "[/reverse]") if row.id == self._screen_id else ("", "")
+            label = f" [b]{row.key}[/b] {row.title} ".join(marks)
+            names.append(f"[@click=app.go('{row.id}')]{label}[/]")
+        yield Static(" ".join(names), id="screens")
+        yield Static(id="machine")
+
+    def show(self, state: State) -> None:
+        shown = machine_line(state.facts, state.source_title)
+        if state.running:
+            now = state.running[-1]
+            shown = running_line(state.facts, progress(now.title, now.message, now.done, now.total))
+        self.query_one("#machine", Static).update(line(shown))
 
 
 class Frame(Screen[None]):
@@ -58,12 +107,9 @@ class Frame(Screen[None]):
         return False
 
     @property
-    def desk(self) -> Desk:
-        return desk_of(self.app)
-
-    @property
-    def is_wide(self) -> bool:
-        return self.size.width >= TWO_COLUMNS
+    def desk(self) -> RigtuneApp:
+        """The application, which owns the state and starts all work."""
+        return cast("RigtuneApp", self.app)
 
     @property
     def is_roomy(self) -> bool:
@@ -95,7 +141,7 @@ class Frame(Screen[None]):
         panel = self.query_one("#problem", Static)
         panel.display = problem is not None
         if problem is not None:
-            hint = [f"  {problem.hint}"] if problem.hint else []
+            hint = [f"  {problem.hint}"] * bool(problem.hint)
             panel.update(body(section("", [words((f"✗ {problem.message}", "bad")), *hint])))
 
     def show_panels(self, sections: Mapping[str, Section], width: int = 100) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from assistant.pages.blocks import Block, Cell, Figure, Page, Row, Section, Shares, Source, Table, Tone, spans
-from assistant.text.lines import clean, clean_lines
+from assistant.text.plain_writer import clean, clean_lines
 from assistant.text.plot import draw
 
 _STYLES: dict[Tone, str] = {
@@ -24,7 +24,7 @@ _STYLES: dict[Tone, str] = {
 _BAR_WIDTH = 16
 _LABEL_WIDTH = 10
 _LONGEST = 2000
-"""Largest number of characters of one value; longer ones are cut because nobody reads them."""
+"""Largest number of characters of one value; longer values are cut."""
 
 
 def line(cell: Cell) -> Text:

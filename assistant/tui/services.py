@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,22 +12,20 @@ import platformdirs
 
 from assistant.pages.training.recipe_page import LauncherFiles, Prepared
 from assistant.storage import write_bytes
-from assistant.tui.desk import Services
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
 from assistant.usecases.bench.bench_context import machine_id
-from assistant.usecases.check import check_machine, evidence_under
-from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.check import check_machine, evidence_under, judge_measurements
+from assistant.usecases.events import Event, Progress, StageStarted, stage
 from assistant.usecases.explain import explain_logs
 from assistant.usecases.export import export_recipe
-from assistant.usecases.judge import judge_measurements
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.probe import probe_machine
 from probes.base.errors import OutputError
-from probes.base.record import known
+from probes.base.record import value_or
 from probes.bench.bench_requests import Suite
-from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.collect.collecting import CollectOptions
+from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement, MeasurementSet
 from probes.judging.policies.policy import Policy
@@ -38,50 +36,56 @@ from recipes.launch.recipe import Command, Recipe
 from recipes.launch.resolve import recipe_of
 from recipes.planning.plan import Plan
 
-LIVE_TITLE = "live"
 
+class Services:
+    """The use cases on one source, as generators of events; they run outside the thread of the UI.
 
-class RealServices:
-    """The use cases on a real source."""
+    Screens never start work themselves, and tests replace this class by scripted answers.
+    """
 
-    def __init__(self, source: Source, *, python: str | None, directory: Path | None) -> None:
+    def __init__(self, source: Source, *, python: str | None = None, directory: Path | None = None) -> None:
         self._source = source
         self._python = python
-        self._directory = directory if directory is not None else Path.cwd() / "rigtune-run" / "launch"
+        self._directory = directory or Path.cwd() / "rigtune-run" / "launch"
 
     @property
     def title(self) -> str:
+        """Title of the source: `live`, a recording, a catalogue machine."""
         return self._source.title
 
     @property
     def is_live(self) -> bool:
-        return self._source.title == LIVE_TITLE
+        """True for this machine itself, which can be measured."""
+        return self._source.title == "live"
 
     @property
     def directory(self) -> str:
+        """Folder that the export dialog proposes."""
         return str(self._directory)
 
     @property
-    def catalogue(self) -> Catalogue:
-        return load_catalogue()
-
-    @property
     def models(self) -> tuple[str, ...]:
+        """Ids of the model presets."""
         return tuple(model.id for model in load_models())
 
     def probe(self) -> Iterator[Event]:
+        """Read the machine; the result is a MachineFacts."""
         options = CollectOptions(python=self._python, directory=str(Path.cwd()), own_python=sys.executable)
         return probe_machine(self._source, options)
 
     def check(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+        """Run the checks; the result is a Verdict."""
         return check_machine(evidence_under(Policy(), facts, today=None, measured=measured))
 
     def measure(self, facts: MachineFacts, stop: Callable[[], bool], suite: Suite) -> Iterator[Event]:
+        """Measure until the end or until `stop` returns True; the result is a MeasurementSet."""
         return measure_machine(
             facts, MeasureOptions(suite=suite, python=self._python, accept_busy_host=True), stop
         )
 
-    def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Iterator[Event]:
+    @stage("judge")
+    def judge(self, facts: MachineFacts, measured: MeasurementSet) -> Generator[Event, None, Judgement]:
+        """Compare with earlier runs and keep a complete run for later ones; the result is a Judgement."""
         yield StageStarted(stage="judge", title="Comparing")
         named = msgspec.structs.replace(measured, machine=machine_id(facts))
         notes: list[str] = []
@@ -94,42 +98,45 @@ class RealServices:
             except OutputError as error:
                 notes.append(f"this run is not kept for later comparisons: {error.message}")
         yield from (Progress(stage="judge", message=words) for words in notes)
-        yield StageFinished(stage="judge", result=judgement)
+        return judgement
 
     def pin(self, facts: MachineFacts, measured: MeasurementSet) -> str:
+        """Keep `measured` as the run that later runs are compared with, and return its file."""
         return str(pin(msgspec.structs.replace(measured, machine=machine_id(facts))))
 
     def plan(
         self, facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
     ) -> Iterator[Event]:
+        """Plan; the result is a Plan."""
         return plan_workload(facts, measurements, request)
 
-    def prepare(self, plan: Plan, facts: MachineFacts) -> Iterator[Event]:
+    @stage("recipe")
+    def prepare(self, plan: Plan, facts: MachineFacts) -> Generator[Event, None, Prepared]:
+        """Make the recipe of a plan and its files; the result is a Prepared."""
         yield StageStarted(stage="recipe", title="Writing the recipe")
-        path = facts.training.path
-        python = self._python or (path if known(path) and path is not None else "")
         recipe = recipe_of(
-            plan, name=plan.workload.model.id, command=Command(kind="reference"), python=python
+            plan,
+            name=plan.workload.model.id,
+            command=Command(kind="reference"),
+            python=self._python or value_or(facts.training.path, None) or "",
         )
         files = tuple(
             LauncherFiles(launcher=row.id, title=row.title, artifacts=tuple(row.load().render(recipe)))
             for row in LAUNCHERS
         )
-        yield StageFinished(stage="recipe", result=Prepared(recipe=recipe, launchers=files))
+        return Prepared(recipe=recipe, launchers=files)
 
     def export(self, recipe: Recipe, launcher: str, directory: str, *, overwrite: bool) -> Iterator[Event]:
+        """Write the launch files; the result is the tuple of their paths."""
         return export_recipe(recipe, (launcher,), Path(directory).expanduser(), overwrite=overwrite)
 
     def explain(self, path: str) -> Iterator[Event]:
+        """Explain a log or a folder of logs; the result is an Explanation."""
         return explain_logs((str(Path(path).expanduser()),))
 
     def save_report(self, text: str) -> str:
-        moment = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S%fZ")
-        path = platformdirs.user_state_path("rigtune") / "bugs" / f"{moment}.txt"
+        """Save `text`, the traceback of a bug, and return its file."""
+        name = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S%fZ.txt")
+        path = platformdirs.user_state_path("rigtune") / "bugs" / name
         write_bytes(path, text.encode("utf-8", "backslashreplace"), mode=0o600)
         return str(path)
-
-
-def real_services(source: Source, *, python: str | None = None, directory: Path | None = None) -> Services:
-    """Return the services that the command line gives to the terminal UI."""
-    return RealServices(source, python=python, directory=directory)

@@ -91,18 +91,16 @@ class State(Record, frozen=True, kw_only=True):
 
 def begin(state: State, stage: str, title: str) -> State:
     """Return the state in which `stage` runs; an earlier problem with it is cleared."""
-    changed = msgspec.structs.replace(
+    dropped: dict[str, dict[str, object]] = {
+        "bench": {"measured": MeasurementSet(), "judgement": Judgement(), "measuring_note": ""},
+        "export": {"written": ()},
+    }
+    return msgspec.structs.replace(
         state,
         running=(*_without(state.running, stage), Running(stage=stage, title=title)),
         problems=tuple(entry for entry in state.problems if entry.stage != stage),
+        **dropped.get(stage, {}),
     )
-    if stage == "bench":
-        return msgspec.structs.replace(
-            changed, measured=MeasurementSet(), judgement=Judgement(), measuring_note=""
-        )
-    if stage == "export":
-        return msgspec.structs.replace(changed, written=())
-    return changed
 
 
 def end(state: State, stage: str, problem: Problem | None = None) -> State:
@@ -113,12 +111,11 @@ def end(state: State, stage: str, problem: Problem | None = None) -> State:
     ended = msgspec.structs.replace(state, running=_without(state.running, stage))
     if problem is None:
         return ended
-    failed = msgspec.structs.replace(ended, problems=(*state.problems, problem))
-    if stage == "plan":
-        return msgspec.structs.replace(failed, plan=None, prepared=None, written=())
-    if stage == "recipe":
-        return msgspec.structs.replace(failed, prepared=None, written=())
-    return failed
+    dropped: dict[str, dict[str, object]] = {
+        "plan": {"plan": None, "prepared": None, "written": ()},
+        "recipe": {"prepared": None, "written": ()},
+    }
+    return msgspec.structs.replace(ended, problems=(*state.problems, problem), **dropped.get(stage, {}))
 
 
 def advance(state: State, event: Event) -> State:

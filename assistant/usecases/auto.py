@@ -5,7 +5,6 @@ The result of each stage is saved as soon as the stage ends.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 from assistant.storage import clear_partial_files, make_directory, write_bytes, write_record
 from assistant.usecases.bench.bench_context import shape_of
 from assistant.usecases.check import check_machine
-from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from assistant.usecases.events import Event, StageStarted, Written, result_of, stage
 from assistant.usecases.export import export_recipe, how_to_start
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from assistant.usecases.plan import PlanRequest, model_named, plan_workload
 from assistant.usecases.probe import probe_machine
-from probes.base.record import Record, known
+from probes.base.record import Record, value_or
 from probes.bench.bench_report import report_of
 from probes.bench.bench_requests import BenchSettings
 from probes.catalogue.hardware import load_catalogue
@@ -62,13 +61,13 @@ class AutoResult(Record, kw_only=True):
     """The shell command that starts training with the first launcher."""
 
 
-def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
+@stage("auto")
+def auto(source: Source, options: AutoOptions) -> Generator[Event, None, AutoResult]:
     """Run every stage and write the results to `options.directory`.
 
     The last event's result is an `AutoResult`. Files of an earlier run in that folder, even of one that was
     killed, are replaced stage by stage. Raises the errors of the stages.
     """
-    started = time.monotonic()
     directory = make_directory(Path(options.directory))
     clear_partial_files(directory)
     yield StageStarted(stage="auto", title=f"Writing to {directory}")
@@ -76,31 +75,40 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
     facts: MachineFacts = yield from _saved(
         probe_machine(source, options.collect), directory / "facts.json", "facts"
     )
-    evidence = Evidence(facts=facts, catalogue=load_catalogue())
-    verdict: Verdict = yield from _saved(check_machine(evidence), directory / "findings.json", "findings")
+    verdict: Verdict = yield from _saved(
+        check_machine(Evidence(facts=facts, catalogue=load_catalogue())),
+        directory / "findings.json",
+        "findings",
+    )
     measured = MeasurementSet(suite="none")
     if options.measure:
-        measuring = measure_machine(facts, _measure_options(options))
-        measured = yield from _saved(measuring, directory / "measurements.json", "measurements", report_of)
-    planning = plan_workload(facts, measured.measurements, options.request)
-    plan: Plan = yield from _saved(planning, directory / "plan.json", "plan with its reasons")
+        measured = yield from _saved(
+            measure_machine(facts, _measure_options(options)),
+            directory / "measurements.json",
+            "measurements",
+            report_of,
+        )
+    plan: Plan = yield from _saved(
+        plan_workload(facts, measured.measurements, options.request),
+        directory / "plan.json",
+        "plan with its reasons",
+    )
 
-    python = facts.training.path if known(facts.training.path) else None
     recipe = recipe_of(
         plan,
         name=plan.workload.model.id,
         command=options.command,
-        python=options.collect.python or python or "",
+        python=options.collect.python or value_or(facts.training.path, None) or "",
     )
     write_bytes(directory / "recipe.toml", dump_recipe(recipe).encode())
     yield Written(
         path=str(directory / "recipe.toml"), what="recipe (to change it, edit this file and export again)"
     )
-    paths: tuple[Path, ...] = yield from _result(
-        export_recipe(recipe, options.launchers, directory / "launch", overwrite=True)
+    paths: tuple[Path, ...] = yield from result_of(
+        export_recipe(recipe, options.launchers, directory / "launch", overwrite=True), announces_end=True
     )
     scripts = tuple(str(path) for path in paths if path.suffix in (".sh", ".sbatch"))
-    result = AutoResult(
+    return AutoResult(
         directory=str(directory),
         facts=facts,
         verdict=verdict,
@@ -109,7 +117,6 @@ def auto(source: Source, options: AutoOptions) -> Iterator[Event]:
         scripts=scripts,
         start=how_to_start(recipe, options.launchers[0], str(directory / "launch")),
     )
-    yield StageFinished(stage="auto", result=result, duration_s=time.monotonic() - started)
 
 
 def _measure_options(options: AutoOptions) -> MeasureOptions:
@@ -117,35 +124,24 @@ def _measure_options(options: AutoOptions) -> MeasureOptions:
 
     A busy host is accepted: a measurement with a warning is better than none.
     """
-    ranks = options.request.pins.ranks_per_node
     model = options.request.model
     return MeasureOptions(
         suite="quick",
         python=options.collect.python,
-        ranks_per_node=ranks,
+        ranks_per_node=options.request.pins.ranks_per_node,
         accept_busy_host=True,
         settings=BenchSettings(model=shape_of(model_named(model)) if model else {}),
     )
 
 
-def _result(events: Iterator[Event]) -> Generator[Event, None, Any]:
-    """Pass a stage's events on and return its result."""
-    result: Any = None
-    for event in events:
-        if isinstance(event, StageFinished):
-            result = event.result
-        yield event
-    return result
-
-
 def _saved(
     events: Iterator[Event], path: Path, what: str, as_written: Callable[[Any], Record] | None = None
 ) -> Generator[Event, None, Any]:
-    """Pass a stage's events on, save its result to `path` and return it.
+    """Pass the events of a stage on, save its result to `path` and return the result.
 
     `as_written` turns the result into the record that the file contains.
     """
-    result = yield from _result(events)
+    result = yield from result_of(events, announces_end=True)
     write_record(path, result if as_written is None else as_written(result))
     yield Written(path=str(path), what=what)
     return result

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import msgspec
 
-from assistant.usecases.events import Event, StageFinished
+from assistant.usecases.events import Event, result_of, stage
 from assistant.usecases.probe import probe_machine
 from probes.base.record import Record
 from probes.collect.collecting import CollectOptions
@@ -16,8 +15,6 @@ from probes.redaction import Manifest, redact
 from probes.sources.base import Source
 from probes.sources.recording import RecordingSource
 from probes.sources.stored import Recording
-
-_SALT_BYTES = 32
 
 
 class Capture(Record, kw_only=True):
@@ -27,6 +24,7 @@ class Capture(Record, kw_only=True):
     manifest: Manifest | None = None
 
 
+@stage("capture")
 def capture_machine(
     source: Source,
     options: CollectOptions,
@@ -34,26 +32,18 @@ def capture_machine(
     redacted: bool = True,
     keep: frozenset[str] = frozenset(),
     salt: str | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Capture]:
     """Probe the machine and redact the recording; the last event's result is a `Capture`.
 
     Without `salt`, a random salt is used once and not kept, so that nobody can test which value a placeholder
     replaces. Captures with the same salt have the same placeholders.
     """
-    started = time.monotonic()
     recorder = RecordingSource(source)
-    for event in probe_machine(recorder, options):
-        if not isinstance(event, StageFinished):
-            yield event
+    yield from result_of(probe_machine(recorder, options))
     recording = recorder.recording(source.title)
-    manifest = None
-    if redacted:
-        recording, manifest = redact(
-            recording, salt=salt.encode() if salt else secrets.token_bytes(_SALT_BYTES), keep=keep
-        )
-        recording = msgspec.structs.replace(recording, title=f"{recording.title}, redacted")
-    yield StageFinished(
-        stage="capture",
-        result=Capture(recording=recording, manifest=manifest),
-        duration_s=time.monotonic() - started,
-    )
+    if not redacted:
+        return Capture(recording=recording)
+    salt_bytes = salt.encode() if salt else secrets.token_bytes()
+    recording, manifest = redact(recording, salt=salt_bytes, keep=keep)
+    recording = msgspec.structs.replace(recording, title=f"{recording.title}, redacted")
+    return Capture(recording=recording, manifest=manifest)

@@ -16,6 +16,7 @@ from typing import cast
 
 from probes.base.errors import InputError
 from probes.base.record import Record
+from probes.sources.base import refuse_named_pipe
 
 _LONGEST_LINE = 2**20
 _LONGEST_CELL = 2**17
@@ -41,15 +42,14 @@ def case_rows(
     cases.
     """
     with _opened(path) as file:
-        name = "standard input" if str(path) == "-" else str(path)
-        lines = _Lines(file, name)
+        lines = _Lines(file, "standard input" if str(path) == "-" else str(path))
         try:
             table = _Table(lines, tuple(columns))
             if report_skipped is not None and table.others:
                 report_skipped(table.others)
             yield from table
         finally:
-            lines.leave()
+            lines.text.detach()  # so that the file can be closed
 
 
 @contextlib.contextmanager
@@ -60,6 +60,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, a file is needed", "name the file itself")
+        refuse_named_pipe(path)
         file = path.open("rb")
     except OSError as error:
         raise _unreadable(str(path), error) from error
@@ -82,13 +83,13 @@ class _Lines:
         self.name = name
         self.number = 0
         self._faults: dict[int, str] = {}
-        """The fault of each line until the row that contains the line is read."""
+        """Fault by the number of the line, until the row with that line is read."""
         try:
             start = file.peek(2)[:2]
         except OSError as error:
             raise _unreadable(name, error) from error
         encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-        self._text = io.TextIOWrapper(
+        self.text = io.TextIOWrapper(
             file, encoding, "surrogateescape" if encoding == "utf-8-sig" else "replace", newline=""
         )
 
@@ -114,13 +115,9 @@ class _Lines:
             line = line.replace("\x00", "")
         return line
 
-    def leave(self) -> None:
-        """Detach the text wrapper, so that the caller can close the file."""
-        self._text.detach()
-
     def _read(self) -> str:
         try:
-            return self._text.readline(_LONGEST_LINE)
+            return self.text.readline(_LONGEST_LINE)
         except OSError as error:
             raise _unreadable(self.name, error) from error
 
@@ -147,7 +144,7 @@ class _Table:
         if twice:
             raise InputError(
                 f"{lines.name} names the column {', '.join(sorted(twice))} more than once",
-                "leave one of them",
+                "keep only one of them",
             )
         self._lines = lines
         self._reader = csv.reader(lines, delimiter=delimiter)

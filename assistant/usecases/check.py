@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import datetime
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
 
-from assistant.usecases.events import Event, FindingMade, StageFinished, StageStarted
+from assistant.usecases.events import Event, FindingMade, StageStarted, stage
 from probes.base.record import Reason, Unknown
 from probes.base.table_rows import CheckRow
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
 from probes.facts.measurements import Baseline, MeasurementSet
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Judge
 from probes.judging.policies.policy import Policy
-from probes.judging.policies.selection import under_policy
-from probes.judging.policies.waiving import unused, waive
+from probes.judging.policies.selection import missing, under_policy
 from probes.judging.reporting import HOST
-from probes.judging.verdict import judge
+from probes.judging.verdict import Verdict, judge, unused, waive
+
+if TYPE_CHECKING:
+    from probes.compare.measurement_judgement import Judgement
 
 
 def evidence_under(
@@ -53,13 +54,13 @@ def _thresholds(policy: Policy) -> Thresholds:
     return thresholds_under(policy)
 
 
-def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iterator[Event]:
+@stage("check")
+def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Generator[Event, None, Verdict]:
     """Run the checks of `rows` in order; the last event's result is a `Verdict`.
 
     The policy of `evidence` applies. A check that crashes yields one UNKNOWN finding, and the other checks
     still run.
     """
-    started = time.monotonic()
     facts, policy = evidence.facts, evidence.policy
     rows = under_policy(rows, policy)
     yield StageStarted(
@@ -71,15 +72,42 @@ def check_machine(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Iter
             findings.append(finding)
             yield FindingMade(finding=finding)
     notes = unused(findings, policy.waivers, ran=[row.id for row in rows], today=evidence.today)
-    verdict = judge(findings, rows, hostname=facts.hostname, source=facts.source, notes=notes)
-    yield StageFinished(stage="check", result=verdict, duration_s=time.monotonic() - started)
+    return judge(findings, rows, hostname=facts.hostname, source=facts.source, notes=notes)
+
+
+def verdict_on(evidence: Evidence, rows: Sequence[CheckRow] = CHECKS) -> Verdict:
+    """Run the checks of `rows` and return the verdict alone."""
+    *_, finished = check_machine(evidence, rows)
+    verdict: Verdict = finished.result  # type: ignore[attr-defined]
+    return verdict
+
+
+def judge_measurements(
+    facts: MachineFacts,
+    measured: MeasurementSet,
+    baselines: tuple[Baseline, ...] = (),
+    *,
+    policy: Policy | None = None,
+    today: datetime.date | None = None,
+) -> Judgement:
+    """Return the findings of the checks of measurements, worst first, and the comparisons behind them.
+
+    `policy` may set other limits, switch checks off and waive findings; waivers apply only if `today` is
+    given.
+    """
+    from probes.compare.comparing import comparisons  # noqa: PLC0415 - checks of facts do not compare
+    from probes.compare.measurement_judgement import Judgement  # noqa: PLC0415
+
+    evidence = evidence_under(policy or Policy(), facts, today=today, measured=measured, baselines=baselines)
+    rows = tuple(row for row in CHECKS if row.group == "measured")
+    return Judgement(findings=verdict_on(evidence, rows).findings, comparisons=tuple(comparisons(evidence)))
 
 
 def _run(row: CheckRow, evidence: Evidence) -> list[Finding]:
     off = evidence.policy.checks.off.get(row.id)
     if off is not None:
         return [Judge(check_id=row.id, why="").skipped(HOST, f"switched off by the policy: {off}")]
-    findings: list[Finding] = []
+    findings: list[Finding] = []  # also those that a check yields before it crashes
     try:
         absent = missing(row.needs, evidence)
         if absent is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
-from assistant.usecases.check import check_machine
-from assistant.usecases.events import Event, StageFinished
+from assistant.usecases.check import verdict_on
+from assistant.usecases.events import Event, result_of, stage
 from assistant.usecases.probe import probe_machine
 from probes.catalogue.hardware import Catalogue
 from probes.collect.collecting import CollectOptions
@@ -16,42 +15,35 @@ from probes.judging.findings import Evidence, Finding
 from probes.sources.base import Source
 
 
+@stage("diff")
 def diff_machines(
     sources: Sequence[tuple[str, Source]],
     options: CollectOptions,
     catalogue: Catalogue,
     *,
     everything: bool = False,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Comparison]:
     """Probe and check each of `sources` (name and source); the last event's result is a `Comparison`."""
-    started = time.monotonic()
     machines: list[tuple[str, MachineFacts]] = []
     findings: list[tuple[Finding, ...]] = []
     for name, source in sources:
-        for event in probe_machine(source, options):
-            if isinstance(event, StageFinished):
-                machines.append((_unlike(name, machines), event.result))
-            else:
-                yield event
-        *_, checked = check_machine(Evidence(facts=machines[-1][1], catalogue=catalogue))
-        if isinstance(checked, StageFinished):
-            findings.append(checked.result.findings)
+        facts: MachineFacts = yield from result_of(probe_machine(source, options))
+        machines.append((_unlike(name, machines), facts))
+        findings.append(verdict_on(Evidence(facts=facts, catalogue=catalogue)).findings)
     names = tuple(name for name, _ in machines)
     all_facts = [facts for _, facts in machines]
     if len(machines) == 2:
-        comparison = Comparison(
+        return Comparison(
             machines=names,
             is_one_machine=is_one_machine(all_facts),
             differences=compare(all_facts[0], all_facts[1], everything=everything),
             findings=compare_findings(findings[0], findings[1]),
         )
-    else:
-        comparison = Comparison(
-            machines=names,
-            is_one_machine=is_one_machine(all_facts),
-            odd=odd_ones(machines, everything=everything),
-        )
-    yield StageFinished(stage="diff", result=comparison, duration_s=time.monotonic() - started)
+    return Comparison(
+        machines=names,
+        is_one_machine=is_one_machine(all_facts),
+        odd=odd_ones(machines, everything=everything),
+    )
 
 
 def _unlike(name: str, machines: Sequence[tuple[str, MachineFacts]]) -> str:

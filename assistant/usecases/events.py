@@ -5,12 +5,17 @@ The command line prints them, the terminal UI shows them, and tests collect them
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, ParamSpec
 
 from probes.base.record import Record
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
 from probes.judging.findings import Finding
+
+Arguments = ParamSpec("Arguments")
 
 
 class Event(Record, kw_only=True):
@@ -66,3 +71,33 @@ class StageFinished(Event, kw_only=True):
     stage: str
     result: Any
     duration_s: float = 0.0
+
+
+def stage(
+    name: str,
+) -> Callable[[Callable[Arguments, Generator[Event, None, object]]], Callable[Arguments, Iterator[Event]]]:
+    """Return a decorator for generators: append `StageFinished` with the result and its duration."""
+
+    def decorate(
+        work: Callable[Arguments, Generator[Event, None, object]],
+    ) -> Callable[Arguments, Iterator[Event]]:
+        @functools.wraps(work)
+        def timed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Event]:
+            started = time.monotonic()
+            result = yield from work(*args, **kwargs)
+            yield StageFinished(stage=name, result=result, duration_s=time.monotonic() - started)
+
+        return timed
+
+    return decorate
+
+
+def result_of(events: Iterator[Event], *, announces_end: bool = False) -> Generator[Event, None, Any]:
+    """Pass the events of another stage on, also its end if `announces_end`, and return its result."""
+    result: Any = None
+    for event in events:
+        if isinstance(event, StageFinished):
+            result = event.result
+        if announces_end or not isinstance(event, StageFinished):
+            yield event
+    return result

@@ -8,17 +8,18 @@ import os
 import secrets
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
-from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import Event, Progress, StageStarted, stage
 from assistant.usecases.explain_compared import differences_in, known_beside
 from assistant.usecases.explain_files import PIPE, chunks, files_of, is_packed, opened, some
 from probes.base.errors import InputError
 from probes.facts import MachineFacts
+from probes.logs.diagnosis import Explanation
 from probes.logs.gather import SourceReader
 from probes.logs.reading import Reading
 from probes.logs.redacting import LogRedactor
@@ -26,9 +27,9 @@ from recipes.launch.recipe import Recipe
 
 _POLL_S = 0.5
 _REPORT_EVERY_S = 2.0
-_SALT_BYTES = 32
 
 
+@stage("explain")
 def explain_logs(
     names: Sequence[str],
     *,
@@ -37,16 +38,15 @@ def explain_logs(
     recipe: Recipe | None = None,
     machine: MachineFacts | None = None,
     redacting: bool = False,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Explanation]:
     """Read `names` (files, folders, `-` for standard input); the last event's result is an `Explanation`.
 
     With `following`, files are read as they grow and causes are reported as they appear, until `is_over`
     returns True or the pipe ends. The run is compared with `recipe` and `machine` if they are given. With
     `redacting`, names are replaced by placeholders. Raises InputError for sources that cannot be read.
     """
-    started = time.monotonic()
     yield StageStarted(stage="explain", title="reading logs")
-    redactor = LogRedactor(secrets.token_bytes(_SALT_BYTES)) if redacting else None
+    redactor = LogRedactor(secrets.token_bytes()) if redacting else None
     shown = redactor.text if redactor is not None else str
     reading = Reading(redactor)
     try:
@@ -61,17 +61,14 @@ def explain_logs(
     explanation = reading.explanation(beside)
     if differences := differences_in(beside):
         facts = {**explanation.facts, "differences": tuple(map(shown, differences))}
-        explanation = msgspec.structs.replace(explanation, facts=facts)
-    yield StageFinished(stage="explain", result=explanation, duration_s=time.monotonic() - started)
+        return msgspec.structs.replace(explanation, facts=facts)
+    return explanation
 
 
 def _read_all(
     reading: Reading, files: Sequence[str], wanted: Sequence[str], shown: Callable[[str], str]
 ) -> Iterator[Event]:
-    """Read each file to its end.
-
-    A file that cannot be read is skipped, unless the user named it or it is the only file.
-    """
+    """Read each file to its end; skip an unreadable file of a folder, unless it is the only file."""
     for number, name in enumerate(files):
         yield Progress(stage="explain", message=shown(name), done=number, total=len(files))
         try:
@@ -79,11 +76,10 @@ def _read_all(
         except InputError as error:
             if name in wanted or len(files) == 1:
                 raise
-            yield Progress(stage="explain", message=shown(f"passed over: {error.message}"))
+            yield Progress(stage="explain", message=shown(f"skipped: {error.message}"))
 
 
 def _read(reading: Reading, name: str) -> None:
-    """Read one source to its end."""
     with opened(name) as file:
         reader = reading.source(name, year=_year(file))
         for chunk in chunks(name, file):

@@ -1,7 +1,7 @@
 """Compare the logs of a run with its recipe and its machine, and report the differences as events.
 
-Rows of `probes/data/causes.toml` and conditions ask for these events. Their line number is 0, since no log
-contains them.
+Rows of `probes/data/causes.toml` and their conditions match these events. Their line number is 0, because no
+log contains them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from assistant.usecases.check import check_machine, evidence_under
 from assistant.usecases.events import FindingMade
-from probes.base.record import known
+from probes.base.record import items_of, known, only_known
 from probes.base.versions import numbers_of
 from probes.facts import MachineFacts, Nic
 from probes.judging.findings import Status
@@ -32,7 +32,7 @@ from probes.logs.events.compared_events import (
     RecipeVariable,
 )
 from probes.logs.events.log_record import LogRecord
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
     NcclCommShape,
     NcclEnvironment,
@@ -57,7 +57,11 @@ def known_beside(
     logged_events = list(events)
     beside: list[Event] = []
     if recipe is not None:
-        beside += [*_variables(recipe), *_environment(logged_events, recipe), *_ranks(logged_events, recipe)]
+        beside += [
+            _event(RecipeVariable(name=each.name, value=each.value), "recipe", f"{each.name}={each.value}")
+            for each in recipe.environment
+        ]
+        beside += [*_environment(logged_events, recipe), *_ranks(logged_events, recipe)]
     if machine is not None:
         beside += [
             *_hardware(machine),
@@ -75,12 +79,6 @@ def differences_in(beside: Iterable[Event]) -> tuple[str, ...]:
 
 def _event(what: LogRecord, source: str, text: str, *, host: str | None = None) -> Event:
     return Event(what=what, source=source, number=0, text=text, host=host)
-
-
-def _variables(recipe: Recipe) -> Iterator[Event]:
-    for variable in recipe.environment:
-        words = f"{variable.name}={variable.value}"
-        yield _event(RecipeVariable(name=variable.name, value=variable.value), "recipe", words)
 
 
 def _environment(events: list[Event], recipe: Recipe) -> Iterator[Event]:
@@ -117,12 +115,11 @@ def _ranks(events: list[Event], recipe: Recipe) -> Iterator[Event]:
 
 
 def _hardware(machine: MachineFacts) -> Iterator[Event]:
-    for nic in machine.nics if known(machine.nics) else ():
+    for nic in items_of(machine.nics):
         if nic.state == "ACTIVE" and known(nic.rate_gbps):
             words = f"{nic.name} port {nic.port}: {nic.rate_gbps:g} Gb/s"
             yield _event(MachinePort(name=nic.name, port=nic.port, gbps=nic.rate_gbps), "machine", words)
-    models = {gpu.name for gpu in machine.gpus if known(gpu.name)} if known(machine.gpus) else set()
-    for model in sorted(models):
+    for model in sorted(set(only_known(gpu.name for gpu in items_of(machine.gpus)))):
         yield _event(MachineGpu(name=model), "machine", model)
 
 
@@ -130,16 +127,19 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if not known(machine.nics):
         return
     active = {nic.name: nic for nic in machine.nics if nic.state == "ACTIVE"}
-    networks = {event.what.name for event in events if carries(event, NcclNetwork)}
-    if active and networks == {"Socket"}:
+    if active and {event.what.name for event in events if carries(event, NcclNetwork)} == {"Socket"}:
         statement = f"the machine has {len(active)} active RDMA ports ({', '.join(sorted(active))})"
         yield _event(
             ComparedSockets(active=len(active), observation=statement),
             "machine",
             f"{statement}, the run used sockets",
         )
-    lists = [event.what.names for event in events if carries(event, NcclHcas)]
-    used = {word.partition(":")[0] for names in lists for word in names.replace(",", " ").split()}
+    used = {
+        word.partition(":")[0]
+        for event in events
+        if carries(event, NcclHcas)
+        for word in event.what.names.replace(",", " ").split()
+    }
     kinds = {_kind(active[name]) for name in used if name in active}
     unused = {name for name in active if name not in used} if used else set()
     alike = {name for name in unused if _kind(active[name]) in kinds}
@@ -161,11 +161,8 @@ def _network(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
 def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     brought = machine.training.nccl_version
     versions = {event.what.version for event in events if carries(event, NcclVersion)}
-    if (
-        isinstance(brought, str)
-        and versions
-        and not any(numbers_of(version) == numbers_of(brought) for version in versions)
-    ):
+    is_other = isinstance(brought, str) and numbers_of(brought) not in map(numbers_of, versions)
+    if versions and is_other:
         had = ", ".join(sorted(versions))
         statement = f"the run loaded NCCL {had}, the training interpreter brings {brought}"
         yield _event(ComparedNccl(had=had, observation=statement), "machine", statement)
@@ -173,26 +170,25 @@ def _software(events: list[Event], machine: MachineFacts) -> Iterator[Event]:
     if known(machine.gpus) and machine.gpus and most > len(machine.gpus):
         statement = f"{most} ranks run on a node, the machine has {len(machine.gpus)} GPUs"
         yield _event(ComparedGpus(had=most, observation=statement), "machine", statement)
-    if known(machine.interfaces) and machine.interfaces:
-        there = {interface.name for interface in machine.interfaces}
-        named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
-        for name in named:
-            if name and name not in there:
-                statement = f"the run met over {name}, which the machine does not have"
-                yield _event(ComparedInterface(name=name, observation=statement), "machine", statement)
+    present = {interface.name for interface in items_of(machine.interfaces)}
+    named = dict.fromkeys(event.what.interface for event in events if carries(event, NcclBootstrap))
+    for name in named:
+        if present and name and name not in present:
+            statement = f"the run met over {name}, which the machine does not have"
+            yield _event(ComparedInterface(name=name, observation=statement), "machine", statement)
 
 
 def _kind(nic: Nic) -> tuple[object, object]:
-    """Ports of one purpose have one link layer and one rate."""
+    """Return what ports of one purpose have in common: the link layer and the rate."""
     return nic.link_layer, nic.rate_gbps
 
 
 def _checks(machine: MachineFacts) -> Iterator[Event]:
     """Yield an event for each finding of `rigtune check` that is not a pass."""
     findings = [
-        each.finding
-        for each in check_machine(evidence_under(Policy(), machine, today=None))
-        if isinstance(each, FindingMade)
+        event.finding
+        for event in check_machine(evidence_under(Policy(), machine, today=None))
+        if isinstance(event, FindingMade)
     ]
     host = machine.hostname if isinstance(machine.hostname, str) else None
     unmet = [finding for finding in findings if finding.status in (Status.FAIL, Status.WARN)]

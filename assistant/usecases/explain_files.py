@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.base.errors import InputError, UsageError
+from probes.sources.base import refuse_named_pipe
 
 PIPE = "-"
 CHUNK_BYTES = 1 << 20
@@ -43,13 +44,17 @@ def files_of(names: Sequence[str]) -> list[str]:
         if name == PIPE or not path.is_dir():
             files[name] = None
             continue
-        inside = sorted(file for file in path.rglob("*") if file.is_file() and _may_be_log(file))
+        inside = sorted(
+            file
+            for file in path.rglob("*")
+            if file.is_file() and not file.name.startswith(".") and file.suffix not in _NO_LOG_SUFFIXES
+        )
         plain = [file for file in inside if file.suffix not in _PACKED_SUFFIXES]
         if not inside:
-            raise InputError(f"{name} holds no files", "name the logs, or a folder that holds them")
+            raise InputError(f"{name} contains no logs", "name the logs, or a folder that contains them")
         files.update(dict.fromkeys(str(file) for file in plain or inside))
     if len(files) > _MOST_NAMES:
-        raise UsageError(f"these are {len(files)} files", f"name {_MOST_NAMES} at most")
+        raise UsageError(f"{len(files)} files are too many", f"name at most {_MOST_NAMES}")
     return list(files)
 
 
@@ -61,6 +66,7 @@ def opened(name: str) -> Iterator[io.RawIOBase]:
         yield raw
         return
     try:
+        refuse_named_pipe(Path(name))
         file = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed below
     except (OSError, ValueError) as error:
         words = (getattr(error, "strerror", None) or str(error)).lower()
@@ -129,7 +135,3 @@ class _Rejoined(io.RawIOBase):
         self._head = self._head[len(data) :]
         buffer[: len(data)] = data
         return len(data)
-
-
-def _may_be_log(file: Path) -> bool:
-    return not file.name.startswith(".") and file.suffix not in _NO_LOG_SUFFIXES

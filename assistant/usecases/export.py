@@ -1,18 +1,17 @@
-"""Write launch files from a recipe, and files for provisioning."""
+"""Write launch files from a recipe, start them, and write files for provisioning."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import shlex
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from assistant.storage import read_bytes, write_files
-from assistant.usecases.events import Event, StageFinished, StageStarted, Written
+from assistant.usecases.events import Event, Progress, StageStarted, Written, result_of, stage
 from probes.base.errors import InputError, OutputError, UsageError
 from probes.base.record import Record, to_json
 from probes.base.table_rows import Row
@@ -44,13 +43,14 @@ class Manifest(Record, kw_only=True):
 
 def find_launcher(launcher_id: str) -> Row:
     """Return the row of a launcher. Raises UsageError with the nearest id."""
-    ids = [row.id for row in LAUNCHERS]
-    for row in LAUNCHERS:
-        if row.id == launcher_id:
-            return row
-    near = difflib.get_close_matches(launcher_id.lower(), ids, n=1, cutoff=0.5)
+    rows = {row.id: row for row in LAUNCHERS}
+    if launcher_id in rows:
+        return rows[launcher_id]
+    near = difflib.get_close_matches(launcher_id.lower(), rows, n=1, cutoff=0.5)
     suggestion = f"did you mean {near[0]}? " if near else ""
-    raise UsageError(f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(ids)}")
+    raise UsageError(
+        f"there is no launcher {launcher_id[:80]!r}", f"{suggestion}launchers: {', '.join(rows)}"
+    )
 
 
 def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
@@ -59,22 +59,21 @@ def how_to_start(recipe: Recipe, launcher_id: str, directory: str) -> str:
     If one command is not enough, return an instruction instead.
     """
     try:
-        command: tuple[str, ...] = find_launcher(launcher_id).load().start(recipe, directory, ())
+        return shlex.join(find_launcher(launcher_id).load().start(recipe, directory, ())).removesuffix(" --")
     except UsageError as error:
         return error.hint
-    return shlex.join(command).removesuffix(" --")
 
 
+@stage("export")
 def export_recipe(
     recipe: Recipe, launchers: tuple[str, ...], directory: Path, *, overwrite: bool = False
-) -> Iterator[Event]:
+) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of each launcher into `directory`; the last result is the tuple of their paths.
 
     Files of an earlier export are replaced. Raises UsageError for an unknown launcher or a contradictory
     recipe, and OutputError if the folder cannot be written. Without `overwrite`, a file that a person wrote
     or changed raises ChangedFileError, and nothing is written.
     """
-    started = time.monotonic()
     yield StageStarted(stage="export", title=f"Writing launch files to {directory}")
     if not launchers:
         raise UsageError("no launcher is named", f"launchers: {', '.join(row.id for row in LAUNCHERS)}")
@@ -82,25 +81,43 @@ def export_recipe(
     artifacts = {artifact.path: artifact for group in rendered for artifact in group}
     kept = {path for path in artifacts if _same_recipe(directory / path, recipe)}
     yield from _write(directory, artifacts, kept, what="launch script", overwrite=overwrite)
-    paths = tuple(directory / path for path in artifacts)
-    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+    return tuple(directory / path for path in artifacts)
 
 
+@stage("export")
 def export_provision(
     kind: str, options: ProvisionOptions, directory: Path, *, overwrite: bool = False
-) -> Iterator[Event]:
+) -> Generator[Event, None, tuple[Path, ...]]:
     """Write the files of one kind of provisioning; the last event's result is the tuple of their paths.
 
     The kinds are in `recipes/launch/provision.py`. Raises UsageError for an unknown kind or options that no
     node can follow, otherwise the errors of `export_recipe`.
     """
-    started = time.monotonic()
     row = find_provision(kind)
     yield StageStarted(stage="export", title=f"{row.title}: writing to {directory}")
     artifacts = {artifact.path: artifact for artifact in render_provision(row, options)}
     yield from _write(directory, artifacts, set(), what=row.id, overwrite=overwrite)
-    paths = tuple(directory / path for path in artifacts)
-    yield StageFinished(stage="export", result=paths, duration_s=time.monotonic() - started)
+    return tuple(directory / path for path in artifacts)
+
+
+@stage("run")
+def run_recipe(
+    recipe: Recipe, *, launcher: str = "torchrun", directory: Path, arguments: tuple[str, ...] = ()
+) -> Generator[Event, None, int]:
+    """Export into `directory` and run the job in the foreground; the last result is its exit code.
+
+    `arguments` go to the program. A scheduler's launcher submits the job and returns. Raises the errors of
+    `export_recipe`, UsageError if the launcher cannot start this recipe from here, and WorkerError if the
+    start fails.
+    """
+    from assistant.foreground import run_in_foreground  # noqa: PLC0415 - most exports start nothing
+
+    row = find_launcher(launcher)
+    command: tuple[str, ...] = row.load().start(recipe, str(directory.absolute()), arguments)
+    yield from result_of(export_recipe(recipe, (launcher,), directory))
+    yield StageStarted(stage="run", title=f"Starting {recipe.name} with {row.id}")
+    yield Progress(stage="run", message=shlex.join(command))
+    return run_in_foreground(command)
 
 
 def _write(
@@ -112,9 +129,9 @@ def _write(
         _refuse_foreign(
             directory, (artifact for path, artifact in artifacts.items() if path not in kept), manifest
         )
-    # The manifest comes first: if the export is killed now, a later one still knows which files are its own.
-    write_files(directory, [_manifest_file(manifest, artifacts.values())])
-    write_files(directory, [artifact for path, artifact in artifacts.items() if path not in kept])
+    # The manifest gets its name first: after a kill, a later export still knows which files are its own.
+    new = [artifact for path, artifact in artifacts.items() if path not in kept]
+    write_files(directory, [_manifest_file(manifest, artifacts.values()), *new])
     for path in artifacts:
         if "/" not in path and path not in kept:
             yield Written(path=str(directory / path), what=_WHAT.get(path, what))
@@ -146,8 +163,8 @@ def _read_manifest(directory: Path) -> Manifest:
 def _manifest_file(manifest: Manifest, artifacts: Iterable[Artifact]) -> Artifact:
     known = dict(manifest.sha256)
     for artifact in artifacts:
-        earlier = known.get(artifact.path, ())[-1:]
-        known[artifact.path] = tuple(dict.fromkeys((*earlier, _digest(artifact.text.encode()))))
+        versions = (*known.get(artifact.path, ())[-1:], _digest(artifact.text.encode()))
+        known[artifact.path] = tuple(dict.fromkeys(versions))
     return Artifact(path=MANIFEST, text=to_json(Manifest(sha256=known)).decode())
 
 
@@ -158,9 +175,8 @@ def _refuse_foreign(directory: Path, artifacts: Iterable[Artifact], manifest: Ma
             continue
         ours = (_digest(artifact.text.encode()), *manifest.sha256.get(artifact.path, ()))
         if _digest(read_bytes(path)) not in ours:
-            problem = f"{path} exists and is not as rigtune wrote it"
             raise ChangedFileError(
-                problem,
+                f"{path} exists and is not as rigtune wrote it",
                 "move it away, choose another folder, or replace it with `rigtune export --overwrite`",
             )
 

@@ -12,16 +12,13 @@ import msgspec
 from assistant.storage import read_bytes
 from probes.base.errors import InputError
 from probes.base.record import Record
-from probes.sources.bounded import read_bounded
+from probes.sources.base import read_bounded
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintReport, idle_waivers, without_waived
 from recipes.lint.reading import READERS, fault_of_unknown, named_files, read_document
 
 _LONGEST_BYTES = 8 * 1024 * 1024
-_STDIN = Path("-")
-_ENVIRONMENT = "environment"
-_SALT_BYTES = 32
 _MOST_FOLLOWED = 20
 
 
@@ -55,8 +52,9 @@ def lint_files(
             notes += [f"{path}, {problem}" for problem in document.problems]
     documents += _followed(documents, {path.resolve() for path in paths})
     if environment:
-        text = "".join(f"{name}={_one_line(value)}\n" for name, value in sorted(os.environ.items()))
-        document = read_document(_ENVIRONMENT, text, "environment")
+        one_line = str.maketrans("\r\n", "  ")
+        text = "".join(f"{name}={value.translate(one_line)}\n" for name, value in sorted(os.environ.items()))
+        document = read_document("environment", text, "environment")
         documents += [document] if document is not None else []
     if not documents:
         raise InputError(
@@ -107,11 +105,10 @@ def judge_documents(
     parts = [lint(group, context, broken) for group in groups(documents, str(Path.cwd()))]
     findings = in_order((finding for part in parts for finding in part), documents)
     kept, waived = without_waived(findings, documents)
-    idle = idle_waivers(findings, documents)
     return LintReport(
         findings=kept,
         waived=waived,
-        notes=(*notes, *dict.fromkeys(broken), *idle),
+        notes=(*notes, *dict.fromkeys(broken), *idle_waivers(findings, documents)),
         documents=tuple(document.name for document in documents),
     )
 
@@ -125,7 +122,7 @@ def redacted(linted: Linted) -> Linted:
 
     from probes.redaction.text import TextRedactor  # noqa: PLC0415
 
-    names = TextRedactor(secrets.token_bytes(_SALT_BYTES), trusts_labels=True)
+    names = TextRedactor(secrets.token_bytes(), trusts_labels=True)
     for document in linted.documents:
         names.learn(document.text)
     report = linted.report
@@ -147,13 +144,9 @@ def redacted(linted: Linted) -> Linted:
     )
 
 
-def _one_line(value: str) -> str:
-    return value.replace("\r", " ").replace("\n", " ")
-
-
 def _text(path: Path) -> str:
     """Read a file as text; bytes that are not UTF-8 are kept for the patch. Raises InputError."""
-    if path == _STDIN:
+    if str(path) == "-":
         data = read_bounded(sys.stdin.buffer, "standard input", _LONGEST_BYTES, advice="give a launch file")
     else:
         data = read_bytes(path, limit_bytes=_LONGEST_BYTES)

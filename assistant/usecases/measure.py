@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import get_args
@@ -18,10 +17,11 @@ from assistant.usecases.bench.bench_gate import Gate, Hindrance, busy_with, gate
 from assistant.usecases.bench.bench_run import RunEnded
 from assistant.usecases.bench.bench_suite import failure_of, jobs_of, run_jobs
 from assistant.usecases.bench.bench_watch import Watch
-from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import BenchFailed, Event, Progress, StageStarted, stage
 from probes.base.errors import UsageError
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
+from probes.base.units import plural
 from probes.bench.bench_requests import BenchContext, BenchSettings, SpreadBy, Suite
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.facts import MachineFacts
@@ -38,7 +38,7 @@ class MeasureOptions(Record, kw_only=True):
     python: str | None = None
     """The training interpreter; None for the one that the probe found."""
     force: bool = False
-    """Measure although others use the GPUs or the CPUs."""
+    """Measure even if others use the GPUs or the CPUs."""
     accept_busy_host: bool = False
     """Measure on CPUs that others use too, and report it; GPUs in use are still refused."""
     ranks_per_node: int | None = None
@@ -51,13 +51,10 @@ class MeasureOptions(Record, kw_only=True):
     """Folder for requests, answers and logs; None for a temporary folder, kept only after a failure."""
 
 
-def _never() -> bool:
-    return False
-
-
+@stage("bench")
 def measure_machine(
-    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = _never
-) -> Iterator[Event]:
+    facts: MachineFacts, options: MeasureOptions, stop: Callable[[], bool] = lambda: False
+) -> Generator[Event, None, MeasurementSet]:
     """Run the benchmarks one after the other; the last event's result is the `MeasurementSet`.
 
     A `Measured` event follows as soon as all ranks have ended a case; the result contains the same
@@ -66,7 +63,7 @@ def measure_machine(
     a second; when it returns True, the stage finishes with the measurements so far. Raises UsageError for
     unknown ids and impossible ranks, WorkerError for an unusable work folder.
     """
-    started, moment = time.monotonic(), datetime.now(timezone.utc)
+    started = datetime.now(timezone.utc)
     rows = _rows(options)
     if options.ranks_per_node is not None and options.ranks_per_node < 1:
         raise UsageError(f"{options.ranks_per_node} ranks per node are too few", "give at least 1")
@@ -82,15 +79,14 @@ def measure_machine(
             if isinstance(event, BenchFailed):
                 failures.append(event.failure)
             yield event
-    result = MeasurementSet(
+    return MeasurementSet(
         suite=options.suite,
-        started=moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         interpreter=gate.interpreter.path if gate.interpreter is not None else "",
         machine=machine_id(facts),
         measurements=tuple(measurements),
         failures=tuple(failures),
     )
-    yield StageFinished(stage="bench", result=result, duration_s=time.monotonic() - started)
 
 
 @contextlib.contextmanager
@@ -113,12 +109,8 @@ def _rows(options: MeasureOptions) -> tuple[BenchmarkRow, ...]:
     unknown = sorted({*options.only, *options.skip} - set(known))
     if unknown:
         near = difflib.get_close_matches(unknown[0].lower(), known, n=1, cutoff=0.5)
-        hint = (
-            f"did you mean {near[0]}? `rigtune bench --list` shows all"
-            if near
-            else f"benchmarks: {', '.join(known)}"
-        )
-        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint)
+        hint = f"did you mean {near[0]}? `rigtune bench --list` shows all" if near else ""
+        raise UsageError(f"there is no benchmark {unknown[0]!r}", hint or f"benchmarks: {', '.join(known)}")
     chosen = options.only or tuple(
         row.id for row in BENCHMARKS if options.suite in row.suites or _is_asked(row, options)
     )
@@ -165,15 +157,14 @@ def _events(
         hindrance = Hindrance(
             kind="busy", message=f"{busy}: wait, or measure all the same with `rigtune bench --force`"
         )
-        ready = dict.fromkeys(job.row.id for job in jobs)
+        ready = {job.row.id for job in jobs}
         yield from (BenchFailed(failure=failure_of(row, hindrance)) for row in rows if row.id in ready)
         return
     if not jobs:
         return
-    ranks, on_gpus = context.ranks_per_node, any(job.request.device == "cuda" for job in jobs)
     device = "CPUs and disk" if has_gpus else "all CPUs"
-    if on_gpus:
-        device = f"{ranks} GPU{'s' if ranks > 1 else ''}"
+    if any(job.request.device == "cuda" for job in jobs):
+        device = plural(context.ranks_per_node, "GPU")
     with work_folder(options.work_directory) as folder:
         for event in run_jobs(jobs, folder.path, watch=watch, stop=stop, device=device):
             # Keep the log and the request of a failure, but not those of a run that the user stopped.
@@ -182,7 +173,7 @@ def _events(
 
 
 def _context(facts: MachineFacts, options: MeasureOptions, gate: Gate) -> BenchContext:
-    usable = len(gate.interpreter.devices) if gate.interpreter is not None else 0
+    usable = len(gate.interpreter.devices) if gate.interpreter is not None else None
     return msgspec.structs.replace(
         bench_context(facts, ranks_per_node=options.ranks_per_node, visible_gpus=usable or None),
         suite=options.suite,

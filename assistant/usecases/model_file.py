@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assistant.storage import read_bytes
-from recipes.job.models.counts import model_from_file
+from recipes.job.models.files import model_from_file
 from recipes.job.workload import TransformerModel
 
 _CONFIG = "config.json"

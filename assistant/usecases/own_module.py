@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from assistant.interpreter import choose_interpreter, worker_environment
 from assistant.runner import output_of, worker_variables
-from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.events import Event, StageStarted, stage
 from probes.base.errors import WorkerError
 from probes.base.units import duration
 from probes.collect.collecting import CollectOptions, assemble, gather
@@ -25,30 +24,27 @@ _KILLED = 128
 """Exit codes above this number are 128 plus the number of a signal."""
 
 
+@stage("count")
 def count_modules(
     targets: Iterable[str], source: Source, options: CollectOptions, *, deadline_s: float = _DEADLINE_S
-) -> Iterator[Event]:
+) -> Generator[Event, None, dict[str, VisionModel]]:
     """Count each of `targets`, once; the last event's result is the models by name.
 
     A target is `module:function` or `file.py:function`. Relative names start in the folder of `options`.
     Raises InterpreterError if no interpreter with torch is found, InputError if the user's function fails,
     and WorkerError if counting takes longer than `deadline_s` or is killed.
     """
-    started = time.monotonic()
-    python = choose_interpreter(_training(source, options), options.python).path
+    training = TrainingPython()
+    if options.python is None:
+        # This finds the interpreter without reading the rest of the machine.
+        rows = [row for row in PROBES if row.id == "interpreter"]
+        training = assemble(source.title, list(gather(source, options, rows))).training
+    python = choose_interpreter(training, options.python).path
     models: dict[str, VisionModel] = {}
     for target in dict.fromkeys(targets):
         yield StageStarted(stage="count", title=f"Counting {target}")
         models[target] = _counted(python, target, options.directory, deadline_s)
-    yield StageFinished(stage="count", result=models, duration_s=time.monotonic() - started)
-
-
-def _training(source: Source, options: CollectOptions) -> TrainingPython:
-    """Return the interpreter that the probe finds, without reading the rest of the machine."""
-    if options.python is not None:
-        return TrainingPython()
-    rows = [row for row in PROBES if row.id == "interpreter"]
-    return assemble(source.title, list(gather(source, options, rows))).training
+    return models
 
 
 def _counted(python: str, target: str, folder: str, deadline_s: float) -> VisionModel:

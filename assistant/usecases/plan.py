@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
-from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.events import Event, StageStarted, stage
 from assistant.usecases.model_file import read_model
 from probes.base.errors import UsageError
 from probes.base.record import Record
@@ -17,6 +16,7 @@ from recipes.job.models.names import find_model
 from recipes.job.workload import Pins, Precision, TransformerModel
 from recipes.machine.from_facts import cluster_from_facts
 from recipes.planning.default_model import default_model_id
+from recipes.planning.plan import Plan
 from recipes.planning.planner import default_workload, make_plan
 
 
@@ -33,22 +33,30 @@ class PlanRequest(Record, kw_only=True):
     pins: Pins = Pins()
 
 
+@stage("plan")
 def plan_workload(
     facts: MachineFacts, measurements: tuple[Measurement, ...], request: PlanRequest
-) -> Iterator[Event]:
+) -> Generator[Event, None, Plan]:
     """Make a plan; the last event's result is a `Plan`.
 
     Raises UsageError, InputError or NoFeasiblePlanError.
     """
-    started = time.monotonic()
     yield StageStarted(stage="plan", title=f"Planning {request.model or 'the default workload'}")
-    _require_positive(nodes=request.nodes, global_batch=request.global_batch)
-    _require_positive(sequence_length=request.sequence_length, steps=request.steps)
-    _require_positive(micro_batch=request.pins.micro_batch, ranks_per_node=request.pins.ranks_per_node)
+    _require_positive(
+        nodes=request.nodes,
+        global_batch=request.global_batch,
+        sequence_length=request.sequence_length,
+        steps=request.steps,
+        micro_batch=request.pins.micro_batch,
+        ranks_per_node=request.pins.ranks_per_node,
+    )
     model = model_named(request.model or default_model_id(facts))
-    ranks = request.pins.ranks_per_node
     cluster = cluster_from_facts(
-        facts, measurements, load_catalogue(), nodes=request.nodes, ranks_per_node=ranks
+        facts,
+        measurements,
+        load_catalogue(),
+        nodes=request.nodes,
+        ranks_per_node=request.pins.ranks_per_node,
     )
     workload = default_workload(
         model,
@@ -58,15 +66,16 @@ def plan_workload(
         precision=request.precision,
         steps=request.steps,
     )
-    plan = make_plan(workload, cluster, facts, request.pins)
-    yield StageFinished(stage="plan", result=plan, duration_s=time.monotonic() - started)
+    return make_plan(workload, cluster, facts, request.pins)
+
+
+_MOST_NODES = 100_000
+"""Several times the largest published cluster; beyond it, a number is a typing error."""
 
 
 def model_named(name: str) -> TransformerModel:
     """Return a preset by its id, or the model in a file. Raises UsageError or InputError."""
-    if names_model_file(name) or "/" in name:
-        return read_model(name)
-    return find_model(name)
+    return read_model(name) if names_model_file(name) or "/" in name else find_model(name)
 
 
 def _require_positive(**values: int | None) -> None:
@@ -75,3 +84,5 @@ def _require_positive(**values: int | None) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is {value}, at least 1 is needed", "give a positive whole number"
             )
+    if (nodes := values.get("nodes")) is not None and nodes > _MOST_NODES:
+        raise UsageError(f"--nodes is {nodes}, at most {_MOST_NODES} are planned for", "give fewer nodes")

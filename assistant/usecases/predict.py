@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from assistant.usecases.case_rows import CaseRow
-from assistant.usecases.events import Event, StageFinished, StageStarted
+from assistant.usecases.events import Event, StageStarted, stage
 from probes.base.errors import UsageError
 from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
@@ -24,7 +23,7 @@ from recipes.machine.from_facts import cluster_from_facts
 from recipes.machine.ranks import default_ranks
 
 OTHER = "other"
-"""The key under which refusals are counted whose reason begins with no column."""
+"""Key for the number of refusals whose reason does not begin with the name of a column."""
 
 
 COLLECTIVE_COLUMNS = (
@@ -80,12 +79,12 @@ def predict_collectives(rows: Iterable[CaseRow]) -> Iterator[Event]:
     return _answered(rows, predict_collective_row, CollectivePrediction)
 
 
+@stage("predict")
 def _answered(
     rows: Iterable[CaseRow],
     answer: Callable[[Mapping[str, str]], Answer],
     refused_as: type[CasePrediction] | type[CollectivePrediction],
-) -> Iterator[Event]:
-    started = time.monotonic()
+) -> Generator[Event, None, PredictSummary]:
     yield StageStarted(stage="predict", title="Predicting")
     predicted, refused = 0, Counter[str]()
     for row in rows:
@@ -100,10 +99,9 @@ def _answered(
         else:
             refused[_column(given.reason)] += 1
         yield CaseAnswered(answer=given)
-    summary = PredictSummary(
+    return PredictSummary(
         predicted=predicted, refused=refused.total(), refused_for=dict(refused.most_common())
     )
-    yield StageFinished(stage="predict", result=summary, duration_s=time.monotonic() - started)
 
 
 def _column(reason: str) -> str:

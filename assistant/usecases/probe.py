@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
-from assistant.usecases.events import Event, FactsGrew, Progress, StageFinished, StageStarted
+from assistant.usecases.events import Event, FactsGrew, Progress, StageStarted, stage
 from probes.collect.collecting import DEADLINE_S, CollectOptions, assemble, gather
 from probes.collect.collector_table import PROBES
+from probes.facts import MachineFacts
 from probes.sources.base import Source
 
 
-def probe_machine(source: Source, options: CollectOptions, deadline_s: float = DEADLINE_S) -> Iterator[Event]:
+@stage("probe")
+def probe_machine(
+    source: Source, options: CollectOptions, deadline_s: float = DEADLINE_S
+) -> Generator[Event, None, MachineFacts]:
     """Read every subject; the last event's result is `MachineFacts`.
 
     Subjects that have not answered after `deadline_s` are Unknown.
     """
-    started = time.monotonic()
     yield StageStarted(
         stage="probe", title="Reading " + ("this machine" if source.title == "live" else source.title)
     )
@@ -25,5 +27,4 @@ def probe_machine(source: Source, options: CollectOptions, deadline_s: float = D
         results.append((row, result))
         yield Progress(stage="probe", message=row.title, done=len(results), total=len(PROBES))
         yield FactsGrew(facts=assemble(source.title, results))
-    facts = assemble(source.title, results)
-    yield StageFinished(stage="probe", result=facts, duration_s=time.monotonic() - started)
+    return assemble(source.title, results)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ import msgspec
 
 from assistant.runner import Job
 from assistant.storage import default_run_directory
-from assistant.usecases.events import Event, Progress, StageFinished, StageStarted
+from assistant.usecases.events import Event, Progress, StageStarted, result_of, stage
 from assistant.usecases.export import export_recipe, find_launcher
 from probes.base.errors import WorkerError
 from probes.base.record import Record
@@ -26,7 +27,7 @@ _START_S = 300.0
 _STEP_S = 60.0
 """Time limit for one step if no step time is predicted."""
 _PATIENCE = 10.0
-"""Ratio of a step's time to its prediction above which the run counts as hung."""
+"""A run that takes longer than its prediction by this factor is stopped."""
 _POLL_S = 0.5
 _TAIL_LINES = 12
 _CAUSE = re.compile(
@@ -57,13 +58,13 @@ class _Done(Record, kw_only=True, tag_field="event", tag="done"):
 
 
 class _Failed(Record, kw_only=True, tag_field="event", tag="failed"):
-    kind: str
     message: str
 
 
 _Line: TypeAlias = _Start | _Step | _Done | _Failed
 
 
+@stage("verify")
 def verify_recipe(
     recipe: Recipe,
     *,
@@ -71,7 +72,7 @@ def verify_recipe(
     python: str | None = None,
     directory: Path | None = None,
     timeout_s: float | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event, None, Verification]:
     """Train `steps` steps with the torchrun launch script; the last event's result is a `Verification`.
 
     The run always uses the reference program, whose model has the recipe's shapes; for a recipe with the
@@ -83,14 +84,12 @@ def verify_recipe(
     """
     started = time.monotonic()
     folder = (directory or default_run_directory() / "verify").absolute()
-    trial = _trial(recipe, python)
+    resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
+    trial = msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
     log, report = folder / "verify.log", folder / "report.jsonl"
-    launcher = find_launcher("torchrun").load()
-    command: tuple[str, ...] = launcher.start(
-        trial, str(folder), ("--steps", str(steps), "--report", str(report))
-    )
-    exporting = export_recipe(trial, ("torchrun",), folder, overwrite=True)
-    yield from (event for event in exporting if not isinstance(event, StageFinished))
+    arguments = ("--steps", str(steps), "--report", str(report))
+    command: tuple[str, ...] = find_launcher("torchrun").load().start(trial, str(folder), arguments)
+    yield from result_of(export_recipe(trial, ("torchrun",), folder, overwrite=True))
     report.unlink(missing_ok=True)
 
     yield StageStarted(
@@ -107,8 +106,8 @@ def verify_recipe(
         while code is None and time.monotonic() - started < deadline_s:
             code = job.wait(_POLL_S)
             # The report is small, so that reading it again is simpler than following it.
-            known, lines = len(lines), _read_report(report)
-            for line in lines[known:]:
+            reported, lines = len(lines), _read_report(report)
+            for line in lines[reported:]:
                 if isinstance(line, _Step):
                     message = f"step {line.step}: loss {line.loss:.3f}, {duration(line.duration_s)}"
                     yield Progress(stage="verify", message=message, done=line.step, total=steps)
@@ -120,15 +119,7 @@ def verify_recipe(
         raise WorkerError(
             f"the verification of {recipe.name} failed: {failure}", f"the whole output is in {log}"
         )
-    yield StageFinished(
-        stage="verify", result=_verification(recipe, lines, log), duration_s=time.monotonic() - started
-    )
-
-
-def _trial(recipe: Recipe, python: str | None) -> Recipe:
-    """Return the recipe with the reference program in place of the user's program."""
-    resources = msgspec.structs.replace(recipe.resources, python=python or recipe.resources.python)
-    return msgspec.structs.replace(recipe, command=Command(kind="reference"), resources=resources)
+    return _verification(recipe, lines, log)
 
 
 def _deadline_s(recipe: Recipe, steps: int) -> float:
@@ -138,16 +129,10 @@ def _deadline_s(recipe: Recipe, steps: int) -> float:
 
 def _read_report(path: Path) -> list[_Line]:
     """Return the complete lines of the report; the last line may still be incomplete."""
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return []
     lines: list[_Line] = []
-    for line in text.splitlines():
-        try:
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        for line in path.read_bytes().splitlines():
             lines.append(msgspec.json.decode(line, type=_Line))
-        except msgspec.MsgspecError:
-            break
     return lines
 
 
@@ -161,11 +146,10 @@ def _failure(lines: list[_Line], code: int | None, tail: str, deadline_s: float)
     done = [line for line in lines if isinstance(line, _Done)]
     if code == 0 and done and not done[0].interrupted and isinstance(lines[0], _Start):
         return ""
-    causes = [line for line in tail.splitlines() if _CAUSE.search(line)]
-    ended = f"exit code {code}" if code else "it ended without a report"
-    if not causes:
-        return ended
-    return f"{causes[0]} ({ended})" if code else causes[0]
+    cause = next((line for line in tail.splitlines() if _CAUSE.search(line)), "")
+    if code:
+        return f"{cause} (exit code {code})" if cause else f"exit code {code}"
+    return cause or "it ended without a report"
 
 
 def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification:
@@ -176,9 +160,9 @@ def _verification(recipe: Recipe, lines: list[_Line], log: Path) -> Verification
         notes.append("This ran the reference program with the recipe's shapes, not the recipe's own program.")
     predicted = recipe.predicted
     if recipe.not_in_reference:
-        beyond = ", ".join(recipe.not_in_reference)
+        parts = ", ".join(recipe.not_in_reference)
         notes.append(
-            f"The reference program does not build all of the model ({beyond}): it trained a dense decoder "
+            f"The reference program does not build all of the model ({parts}): it trained a dense decoder "
             "of the recipe's other sizes. Its time and memory cannot be compared with the prediction."
         )
         predicted = Prediction()

@@ -6,10 +6,11 @@
     ├── InterpreterError    no usable training interpreter            exit 4
     ├── WorkerError         a benchmark or training worker failed     exit 4
     ├── NoFeasiblePlanError nothing fits the given machine            exit 5
+    ├── ResourceError       no memory or no thread for rigtune itself exit 2
     └── OutputError         the output could not be written           exit 2
 
 Machine conditions are values (`Unknown`, `Finding`, `BenchFailure`), never exceptions. Any other exception is
-a bug and keeps its traceback.
+a bug: it keeps its traceback and ends with 70.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class ExitCode(enum.IntEnum):
     UNKNOWN = 3
     WORKER = 4
     NO_PLAN = 5
+    BUG = 70
+    """A fault of rigtune itself (EX_SOFTWARE in sysexits.h)."""
     INTERRUPTED = 130
 
 
@@ -50,6 +53,16 @@ class InputError(UsageError):
 
 class OutputError(RigtuneError):
     """A file or folder that cannot be written."""
+
+
+class ResourceError(RigtuneError):
+    """The system gives this process too little memory or no thread."""
+
+    def __init__(self, lack: str) -> None:
+        super().__init__(
+            f"the system gives rigtune {lack}",
+            "raise the limits of this shell or job (ulimit -v, ulimit -u, memory of the cgroup)",
+        )
 
 
 class InterpreterError(RigtuneError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import re
+import shlex
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -18,13 +20,15 @@ else:
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True):
-    """An immutable value that is stored and sent as JSON. Unknown fields are ignored.
+    """An immutable value that is stored and sent as JSON.
 
-    Older readers therefore accept newer files. Subclasses add `kw_only=True` (msgspec does not inherit it).
+    Unknown fields are ignored, so that older readers accept newer files. Subclasses add `kw_only=True`, which
+    msgspec does not inherit.
     """
 
 
@@ -37,7 +41,7 @@ class Reason(str, enum.Enum):
     """The reason why a value is unknown."""
 
     NOT_SUPPORTED = "not_supported"
-    """The device or driver reports that it has no such value."""
+    """The device or driver reports that the value does not exist."""
     PERMISSION = "permission"
     TOOL_MISSING = "tool_missing"
     """The command, library or file with the value does not exist here."""
@@ -50,7 +54,7 @@ class Reason(str, enum.Enum):
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that rigtune tried to read without success. Never a pass, never a guess.
+    """A value that rigtune could not read. A check never passes on it, and nothing is guessed from it.
 
     As JSON: `{"unknown": "timeout", "detail": "nvidia-smi took longer than 10 s"}`.
     """
@@ -70,7 +74,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 NOT_RECORDED = Unknown(Reason.NOT_RECORDED)
 DEEP_ONLY = Unknown(Reason.NOT_RECORDED, "read only with --tier deep")
-"""Values that only the checks of the tier `deep` use, when those checks do not run."""
+"""The value of facts that only deep checks use, if deep checks do not run."""
 
 
 def known(value: T | Unknown) -> TypeGuard[T]:
@@ -79,21 +83,28 @@ def known(value: T | Unknown) -> TypeGuard[T]:
 
 
 def value_or(value: T | Unknown, default: T) -> T:
-    """Return `value`, or `default` if unknown. For display and ordering only, never for a verdict."""
+    """Return `value`, or `default` if unknown. For display and ordering, never for a verdict."""
     return default if isinstance(value, Unknown) else value
 
 
 def items_of(values: tuple[T, ...] | Unknown) -> tuple[T, ...]:
-    """Return the elements; none if they are unknown.
+    """Return the elements, or an empty tuple if unknown.
 
-    Not for verdicts: "there are none" and "unknown" look alike.
+    Not for verdicts, because "there are none" and "unknown" give the same result.
     """
     return () if isinstance(values, Unknown) else values
 
 
 def map_known(value: T | Unknown, function: Callable[[T], R]) -> R | Unknown:
-    """Return `function` of the value; an Unknown stays the same."""
+    """Return `function` of the value; an Unknown is returned unchanged."""
     return value if isinstance(value, Unknown) else function(value)
+
+
+def map_both(first: T | Unknown, second: R | Unknown, function: Callable[[T, R], S]) -> S | Unknown:
+    """Return `function` of both values; if a value is unknown, the first Unknown."""
+    if isinstance(first, Unknown):
+        return first
+    return second if isinstance(second, Unknown) else function(first, second)
 
 
 def when_missing(value: T | Unknown, instead: R) -> T | R | Unknown:
@@ -112,7 +123,7 @@ def first_unknown(*values: object) -> Unknown | None:
 
 
 class EvidenceRef(Record, kw_only=True):
-    """The place where a value was read: enough to show the raw text again."""
+    """Reference to the origin of a value, precise enough to show the raw text again."""
 
     source: str
     """`command`, `paste`, `file`, `nvml`, `environment`, `catalogue`, `measurement`, `rule` or `policy`."""
@@ -121,16 +132,58 @@ class EvidenceRef(Record, kw_only=True):
     detail: str = ""
 
 
+def file_ref(path: str, detail: str = "") -> EvidenceRef:
+    """Return the reference to a file or directory of the machine."""
+    return EvidenceRef(source="file", key=path, detail=detail)
+
+
+def command_ref(argv: tuple[str, ...], detail: str = "") -> EvidenceRef:
+    """Return the reference to a command line."""
+    return EvidenceRef(source="command", key=shlex.join(argv), detail=detail)
+
+
+def nvml_ref(call: str) -> EvidenceRef:
+    """Return the reference to an NVML call, or to all calls on one device: `nvmlDeviceGet*(0)`."""
+    return EvidenceRef(source="nvml", key=call)
+
+
+def environment_ref(name: str) -> EvidenceRef:
+    """Return the reference to an environment variable."""
+    return EvidenceRef(source="environment", key=name)
+
+
+def line_ref(number: int) -> EvidenceRef:
+    """Return the reference to a line of the text that a parser reads; the caller adds the text's source."""
+    return EvidenceRef(source="", key="", detail=f"line {number}")
+
+
+_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters (ECMA-48) except tab and line ends, and marks of bidirectional text (UAX #9)."""
+
+
 def to_json(record: Any, *, indent: int = 2) -> bytes:
     """Return `record` as UTF-8 JSON with a newline at the end.
 
-    Bytes of file names that are not UTF-8 become U+FFFD.
+    Bytes of file names that are not UTF-8 become U+FFFD. Characters that move a terminal's cursor or
+    reverse its text are escaped.
     """
     try:
         data = msgspec.json.encode(record)
     except UnicodeEncodeError:
         data = msgspec.json.encode(_printable(msgspec.to_builtins(record, str_keys=True)))
-    return msgspec.json.format(data, indent=indent) + b"\n"
+    data = msgspec.json.format(data, indent=indent) + b"\n"
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _INVISIBLE.sub(_escaped, data.decode()).encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def visible(text: str) -> str:
+    """Return `text` with U+FFFD for characters that move a terminal's cursor or reverse its text."""
+    return text if text.isprintable() else _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def printable(text: str) -> str:

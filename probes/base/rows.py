@@ -28,10 +28,10 @@ def read_rows(name: str, package: str = "probes") -> dict[str, Any]:
 
 
 def row_names(name: str) -> tuple[str, ...]:
-    """Return the `name` of every row of a table in `probes/data` whose rows stand on a line each.
+    """Return the `name` of every row of a table in `probes/data` that has one row per line.
 
-    Every check needs the names of NCCL's variables and few need more; parsing their whole table would add 3 %
-    to its processor time.
+    Every run of `check` needs the names of NCCL's variables, and few runs need more of the table. Parsing the
+    whole table would add 3 % to the processor time.
     """
     return tuple(re.findall(r'^ *\{ name = "([^"\n]+)"', row_text(name), re.MULTILINE))
 
@@ -46,9 +46,9 @@ def load_rows(
 ) -> tuple[RowT, ...]:
     """Return the `[[table]]` rows of `<package>/data/<file>.toml`, in order.
 
-    The default file is named after the table. If `<file>` is a folder, the rows of all its files count, and
-    the `[family]` of a file holds for each of its rows. `with_words` leaves out files that do not contain the
-    words (in any case): parsing all GPUs takes longer than most checks.
+    The default file has the name of the table. If `<file>` is a folder, the rows of all its files are read,
+    and the fields of `[family]` in a file are added to each of its rows. With `with_words`, only files that
+    contain the words (in any case) are parsed, because parsing all GPUs takes longer than most checks.
     """
     path = _PACKAGES / package / "data" / (file or table)
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path.with_name(f"{path.name}.toml")]

@@ -14,17 +14,17 @@ _Z_95 = 1.959964
 _EXACT_UP_TO = 40
 """Largest total number of samples for which the rank test counts every arrangement.
 
-Beyond that number the normal approximation is accurate to one percent.
+For more samples the normal approximation is accurate to one percent.
 """
 _RESAMPLES = 500
 """Resamples of the bootstrap.
 
-The ends of a 95 % interval then move by less than a tenth of its width from seed to seed.
+With other seeds, the ends of a 95 % interval then move by less than a tenth of its width.
 """
 _MAD_TO_SIGMA = 1.4826
 """Standard deviation of normal values over their median absolute deviation: 1 / Phi^-1(3/4)."""
 _DEVIATIONS = 3.0
-"""Robust standard deviations beyond which a member is an outlier; 1 of 370 normal values lies beyond."""
+"""Robust standard deviations above which a member is an outlier; 1 of 370 normal values is above."""
 
 
 def quantile(samples: Sequence[float], fraction: float) -> float:
@@ -59,10 +59,7 @@ def confidence_interval(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _lower_rank(count: int) -> int:
-    """Return the largest rank r from 0 with P(at most r samples below the median) <= 2.5 %.
-
-    0 if there is none.
-    """
+    """Return the largest rank r with P(at most r samples below the median) <= 2.5 %; 0 if there is none."""
     if count > _EXACT_UP_TO:
         return max(0, math.floor((count - _Z_95 * math.sqrt(count)) / 2) - 1)
     tail, rank = 0.0, -1
@@ -72,7 +69,7 @@ def _lower_rank(count: int) -> int:
 
 
 class Outlier(NamedTuple):
-    """A member that differs from its equals."""
+    """A member of a group that differs from the others."""
 
     name: str
     value: float
@@ -83,12 +80,13 @@ class Outlier(NamedTuple):
 def outliers(
     values: Mapping[str, float], *, worse: Literal["low", "high"], least_difference: float = 0.05
 ) -> tuple[Outlier, ...]:
-    """Return the members that are worse than their equals, worst first.
+    """Return the members that are worse than the others, worst first.
 
     A member is worse if it differs from the median of all by more than `least_difference` (a fraction of the
     median) and by more than three robust standard deviations (from the median absolute deviation), so that no
     member of a widely scattered group is named. Bad members do not move either limit if they are fewer than
-    half. Of two members that differ neither can be named, nor if half of the members are slow (see `spread`).
+    half. If two members differ from each other, or half of the members are slow, nobody can be named (see
+    `spread`).
     """
     if len(values) < 3:
         return ()
@@ -121,13 +119,13 @@ class Change(NamedTuple):
     high: float
     """Ends of the 95 % bootstrap interval of the ratio."""
     p_value: float
-    """Probability that chance alone gives runs that differ as much."""
+    """Probability that two equal runs differ at least as much by chance."""
 
     @property
     def is_significant(self) -> bool:
         """Return whether the difference is significant at the 5 % level.
 
-        Three samples against three never are.
+        Two runs of three samples never differ significantly.
         """
         return self.p_value < 0.05
 

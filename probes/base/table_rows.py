@@ -1,8 +1,8 @@
-"""The kinds of rows in the ordered tables of what rigtune can probe, check and measure.
+"""The kinds of rows in the ordered tables of collectors, checks and benchmarks.
 
-The tables stand beside what they list: `probes/collect/collector_table.py`, `probes/judging/check_table.py`
-and `probes/bench/benchmark_table.py`. Rows name modules as text and load them on use, so that listing imports
-nothing, and a broken module fails on its own.
+The tables are `probes/collect/collector_table.py`, `probes/judging/check_table.py` and
+`probes/bench/benchmark_table.py`. A row names its module as text and loads the module at the first use.
+Listing rows therefore imports nothing, and a broken module does not affect the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from probes.base.record import Record
 
 Tier = Literal["quick", "deep"]
-"""`quick` reads files and NVML; `deep` also starts commands. A stored source answers both at no cost."""
+"""`quick` reads files and NVML; `deep` also starts commands. A stored source needs no time for either."""
 
 
 class Row(Record, kw_only=True):
@@ -30,11 +30,11 @@ class Row(Record, kw_only=True):
 
 
 class ProbeRow(Row, kw_only=True):
-    """A collector: `collect(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
+    """A collector: `function(source: Source, options: CollectOptions) -> dict[str, object]` in its module."""
 
+    function: str = "collect"
     provides: tuple[str, ...]
-    """The fields of `MachineFacts` that it returns, all of them each time. `contradictions` and `unread` may
-    come on top; those of all collectors are joined."""
+    """Fields of `MachineFacts` that each run returns; `contradictions` and `unread` may be added to them."""
     tier: Tier = "quick"
 
 
@@ -47,14 +47,14 @@ Need = Literal[
     "gpus", "nics", "logs", "diagnoses", "tools", "fabric-discovery", "switches", "container", "policy",
     "measurements", "baselines"
 ]  # fmt: skip
-"""Part of a machine that a check judges (`probes/judging/applicability.py`).
+"""Part of a machine that a check judges (`probes/judging/policies/selection.py`).
 
-A machine without it gives one SKIP, and the module is not even loaded.
+For a machine without the part, the check gives one SKIP, and its module is not loaded.
 """
 
 
 class CheckRow(Row, kw_only=True):
-    """A check: `function(evidence: Evidence)` in its module, which returns one `Finding`, or some."""
+    """A check: `function(evidence: Evidence)` in its module, which returns one or several `Finding`s."""
 
     function: str = "check"
     group: Group
@@ -63,31 +63,37 @@ class CheckRow(Row, kw_only=True):
     tier: Tier = "quick"
     needs: tuple[Need, ...] = ()
     rules: dict[str, Any] | None = None
-    """The data row of a check that is a row; its module's function takes the row beside the evidence."""
+    """Data row of the check, if any; the function then takes the row as its second argument."""
 
     def run(self, evidence: Any) -> Iterator[Any]:
-        """Yield the `Finding`s of this check on an `Evidence`. Only its own module is loaded."""
+        """Yield the `Finding`s of this check for an `Evidence`. Only the module of this check is loaded."""
         function = getattr(self.load(), self.function)
         findings = function(evidence) if self.rules is None else function(evidence, self.rules)
         return iter((findings,) if isinstance(findings, Record) else findings)
 
 
 class BenchmarkRow(Row, kw_only=True):
-    """A benchmark. Its module has `requests(context: BenchContext) -> tuple[BenchRequest, ...]`, none where
-    it does not apply, and `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement,
-    ...] | BenchFailure`.
+    """A benchmark, which has two functions in its module.
+
+    `requests(context: BenchContext) -> tuple[BenchRequest, ...]` returns no request if the benchmark does not
+    apply; `interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] |
+    BenchFailure` reads the answer.
     """
 
     suites: tuple[str, ...]
-    """`quick` and `full`; one that stands in neither runs when the user names it or gives what it needs."""
+    """Suites: `quick`, `full`.
+
+    Without a suite, the benchmark runs if the user names it or gives its input.
+    """
     occupies: str
     """Resources that nobody else should use meanwhile: `one GPU at a time`, `all GPUs`, `all CPUs`."""
     cost_s: float
-    """Rough duration on one machine (calculated for eight H100) in the quick suite, or where it stands in
-    none, shown before it starts. A start of torch that several share counts at the first of them: ten seconds
-    for eight ranks, with NCCL twelve.
+    """Rough duration on one machine with eight H100 in the quick suite, or outside of any suite.
+
+    The duration is shown before the start. If several benchmarks share a start of torch, the first of them
+    includes the start: ten seconds for eight ranks, twelve with NCCL.
     """
     full_cost_s: float
-    """The same in the full suite."""
+    """Rough duration in the full suite."""
     applies: str = ""
     """Condition in words: `GPUs`, `several ranks`, `--hosts`, `--step`; empty if it applies everywhere."""

@@ -10,12 +10,9 @@ GB = 10**9
 
 def gib(size_bytes: float) -> str:
     """Return a memory size: `80.0 GiB`, or `512 MiB` below one GiB."""
-    if abs(size_bytes) >= GIB:
-        return f"{size_bytes / GIB:.1f} GiB"
-    if abs(size_bytes) >= MIB:
-        return f"{size_bytes / MIB:.0f} MiB"
-    if abs(size_bytes) >= KIB:
-        return f"{size_bytes / KIB:.0f} KiB"
+    for unit_bytes, unit, digits in ((GIB, "GiB", 1), (MIB, "MiB", 0), (KIB, "KiB", 0)):
+        if abs(size_bytes) >= unit_bytes:
+            return f"{size_bytes / unit_bytes:.{digits}f} {unit}"
     return f"{size_bytes:.0f} B"
 
 
@@ -67,7 +64,7 @@ _MOST_COUNT = 1e9
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a measured value in the notation of its unit.
+    """Return a measured value with its unit.
 
     Units are `flop/s`, `byte/s`, `s`, `byte`, `token/s`, `1/s`, `1` and others.
     """

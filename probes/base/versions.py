@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 from probes.base.record import Reason, Unknown
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """Return the leading numbers: (5, 15, 0) for `5.15.0-91-generic`; empty if the text starts with none."""
-    numbers: list[int] = []
-    for part in version.strip().split("."):
-        digits = ""
-        for character in part:
-            if not "0" <= character <= "9":
-                break
-            digits += character
-        if digits:
-            numbers.append(int(digits[:9]))
-        if digits != part:
-            break
-    return tuple(numbers)
+    leading = "".join(itertools.takewhile("0123456789.".__contains__, version.strip()))
+    return tuple(int(part[:9]) for part in leading.split(".") if part)
 
 
 def at_least(version: str, minimum: str) -> bool | Unknown:

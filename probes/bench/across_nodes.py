@@ -1,21 +1,22 @@
 """Measure collectives across hosts, and the bandwidth of each pair of hosts and each host.
 
-Hosts are arranged in a circle: in each round every host sends to the host a fixed number of places ahead and
-receives from the host as many places behind, so that each link is used alone at full rate, and n - 1 rounds
-cover all n (n - 1) links. `pair_bandwidth_bytes_per_s` has the subject `node1->node2` for one direction, with
-all ranks of the host together. `host_bandwidth_bytes_per_s` is the median over a host's pairs in both
-directions: one slow link does not change this figure, a slow host does.
+Hosts are arranged in a circle. In each round every host sends to the host that is a fixed number of places
+ahead, and receives from the host that is as many places behind. Each link then carries one transfer at full
+rate, and n - 1 rounds cover all n (n - 1) links. `pair_bandwidth_bytes_per_s` has the subject `node1->node2`
+for one direction, with all ranks of the host together. `host_bandwidth_bytes_per_s` is the median over a
+host's pairs in both directions: one slow link does not change this figure, a slow host does.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from probes.base.statistics import quantile
 from probes.base.units import GIB, KIB, MIB
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.answers import CaseAnswer, failure_of, samples_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine
 from probes.bench.collective_answers import collective_cases, collective_measurements
-from probes.bench.worker_answers import LinesByRank, StartLine
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.facts.measurements import Measurement
 
 PAIR_METRIC = "pair_bandwidth_bytes_per_s"
 _COLLECTIVES = ("all_reduce", "all_gather", "all_to_all")
@@ -31,7 +32,7 @@ _PAIR_BYTES = {"cuda": 256 * MIB, "cpu": 8 * MIB}
 _PAIR_S = {"cuda": 0.5, "cpu": 0.5}
 """Seconds for a round of pairs."""
 _MOST_ROUNDS = 63
-"""Most distances in the circle that are measured, to limit the time on large clusters."""
+"""Largest number of distances in the circle that are measured, which limits the time on large clusters."""
 _COLLECTIVES_S = {"quick": 30.0, "full": 120.0}
 
 
@@ -49,13 +50,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def pairs_request(context: BenchContext, hosts: tuple[str, ...]) -> BenchRequest:
     """Return the request for all pairs of some hosts, which the search for a slow host uses."""
     pairs = pair_cases(len(hosts), context.device, most_rounds=len(hosts))
-    return _request(_on_hosts(context, hosts), pairs, max(1, len(pairs)) * _PAIR_S[context.device])
-
-
-def _on_hosts(context: BenchContext, hosts: tuple[str, ...]) -> BenchContext:
-    return BenchContext(
-        **{**{name: getattr(context, name) for name in context.__struct_fields__}, "hosts": hosts}
-    )
+    context = msgspec.structs.replace(context, hosts=hosts)
+    return _request(context, pairs, max(1, len(pairs)) * _PAIR_S[context.device])
 
 
 def _request(context: BenchContext, cases: tuple[Case, ...], budget_s: float) -> BenchRequest:
@@ -82,24 +78,21 @@ def pair_cases(hosts: int, device: str, *, most_rounds: int = _MOST_ROUNDS) -> t
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rates of collectives, pairs and hosts, if all ranks answered."""
-    identity: dict[str, Parameter] = {"nodes": len(request.hosts)}
-    collectives = collective_measurements(request, lines_by_rank, identity)
+    collectives = collective_measurements(request, lines_by_rank, {"nodes": len(request.hosts)})
     pairs = pair_measurements(request, lines_by_rank)
-    return (collectives + pairs + _host_measurements(request, pairs)) or failure_of(request, lines_by_rank)
+    return (collectives + pairs + _host_measurements(pairs)) or failure_of(request, lines_by_rank)
 
 
 def host_names(request: BenchRequest, lines_by_rank: LinesByRank) -> dict[int, str]:
-    """Return the host of each rank as the rank reported it: a scheduler may order hosts differently."""
-    names = {}
-    for rank, lines in lines_by_rank.items():
-        start = start_of(lines)
-        if start is not None:
-            names[rank] = str(
-                start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node]
-            )
-    return names
+    """Return the host of each rank as the rank reported it: a scheduler may reorder the hosts."""
+    starts = {rank: start_of(lines) for rank, lines in lines_by_rank.items()}
+    return {
+        rank: str(start.conditions.get("hostname") or request.hosts[rank // request.ranks_per_node])
+        for rank, start in starts.items()
+        if start is not None
+    }
 
 
 def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
@@ -115,67 +108,58 @@ def pair_measurements(request: BenchRequest, lines_by_rank: LinesByRank) -> tupl
     answers = {rank: tuple(samples_of(request, lines)) for rank, lines in lines_by_rank.items()}
     width, measurements = request.ranks_per_node, []
     for case in request.cases:
-        if "distance" not in case:
-            continue
         times = {
             rank: sample.durations_s
-            for rank, lines in answers.items()
-            for sample in lines
+            for rank, samples in answers.items()
+            for sample in samples
             if sample.case == case
         }
-        if len(times) < request.ranks:
+        if "distance" not in case or len(times) < request.ranks:
             continue
+        size_bytes = float(case["bytes"]) * width
+        parameters = {"bytes": size_bytes, "nodes": len(request.hosts), "backend": request.backend}
         for host in range(len(request.hosts)):
             other = (host + int(case["distance"])) % len(request.hosts)
-            rank_durations_s = []
-            for local in range(width):
-                sender, receiver = times[host * width + local], times[other * width + local]
-                rank_durations_s.append(
-                    receiver
-                    if request.backend == "gloo"
-                    else tuple(map(min, zip(sender, receiver, strict=False)))
-                )
+            rank_durations_s = [
+                _pair_durations_s(request, times[host * width + local], times[other * width + local])
+                for local in range(width)
+            ]
             durations_s = tuple(map(max, zip(*rank_durations_s, strict=False)))
             subject = f"{names[host * width]}->{names[other * width]}"
-            measurements.append(_rate(request, start, subject, float(case["bytes"]) * width, durations_s))
+            answer = CaseAnswer(request, start, subject, SampleLine(case=case, durations_s=durations_s))
+            measurements.append(
+                answer.measurement(PAIR_METRIC, "byte/s", answer.rates(size_bytes), parameters)
+            )
     return tuple(measurements)
 
 
-def _rate(
-    request: BenchRequest, start: StartLine, subject: str, size_bytes: float, durations_s: tuple[float, ...]
-) -> Measurement:
-    parameters: dict[str, Parameter] = {
-        "bytes": size_bytes,
-        "nodes": len(request.hosts),
-        "backend": request.backend,
-    }
-    rates = tuple(size_bytes / duration_s for duration_s in durations_s)
-    return measurement(request, start, parameters, PAIR_METRIC, unit="byte/s", samples=rates, subject=subject)
+def _pair_durations_s(
+    request: BenchRequest, sender_s: tuple[float, ...], receiver_s: tuple[float, ...]
+) -> tuple[float, ...]:
+    if request.backend == "gloo":
+        return receiver_s
+    return tuple(map(min, zip(sender_s, receiver_s, strict=False)))
 
 
-def ends_of(pair: Measurement) -> tuple[str, str]:
+def ends_of_pair(pair: Measurement) -> tuple[str, str]:
     """Return the sending and the receiving host."""
     sender, _, receiver = pair.subject.partition("->")
     return sender, receiver
 
 
-def _host_measurements(request: BenchRequest, pairs: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
-    hosts = list(dict.fromkeys(host for pair in pairs for host in ends_of(pair)))
+def _host_measurements(pairs: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
     measurements = []
-    for host in hosts:
-        pairs_of_host = [pair for pair in pairs if host in ends_of(pair)]
-        samples = tuple(
-            quantile(rates, 0.5) for rates in zip(*(pair.samples for pair in pairs_of_host), strict=False)
-        )
+    for host in dict.fromkeys(host for pair in pairs for host in ends_of_pair(pair)):
+        pairs_of_host = [pair for pair in pairs if host in ends_of_pair(pair)]
         measurements.append(
-            Measurement(
-                bench_id=request.bench_id,
+            msgspec.structs.replace(
+                pairs_of_host[0],
                 subject=host,
                 metric="host_bandwidth_bytes_per_s",
-                unit="byte/s",
-                samples=samples,
-                parameters=pairs_of_host[0].parameters,
-                conditions=pairs_of_host[0].conditions,
+                samples=tuple(
+                    quantile(rates_of_all, 0.5)
+                    for rates_of_all in zip(*(pair.samples for pair in pairs_of_host), strict=False)
+                ),
             )
         )
     return tuple(measurements)

@@ -1,16 +1,71 @@
-"""Evaluate workers' answers: samples, subjects and failures, for all benchmarks."""
+"""Evaluate workers' answers: samples, subjects, measurements and failures, for all benchmarks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from probes.bench.bench_requests import BenchRequest, Case
-from probes.bench.worker_answers import DoneLine, FailureLine, LinesByRank, SampleLine, StartLine, WorkerLine
+from probes.base.record import Record
+from probes.bench.bench_requests import (
+    BenchRequest,
+    Case,
+    DoneLine,
+    FailureLine,
+    LinesByRank,
+    Outcome,
+    SampleLine,
+    StartLine,
+    WorkerLine,
+)
 from probes.facts.measurements import BenchFailure, Measurement, Parameter
 from probes.judging.reporting import fold_names
+
+_ITEMS = {"tokens": "token/s", "images": "image/s", "samples": "sample/s"}
+_PEAKS = ("peak_memory_bytes", "peak_reserved_bytes")
+
+
+class CaseAnswer(NamedTuple):
+    """The samples of one case, by one rank or by the slowest of all ranks."""
+
+    request: BenchRequest
+    start: StartLine
+    subject: str
+    """The measured device or group, such as `GPU3` or `2 ranks`."""
+    sample: SampleLine
+
+    @property
+    def case(self) -> Case:
+        return self.sample.case
+
+    def rates(self, work: float) -> tuple[float, ...]:
+        """Return the rate of each sample: the `work` of one call (flop, bytes) per second."""
+        return tuple(work / duration_s for duration_s in self.sample.durations_s)
+
+    def measurement(
+        self,
+        metric: str,
+        unit: str,
+        samples: tuple[float, ...],
+        parameters: Mapping[str, Parameter] | None = None,
+        *,
+        subject: str = "",
+    ) -> Measurement:
+        """Return a measurement with the worker's conditions.
+
+        The default of `parameters` is the case, and the default of `subject` is the subject of this answer.
+        """
+        return Measurement(
+            bench_id=self.request.bench_id,
+            subject=subject or self.subject,
+            metric=metric,
+            unit=unit,
+            samples=samples,
+            parameters=dict(self.case if parameters is None else parameters),
+            conditions={**self.start.conditions, "concurrent_ranks": self.request.ranks},
+        )
 
 
 def start_of(lines: tuple[WorkerLine, ...]) -> StartLine | None:
@@ -33,34 +88,33 @@ def samples_of(request: BenchRequest, lines: tuple[WorkerLine, ...]) -> Iterator
             yield line
 
 
-def per_rank(
-    request: BenchRequest, lines_by_rank: LinesByRank, metric: str, unit: str, work: Callable[[Case], float]
-) -> tuple[Measurement, ...] | BenchFailure:
-    """Return one rate per rank and case, for benchmarks whose ranks work alone.
-
-    `work` returns the work of a case (flop, bytes); the rate is work per second.
-    """
-    measurements = []
+def case_answers(request: BenchRequest, lines_by_rank: LinesByRank) -> Iterator[CaseAnswer]:
+    """Yield every case that a rank answered, for benchmarks whose ranks work alone."""
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)
-        if start is None:
-            continue
-        subject = rank_subject(request, start, rank)
-        for sample in samples_of(request, lines):
-            rates = tuple(work(sample.case) / duration_s for duration_s in sample.durations_s)
-            measurements.append(
-                measurement(request, start, sample.case, metric, unit=unit, samples=rates, subject=subject)
-            )
-    return tuple(measurements) or failure_of(request, lines_by_rank)
+        if start is not None:
+            subject = rank_subject(request, start, rank)
+            yield from (CaseAnswer(request, start, subject, sample) for sample in samples_of(request, lines))
 
 
-def slowest_rank(
-    request: BenchRequest, lines_by_rank: LinesByRank
-) -> Iterator[tuple[StartLine, Case, tuple[float, ...], dict[str, float]]]:
+def per_rank(
+    request: BenchRequest, lines_by_rank: LinesByRank, metric: str, unit: str, work: Callable[[Case], float]
+) -> Outcome:
+    """Return one rate per rank and case, for benchmarks whose ranks work alone.
+
+    `work` returns the work of a case (flop, bytes). The rate is the work per second.
+    """
+    measurements = tuple(
+        answer.measurement(metric, unit, answer.rates(work(answer.case)))
+        for answer in case_answers(request, lines_by_rank)
+    )
+    return measurements or failure_of(request, lines_by_rank)
+
+
+def slowest_rank(request: BenchRequest, lines_by_rank: LinesByRank) -> Iterator[CaseAnswer]:
     """Yield each case that all ranks answered, for benchmarks whose ranks wait for each other.
 
-    The values are the first rank's start, the case, the slowest rank's duration of each sample, and the
-    largest value of each figure over the ranks.
+    Each sample has the duration of its slowest rank, and each figure is the largest of all ranks.
     """
     start = start_of(lines_by_rank.get(0, ()))
     if start is None or len(lines_by_rank) < request.ranks:
@@ -70,38 +124,42 @@ def slowest_rank(
         together = [sample for answer in answers for sample in answer if sample.case == case]
         if len(together) < request.ranks:
             continue
-        durations_s = tuple(
-            max(row) for row in zip(*(sample.durations_s for sample in together), strict=False)
-        )
+        durations_s = map(max, zip(*(sample.durations_s for sample in together), strict=False))
         names = set.intersection(*(set(sample.figures) for sample in together))
-        yield (
-            start,
-            case,
-            durations_s,
-            {name: max(sample.figures[name] for sample in together) for name in sorted(names)},
-        )
+        figures = {name: max(sample.figures[name] for sample in together) for name in sorted(names)}
+        slowest = SampleLine(case=case, durations_s=tuple(durations_s), figures=figures)
+        yield CaseAnswer(request, start, request.subject, slowest)
 
 
-def measurement(
-    request: BenchRequest,
-    start: StartLine,
-    parameters: Mapping[str, Parameter],
-    metric: str,
-    *,
-    unit: str,
-    samples: tuple[float, ...],
-    subject: str = "",
-) -> Measurement:
-    """Return a measurement of the request (by default of all its ranks) with the worker's conditions."""
-    return Measurement(
-        bench_id=request.bench_id,
-        subject=subject or request.subject,
-        metric=metric,
-        unit=unit,
-        samples=samples,
-        parameters=dict(parameters),
-        conditions={**start.conditions, "concurrent_ranks": request.ranks},
-    )
+class StepWork(Record, kw_only=True):
+    """The work of one training step."""
+
+    items: Mapping[str, float] = {}
+    """Tokens, images or samples of a step, over all ranks."""
+    rank_flops: float = 0.0
+    """Model FLOPs of one rank; 0 if unknown."""
+
+
+def step_figures(
+    answer: CaseAnswer, parameters: Mapping[str, Parameter], work: StepWork
+) -> tuple[Measurement, ...]:
+    """Return `step_time_s`, the ranks' common rates, the FLOP rate of one rank, and its peak memory."""
+    rows = [("step_time_s", "s", answer.sample.durations_s)]
+    rows += [
+        (f"{name}_per_s", unit, answer.rates(work.items[name]))
+        for name, unit in _ITEMS.items()
+        if work.items.get(name)
+    ]
+    if work.rank_flops:
+        rows.append(("model_flops_per_s", "flop/s", answer.rates(work.rank_flops)))
+    figures = answer.sample.figures
+    rows += [(name, "byte", (figures[name],)) for name in _PEAKS if name in figures]
+    return tuple(answer.measurement(metric, unit, samples, parameters) for metric, unit, samples in rows)
+
+
+def with_conditions(measurement: Measurement, conditions: Mapping[str, Parameter]) -> Measurement:
+    """Return the measurement with additional conditions, which replace others of the same name."""
+    return msgspec.structs.replace(measurement, conditions={**measurement.conditions, **conditions})
 
 
 def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str, Parameter]:
@@ -109,23 +167,24 @@ def timing_of(measurement: Measurement, lines_by_rank: LinesByRank) -> dict[str,
 
     The figures are `warmup_calls` and `calls_per_sample`; `interval_half_width`, the half width of the 95 %
     confidence interval of the median as a fraction of the median; `budget_spent`, true if the time ended
-    before the interval was narrow; `unsettled`, true if the durations kept rising or falling. Empty if the
-    measurement combines several cases.
+    before the interval was narrow; `unsettled`, true if the durations kept rising or falling. The result is
+    empty if the measurement combines several cases.
     """
-    samples = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, SampleLine)]
     figures = [
-        line.figures for line in samples if line.case and line.case.items() <= measurement.parameters.items()
+        line.figures
+        for lines in lines_by_rank.values()
+        for line in lines
+        if isinstance(line, SampleLine) and line.case and line.case.items() <= measurement.parameters.items()
     ]
     largest = {name: max(row[name] for row in figures if name in row) for name in set().union(*figures)}
-    counts: dict[str, Parameter] = {
-        name: int(largest[name]) for name in ("warmup_calls", "calls_per_sample") if name in largest
+    convert: dict[str, Callable[[float], Parameter]] = {
+        "warmup_calls": int,
+        "calls_per_sample": int,
+        "interval_half_width": lambda width: round(width, 4),
+        "budget_spent": bool,
+        "unsettled": bool,
     }
-    if "interval_half_width" in largest:
-        counts["interval_half_width"] = round(largest["interval_half_width"], 4)
-    return {
-        **counts,
-        **{name: largest[name] > 0 for name in ("budget_spent", "unsettled") if name in largest},
-    }
+    return {name: as_parameter(largest[name]) for name, as_parameter in convert.items() if name in largest}
 
 
 def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
@@ -134,24 +193,15 @@ def complete(request: BenchRequest, lines_by_rank: LinesByRank) -> bool:
     return len(has_done_line) >= request.ranks and all(has_done_line)
 
 
-def failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Return every failure that the workers reported, each once."""
-    return _failures_where(request, lines_by_rank, lambda _: True)
-
-
-def case_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Return the failures of single cases, after which the worker continued."""
-    return _failures_where(request, lines_by_rank, lambda line: bool(line.case))
-
-
-def worker_failures_of(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[BenchFailure, ...]:
-    """Return the failures that ended a worker."""
-    return _failures_where(request, lines_by_rank, lambda line: not line.case)
-
-
-def _failures_where(
-    request: BenchRequest, lines_by_rank: LinesByRank, wanted: Callable[[FailureLine], bool]
+def failures_of(
+    request: BenchRequest,
+    lines_by_rank: LinesByRank,
+    wanted: Callable[[FailureLine], bool] = lambda _: True,
 ) -> tuple[BenchFailure, ...]:
+    """Return every failure that the workers reported and that is `wanted`, each once.
+
+    A failure with a case concerns only this case; a failure without a case ended its worker.
+    """
     subjects_by_failure: dict[tuple[str, str], dict[str, None]] = {}
     for rank, lines in sorted(lines_by_rank.items()):
         start = start_of(lines)
@@ -159,18 +209,20 @@ def _failures_where(
             if isinstance(line, FailureLine) and wanted(line):
                 case = ", ".join(f"{name} {value}" for name, value in line.case.items())
                 message = " ".join((f"{line.message} ({case})" if case else line.message).split())
-                reporter = _ends_of(line.case) or (
+                reporter = ends_of(line.case) or (
                     rank_subject(request, start, rank) if start is not None else ""
                 )
                 subjects_by_failure.setdefault((line.kind, message), {})[reporter] = None
     return tuple(
-        msgspec.structs.replace(request.failure(kind, message), subject=_subject_of(request, tuple(reporter)))
-        for (kind, message), reporter in subjects_by_failure.items()
+        msgspec.structs.replace(
+            request.failure(kind, message), subject=_subject_of(request, tuple(reporters))
+        )
+        for (kind, message), reporters in subjects_by_failure.items()
     )
 
 
-def _ends_of(case: Case) -> str:
-    """Return the two ends of a case, such as `GPU0-GPU1`, regardless of direction."""
+def ends_of(case: Case) -> str:
+    """Return the two ends of a case, such as `GPU0-GPU1`, regardless of direction; empty without ends."""
     ends = [str(case[end]) for end in ("from", "to") if end in case]
     return "-".join(sorted(ends, key=lambda name: (len(name), name))) if len(ends) == 2 else ""
 
@@ -179,8 +231,7 @@ def _subject_of(request: BenchRequest, reporters: tuple[str, ...]) -> str:
     """Return the reporters of a failure, or the whole request if all ranks reported it."""
     if not all(reporters) or len(reporters) == request.ranks > 1:
         return request.subject
-    is_named = request.ranks > 1 or "-" in reporters[0]
-    return fold_names(list(reporters)) if is_named else request.subject
+    return fold_names(list(reporters)) if request.ranks > 1 or "-" in reporters[0] else request.subject
 
 
 def failure_of(request: BenchRequest, lines_by_rank: LinesByRank) -> BenchFailure:

@@ -1,20 +1,17 @@
 """Measure causal attention, forward and backward separately: `attention_flops_per_s`.
 
-The forward pass has 4 B H S^2 D operations (two products of S x S x D per head), halved because a causal mask
-leaves half of the scores. The backward pass has 2.5 times as many, five products, because flash attention
-computes the scores again (Dao-AILab/flash-attention, benchmarks/benchmark_flash_attention.py). A kernel that
-also computes masked scores shows a lower rate.
+The forward pass has 4 B H S^2 D operations (two products of S x S x D per head), and half of them with a
+causal mask, which leaves half of the scores. The backward pass has 2.5 times as many: five products, because
+flash attention computes the scores again (Dao-AILab/flash-attention,
+benchmarks/benchmark_flash_attention.py). A kernel that also computes masked scores shows a lower rate.
 """
 
 from __future__ import annotations
 
-from probes.base.record import value_or
-from probes.bench.answers import failure_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import case_answers, on_every_device
-from probes.bench.worker_answers import LinesByRank
+from probes.base.record import items_of
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.facts import MachineFacts
-from probes.facts.measurements import BenchFailure, Measurement
 
 _LENGTHS = {
     ("cuda", "quick"): (2048, 8192),
@@ -24,7 +21,7 @@ _LENGTHS = {
 }
 """Sequence lengths.
 
-Torch's CPU kernel uses larger tiles from 768 tokens on, so there is a length on each side.
+Torch's CPU kernel uses larger tiles from 768 tokens on, so the list has shorter and longer sequences.
 """
 _PASSES = {"forward": 1.0, "backward": 2.5}
 """Operations of each pass relative to the forward pass."""
@@ -34,15 +31,14 @@ _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 15.0, ("cpu", "quick"): 2
 _BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
 """Processor flags with which torch's bf16 is no slower than its fp32."""
 _HEADS, _HEAD_DIM = 16, 64
-"""Heads and head dimension of GPT-2 medium, if the model states none."""
+"""Heads and head dimension of GPT-2 medium, for a model without these sizes."""
 _KERNELS: dict[float, str] = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn", 4: "overrideable"}
 """Kernel names by the value of `torch.nn.attention.SDPBackend`."""
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """Return one request with the heads of the model, shortest sequence first."""
-    dtype = _dtype(context)
-    shape = context.model.shape
+    dtype, shape = _dtype(context), context.model.shape
     cases: tuple[Case, ...] = tuple(
         {
             "pass": phase,
@@ -55,15 +51,15 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
         for length in _LENGTHS[context.device, context.suite]
         for phase in _PASSES
     )
-    budget_s = _BUDGET_S[context.device, context.suite]
-    return (on_every_device(context, "attention", "attention", budget_s=budget_s, cases=cases),)
+    return (
+        context.on_every_device(
+            "attention", "attention", budget_s=_BUDGET_S[context.device, context.suite], cases=cases
+        ),
+    )
 
 
 def _dtype(context: BenchContext) -> str:
-    """Return half precision on GPUs, as fast kernels require.
-
-    On CPUs bf16 if they have instructions for it.
-    """
+    """Return half precision on GPUs, because fast kernels require it; on CPUs bf16 if they multiply it."""
     if context.device == "cuda":
         return "bf16" if context.model.precision == "bf16" else "fp16"
     return "bf16" if cpu_multiplies_bf16(context.facts) else "fp32"
@@ -71,30 +67,28 @@ def _dtype(context: BenchContext) -> str:
 
 def cpu_multiplies_bf16(facts: MachineFacts) -> bool:
     """Return whether the processor has bf16 instructions; False if unknown."""
-    no_flags: tuple[str, ...] = ()
-    return bool(_BF16_FLAGS & set(value_or(facts.cpu.flags, no_flags)))
+    return not _BF16_FLAGS.isdisjoint(items_of(facts.cpu.flags))
 
 
 def flops(case: Case) -> float:
     """Return the operations of one call."""
-    forward = (
-        4.0
-        * float(case["batch"])
-        * float(case["heads"])
-        * float(case["sequence_length"]) ** 2
-        * float(case["head_dim"])
-        / 2
+    batch, heads, length, width = (
+        float(case[name]) for name in ("batch", "heads", "sequence_length", "head_dim")
     )
-    return forward * _PASSES[str(case["pass"])]
+    return 4.0 * batch * heads * length**2 * width / 2 * _PASSES[str(case["pass"])]
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rate of every rank and case, with the `kernel` that torch chose."""
     measurements = []
     for answer in case_answers(request, lines_by_rank):
         kernel = _KERNELS.get(answer.sample.figures.get("kernel", -1), "unknown")
-        rates = answer.rates(flops(answer.case))
         measurements.append(
-            answer.measurement("attention_flops_per_s", "flop/s", rates, {**answer.case, "kernel": kernel})
+            answer.measurement(
+                "attention_flops_per_s",
+                "flop/s",
+                answer.rates(flops(answer.case)),
+                {**answer.case, "kernel": kernel},
+            )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from probes.base.record import Record
 from probes.base.statistics import confidence_interval, quantile
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.compare.measurement_judgement import Comparison, Judgement
-from probes.facts.measurements import SCHEMA_VERSION, BenchFailure, Measurement, MeasurementSet
+from probes.facts.measurements import Measurement, MeasurementSet
 from probes.judging.findings import Finding
 
 
@@ -24,20 +23,13 @@ class MeasurementReport(Measurement, kw_only=True):
     """5th and 95th percentile, by linear interpolation between the sorted samples."""
     interval_low: float
     interval_high: float
-    """Ends of the 95 % interval of the median; with fewer than 6 samples the smallest and largest sample."""
+    """Ends of the 95 % confidence interval of the median; below 6 samples the smallest and largest sample."""
 
 
-class BenchReport(Record, kw_only=True):
+class BenchReport(MeasurementSet, kw_only=True):
     """The result of one run of the benchmarks."""
 
-    schema_version: int = SCHEMA_VERSION
-    suite: str = "quick"
-    started: str = ""
-    """UTC time, ISO 8601."""
-    interpreter: str = ""
-    machine: str = ""
     measurements: tuple[MeasurementReport, ...] = ()
-    failures: tuple[BenchFailure, ...] = ()
     findings: tuple[Finding, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     collective_fits: tuple[Fit, ...] = ()
@@ -46,7 +38,7 @@ class BenchReport(Record, kw_only=True):
 
 def report_of(measured: MeasurementSet, judgement: Judgement | None = None) -> BenchReport:
     """Return the report of a run with its findings and comparisons, if it was judged."""
-    judged = Judgement() if judgement is None else judgement
+    judged = judgement or Judgement()
     return BenchReport(
         suite=measured.suite,
         started=measured.started,

@@ -1,15 +1,21 @@
-"""Requests of benchmarks to their workers, which answer with `probes.bench.worker_answers`."""
+"""Requests of benchmarks to their workers, and the lines of JSON with which the workers answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from probes.base.record import Record
-from probes.facts import MachineFacts
-from probes.facts.measurements import BenchFailure, Parameter
+import msgspec
+
+from probes.base.record import Record, items_of
+from probes.facts import Gpu, MachineFacts
+from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 Case = dict[str, Parameter]
 """A case to measure, by the parameters that identify its measurement."""
+
+Outcome = tuple[Measurement, ...] | BenchFailure
+"""The measurements that a benchmark reads from the answers, or the reason why there are none."""
 
 Suite = Literal["quick", "full"]
 SpreadBy = Literal["ssh", "slurm", "mpi"]
@@ -24,10 +30,10 @@ class ReferenceModel(Record, kw_only=True):
     flops_per_token: float
     """Model FLOPs per token, forward and backward, without recomputation.
 
-    6 per matmul parameter plus causal attention.
+    The number is 6 per parameter of a matrix product, plus causal attention.
     """
     micro_batches: tuple[int, ...]
-    """Micro-batches in ascending order; the first that does not fit ends the list."""
+    """Micro-batches in ascending order; the measurement ends at the first that does not fit."""
     precision: Literal["bf16", "fp32"]
 
 
@@ -71,6 +77,41 @@ class BenchContext(Record, kw_only=True):
     """Hosts to measure across, including this machine's own name; empty for this machine alone."""
     spread_by: SpreadBy = "ssh"
 
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return the GPUs of the machine; none if they are unknown."""
+        return items_of(self.facts.gpus)
+
+    def on_every_device(
+        self,
+        bench_id: str,
+        title: str,
+        *,
+        budget_s: float,
+        cases: tuple[Case, ...],
+        settings: dict[str, Parameter] | None = None,
+        numa_cpus: dict[str, tuple[int, ...]] | None = None,
+    ) -> BenchRequest:
+        """Return a request in which all ranks measure their own devices at the same time.
+
+        The ranks share power, buses and memory, as in training. They synchronise over gloo, which does not
+        use the GPUs.
+        """
+        return BenchRequest(
+            bench_id=bench_id,
+            title=title,
+            device=self.device,
+            backend="gloo",
+            ranks=self.ranks_per_node,
+            threads_per_rank=self.threads_per_rank,
+            budget_s=budget_s,
+            cases=cases,
+            subjects=self.subjects,
+            settings=settings or {},
+            numa_cpus=numa_cpus or {},
+            shares_start=True,
+        )
+
 
 class BenchRequest(Record, kw_only=True):
     """A start of a worker on one or several ranks. The worker reads the request as JSON."""
@@ -90,18 +131,18 @@ class BenchRequest(Record, kw_only=True):
     flops_per_token: float = 0.0
     subjects: dict[str, str] = {}
     settings: dict[str, Parameter] = {}
-    """Settings that are equal for all cases and identify none: a folder, the name of a function ..."""
+    """Settings of all cases that do not identify a case: a folder, the name of a function ..."""
     numa_cpus: dict[str, tuple[int, ...]] = {}
     """CPUs by NUMA node, for benchmarks that bind themselves to a node."""
     environment: dict[str, str] = {}
     """Variables of this request's processes, such as those that disable a transport."""
     hosts: tuple[str, ...] = ()
-    """Hosts of the ranks, evenly spread in this order; empty for this machine."""
+    """Hosts, in the order in which they get equal shares of the ranks; empty for this machine."""
     spread_by: SpreadBy = "ssh"
     shares_start: bool = False
-    """True if the ranks may have run another benchmark before.
+    """True if ranks that have run another benchmark may run this benchmark too.
 
-    Such a benchmark counts no memory and leaves nothing behind.
+    This requires a benchmark that does not measure peak memory and frees all that it allocates.
     """
     needs_torch: bool = True
     """False for measurements in plain Python, which also run without a training interpreter."""
@@ -117,3 +158,65 @@ class BenchRequest(Record, kw_only=True):
 
     def failure(self, kind: str, message: str) -> BenchFailure:
         return BenchFailure(bench_id=self.bench_id, subject=self.subject, kind=kind, message=message)
+
+
+class StartLine(Record, kw_only=True, tag_field="event", tag="start"):
+    """The first line: the rank and its conditions."""
+
+    rank: int
+    world_size: int
+    uuid: str = ""
+    conditions: dict[str, Parameter] = {}
+
+
+class SampleLine(Record, kw_only=True, tag_field="event", tag="sample"):
+    """The samples of one case, in seconds per call."""
+
+    case: Case
+    durations_s: tuple[float, ...]
+    figures: dict[str, float] = {}
+    series: dict[str, tuple[float, ...]] = {}
+    """Values over time, one per sample."""
+
+
+class SkippedLine(Record, kw_only=True, tag_field="event", tag="skipped"):
+    """A case that was omitted because it would exceed the time budget."""
+
+    case: Case
+    message: str
+
+
+class FailureLine(Record, kw_only=True, tag_field="event", tag="failure"):
+    """A failure of a case, or of the whole worker if `case` is empty."""
+
+    kind: str
+    message: str
+    case: Case = {}
+
+
+class DoneLine(Record, kw_only=True, tag_field="event", tag="done"):
+    """The last line of a complete answer."""
+
+    conditions: dict[str, Parameter] = {}
+    """Conditions at the end of the measurement."""
+
+
+WorkerLine = StartLine | SampleLine | SkippedLine | FailureLine | DoneLine
+LinesByRank = Mapping[int, tuple[WorkerLine, ...]]
+
+_DECODER = msgspec.json.Decoder(WorkerLine)
+
+
+def parse_worker_lines(data: bytes) -> tuple[WorkerLine, ...]:
+    """Return all complete, well-formed lines in order.
+
+    The worker is still writing the text after the last newline, or died while it wrote this text. Malformed
+    lines are ignored, so that a damaged file becomes an incomplete answer rather than a wrong answer.
+    """
+    lines: list[WorkerLine] = []
+    for raw in data.split(b"\n")[:-1]:
+        try:
+            lines.append(_DECODER.decode(raw))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    return tuple(lines)

@@ -3,8 +3,8 @@
 Algorithm bandwidth is bytes over time. Bus bandwidth is algorithm bandwidth times the share of the bytes that
 each rank must send (and receive), so that it compares with a link's rate for any number of ranks: 2 (n - 1) /
 n for all-reduce, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for broadcast and send/receive
-(nccl-tests, doc/PERFORMANCE.md). The factors assume rings; NVLink SHARP reduces in the switch, so its all-
-reduce may exceed the link's rate.
+(nccl-tests, doc/PERFORMANCE.md). The factors assume rings. NVLink SHARP reduces in the switch, so the bus
+bandwidth of its all-reduce may exceed the link's rate.
 `bytes` is the size that nccl-tests prints (`*GetCollByteCount` in its src/*.cu): the buffer of each rank for
 all-reduce and broadcast, the result of a rank for all-gather, the input of a rank for reduce-scatter, the
 data sent by a rank for all-to-all (including its own part) and for send/receive around a ring.
@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from probes.bench.answers import measurement, slowest_rank
-from probes.bench.bench_requests import BenchRequest, Case
-from probes.bench.worker_answers import LinesByRank
+from probes.bench.answers import slowest_rank
+from probes.bench.bench_requests import BenchRequest, Case, LinesByRank
 from probes.facts.measurements import Measurement, Parameter
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
@@ -43,12 +42,11 @@ def whole_parts(collective: str, size_bytes: int, ranks: int) -> int:
 def collective_cases(sizes: Mapping[str, tuple[int, ...]], ranks: int) -> tuple[Case, ...]:
     """Return cases {collective, bytes} by ascending size, so that cases beyond time or memory come last."""
     wanted = [
-        (size, COLLECTIVES.index(name), name)
-        for name, sizes_of_name in sizes.items()
-        for size in sizes_of_name
+        (size, COLLECTIVES.index(name)) for name, sizes_of_name in sizes.items() for size in sizes_of_name
     ]
     return tuple(
-        {"collective": name, "bytes": whole_parts(name, size, ranks)} for size, _, name in sorted(wanted)
+        {"collective": COLLECTIVES[index], "bytes": whole_parts(COLLECTIVES[index], size, ranks)}
+        for size, index in sorted(wanted)
     )
 
 
@@ -61,24 +59,17 @@ def collective_measurements(
     sample lasts as long as its slowest rank. `identity` is added to the parameters to distinguish requests.
     """
     measurements: list[Measurement] = []
-    for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
-        if "collective" not in case:
+    common = {"world_size": request.ranks, "backend": request.backend, **(identity or {})}
+    for answer in slowest_rank(request, lines_by_rank):
+        if "collective" not in answer.case:
             continue
-        parameters: dict[str, Parameter] = {
-            **case,
-            "world_size": request.ranks,
-            "backend": request.backend,
-            **(identity or {}),
-        }
-        size_bytes, factor = (
-            float(case["bytes"]),
-            bus_bandwidth_factor(str(case["collective"]), request.ranks),
-        )
-        rates = tuple(size_bytes / duration_s for duration_s in durations_s)
-        for metric, unit, samples in (
-            ("collective_time_s", "s", durations_s),
-            ("algorithm_bandwidth_bytes_per_s", "byte/s", rates),
-            ("bus_bandwidth_bytes_per_s", "byte/s", tuple(factor * rate for rate in rates)),
-        ):
-            measurements.append(measurement(request, start, parameters, metric, unit=unit, samples=samples))
+        factor = bus_bandwidth_factor(str(answer.case["collective"]), request.ranks)
+        rates = answer.rates(float(answer.case["bytes"]))
+        bus_rates = tuple(factor * rate for rate in rates)
+        parameters = {**answer.case, **common}
+        measurements += [
+            answer.measurement("collective_time_s", "s", answer.sample.durations_s, parameters),
+            answer.measurement("algorithm_bandwidth_bytes_per_s", "byte/s", rates, parameters),
+            answer.measurement("bus_bandwidth_bytes_per_s", "byte/s", bus_rates, parameters),
+        ]
     return tuple(measurements)

@@ -1,18 +1,17 @@
 """Measure collectives over the local ranks by size, and `rank_compute_s`, the same work on each rank alone.
 
-A collective waits for its slowest rank, so its time does not reveal that rank. The ranks' own work does: a
-product of small matrices, started on all ranks together and timed by each. All ranks are equal, so a rank
-that takes longer is a straggler.
+A collective waits for its slowest rank, so its time does not reveal that rank. The ranks' own work reveals
+it: all ranks start the same product of small matrices together, and each measures its own time. A rank that
+takes longer than the others is a straggler.
 """
 
 from __future__ import annotations
 
 from probes.base.units import GIB, KIB, MIB
-from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.collective_answers import COLLECTIVES, collective_cases, collective_measurements
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.facts.measurements import Measurement
 
 _LARGEST_BYTES = {
     ("cuda", "quick"): GIB,
@@ -22,7 +21,7 @@ _LARGEST_BYTES = {
 }
 """Largest messages; workers skip sizes that do not fit.
 
-NVLink needs some GiB to be saturated (nccl-tests issue 212), a CPU's memory 64 MiB.
+Messages of some GiB saturate NVLink (nccl-tests issue 212), messages of 64 MiB a CPU's memory.
 """
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 75.0, ("cpu", "quick"): 8.0, ("cpu", "full"): 60.0}
 _GROWTH = 4
@@ -39,7 +38,7 @@ The work lasts about 0.1 ms on a GPU and 1 ms on a CPU core.
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request; none for a single rank, which has no partner."""
+    """Return one request; none for a single rank."""
     if context.ranks_per_node < 2:
         return ()
     largest = _LARGEST_BYTES[context.device, context.suite]
@@ -64,7 +63,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def own_work(device: str) -> Case:
     """Return the case of each rank's own work.
 
-    On CPUs a rank stays on its own share of the cores meanwhile, so that a busy core shows.
+    On CPUs a rank then runs only on its own share of the cores, so that a busy core slows down its rank.
     """
     size = _WORK_SIZE[device]
     return {"work": "gemm", "dtype": "fp32", "m": size, "n": size, "k": size, "pinned": device == "cpu"}
@@ -78,7 +77,7 @@ def _sizes(largest: int, growth: int) -> tuple[int, ...]:
     return (*sizes, largest)
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the ranks' own work, then every collective and size that all ranks finished."""
     measurements = rank_work(request, lines_by_rank) + collective_measurements(request, lines_by_rank)
     return measurements or failure_of(request, lines_by_rank)
@@ -86,17 +85,10 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
 
 def rank_work(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...]:
     """Return `rank_compute_s` of each rank: measurements that differ only in their subject."""
-    measurements: list[Measurement] = []
-    for rank, lines in sorted(lines_by_rank.items()):
-        start = start_of(lines)
-        for sample in samples_of(request, lines) if start is not None else ():
-            if start is None or "work" not in sample.case:
-                continue
-            parameters: dict[str, Parameter] = {**sample.case, "world_size": request.ranks}
-            subject, times = rank_subject(request, start, rank), sample.durations_s
-            measurements.append(
-                measurement(
-                    request, start, parameters, "rank_compute_s", unit="s", samples=times, subject=subject
-                )
-            )
-    return tuple(measurements)
+    return tuple(
+        answer.measurement(
+            "rank_compute_s", "s", answer.sample.durations_s, {**answer.case, "world_size": request.ranks}
+        )
+        for answer in case_answers(request, lines_by_rank)
+        if "work" in answer.case
+    )

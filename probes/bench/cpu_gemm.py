@@ -5,14 +5,12 @@ The benchmark `gemm` measures the CPUs of machines without GPUs.
 
 from __future__ import annotations
 
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.bench.numa_nodes import most_threads, node_indices, numa_cpus
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _SIZES = (1024, 2048, 4096)
-"""Sizes in ascending order, so that the small products show whether the large ones are affordable."""
+"""Sizes in ascending order, so that small products show whether large products are affordable."""
 _DTYPES = ("fp32", "bf16")
 _BUDGET_S = {"quick": 5.0, "full": 10.0}
 
@@ -41,30 +39,21 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rate of every node and case, with 2 m n k floating-point operations per product."""
-    lines = lines_by_rank.get(0, ())
-    start = start_of(lines)
-    if start is None:
-        return failure_of(request, lines_by_rank)
     measurements = []
-    for sample in samples_of(request, lines):
-        case = sample.case
-        flops = 2.0 * float(case["m"]) * float(case["n"]) * float(case["k"])
+    for answer in case_answers(request, lines_by_rank):
         # The node is the subject and not a parameter, so that equal nodes are compared.
-        parameters: dict[str, Parameter] = {
-            name: value for name, value in case.items() if name != "numa_node"
-        }
-        parameters["threads"] = int(sample.figures.get("threads", 0))
+        parameters = {name: value for name, value in answer.case.items() if name != "numa_node"}
+        parameters["threads"] = int(answer.sample.figures.get("threads", 0))
+        flops = 2.0 * float(parameters["m"]) * float(parameters["n"]) * float(parameters["k"])
         measurements.append(
-            measurement(
-                request,
-                start,
-                parameters,
+            answer.measurement(
                 "gemm_flops_per_s",
-                unit="flop/s",
-                samples=tuple(flops / duration_s for duration_s in sample.durations_s),
-                subject=f"NUMA node {case['numa_node']}",
+                "flop/s",
+                answer.rates(flops),
+                parameters,
+                subject=f"NUMA node {answer.case['numa_node']}",
             )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,7 +1,7 @@
 """Measure how many DataLoader workers to start: `batch_rate_per_s` per rank, and `recommended_workers`.
 
-All local ranks load at the same time. A batch counts as delivered when the slowest rank has it, because the
-step waits for it.
+All local ranks load at the same time. The time of a batch is that of the slowest rank, because the training
+step waits for this rank.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from probes.base.statistics import quantile
-from probes.bench.answers import failure_of, measurement, slowest_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest
+from probes.bench.answers import failure_of, slowest_rank
+from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
 from probes.bench.numa_nodes import most_threads
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement
 
 _BATCH_SIZE = 32
 _GOOD = 0.95
@@ -53,18 +51,16 @@ def _worker_counts(cpus: int) -> list[int]:
     return sorted({0, most, *(2**power for power in range(most.bit_length()))})
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rate of each number of workers, and the fewest workers within 5 % of the best."""
-    measurements: list[Measurement] = []
+    measurements = []
     parameters = {"world_size": request.ranks, "data_path": request.settings["data_path"]}
     rates: dict[int, float] = {}
-    for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
-        samples = tuple(1 / duration_s for duration_s in durations_s)
-        rates[int(case["num_workers"])] = quantile(samples, 0.5)
+    for answer in slowest_rank(request, lines_by_rank):
+        samples = answer.rates(1)
+        rates[int(answer.case["num_workers"])] = quantile(samples, 0.5)
         measurements.append(
-            measurement(
-                request, start, {**case, **parameters}, "batch_rate_per_s", unit="1/s", samples=samples
-            )
+            answer.measurement("batch_rate_per_s", "1/s", samples, {**answer.case, **parameters})
         )
     if not measurements:
         return failure_of(request, lines_by_rank)
@@ -72,8 +68,9 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
     rates.pop(0, None)
     if rates:
         enough = min(workers for workers, rate in rates.items() if rate >= _GOOD * max(rates.values()))
-        advice = {"batch_size": _BATCH_SIZE, **parameters}
         measurements.append(
-            measurement(request, start, advice, "recommended_workers", unit="1", samples=(float(enough),))
+            answer.measurement(
+                "recommended_workers", "1", (float(enough),), {"batch_size": _BATCH_SIZE, **parameters}
+            )
         )
     return tuple(measurements)

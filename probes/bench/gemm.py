@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from probes.bench.answers import per_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import on_every_device
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import per_rank, with_conditions
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
+from probes.facts.measurements import BenchFailure
 
 _DTYPES = {"cuda": ("fp32", "tf32", "bf16", "fp16", "fp8"), "cpu": ("fp32", "bf16")}
-"""Types by device; a GPU without one of them skips it.
+"""Types by device; a GPU skips types that it lacks.
 
-CPUs have no fp16: without instructions for it one product takes minutes.
+The list for CPUs has no fp16, because a product takes minutes on a CPU without instructions for fp16.
 """
 _SQUARES = {
     ("cuda", "quick"): (2048, 4096, 8192),
@@ -27,9 +23,9 @@ _SQUARES = {
     ("cpu", "quick"): (256, 1024, 2048),
     ("cpu", "full"): (64, 128, 256, 512, 1024, 2048, 4096),
 }
-"""Sizes in ascending order, so that the small products show whether the large ones are affordable.
+"""Sizes in ascending order, so that the times of small products show whether large products are affordable.
 
-The field screens GPUs with 8192 (AMD PRM's gate, mamf-finder).
+Other tools screen GPUs with 8192 (AMD PRM's gate, mamf-finder).
 """
 _BUDGET_S = {("cuda", "quick"): 8.0, ("cuda", "full"): 45.0, ("cpu", "quick"): 7.0, ("cpu", "full"): 40.0}
 _SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "vocab", "sequence_length")
@@ -39,7 +35,7 @@ Shape = tuple[int, int, int]
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one request with the squares, the model's products and those of the settings, in every dtype.
+    """Return one request with the squares, and the products of the model and of the settings, in every dtype.
 
     The quick suite measures the model's products only in the precision of the training.
     """
@@ -53,13 +49,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             {"dtype": dtype, "m": m, "n": n, "k": k}
             for m, n, k in sorted(shapes, key=lambda shape: (_flops(shape), shape))
         ]
-    budget_s = _BUDGET_S[context.device, context.suite]
-    settings: dict[str, Parameter] = {
-        "asked": " ".join("x".join(map(str, shape)) for shape in context.settings.shapes)
-    }
     return (
-        on_every_device(
-            context, "gemm", "matrix multiply", budget_s=budget_s, cases=tuple(cases), settings=settings
+        context.on_every_device(
+            "gemm",
+            "matrix multiply",
+            budget_s=_BUDGET_S[context.device, context.suite],
+            cases=tuple(cases),
+            settings={"asked": " ".join("x".join(map(str, shape)) for shape in context.settings.shapes)},
         ),
     )
 
@@ -67,8 +63,8 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def model_products(context: BenchContext) -> Iterator[Shape]:
     """Yield the forward products of a layer and of the head, for the tokens of the largest micro-batch.
 
-    The model is the user's or else the reference. The order is that of the layer: queries, keys and values as
-    one, attention output, up (or gate), down, head.
+    The model is the user's, or else the reference model. The products come in the order of the layer:
+    queries, keys and values as one product, attention output, up (or gate), down, head.
     """
     shape = context.settings.model or context.model.shape
     if not all(isinstance(shape.get(name), int) for name in _SIZES):
@@ -92,7 +88,7 @@ def _flops(shape: Shape) -> float:
     return 2.0 * m * n * k
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rate of every rank and case; the condition `asked` marks the shapes of the user."""
     measurements = per_rank(
         request,
@@ -105,7 +101,7 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
         return measurements
     asked = str(request.settings.get("asked", "")).split()
     return tuple(
-        msgspec.structs.replace(row, conditions={**row.conditions, "asked": True})
+        with_conditions(row, {"asked": True})
         if "x".join(str(row.parameters[side]) for side in "mnk") in asked
         else row
         for row in measurements

@@ -1,14 +1,13 @@
 """Search slow hosts by group testing: choose the next groups to measure, and evaluate their results.
 
-A group is slow if a host or a link between its hosts is slow. Most hosts are good, so groups are measured
-instead of pairs: first about as many as the square root of the number of hosts, then halves of the slow
-groups, finally single suspects, each with two partners that were fast elsewhere. Groups that are fast are
-joined at the end, which shows links that are slow between good hosts; those links are located by halving both
-sides.
-Disjoint groups do not disturb each other and are measured at once. The method follows NVIDIA's cluster
-validation as described in the field (screen, bisect, confirm with a known-good partner) and the generalised
-binary splitting of F. K. Hwang, "A method for detecting all defective members in a population by group
-testing", 1972.
+A group is slow if a host or a link between its hosts is slow. Most hosts are good, so the search measures
+groups instead of pairs. It begins with about as many groups as the square root of the number of hosts,
+continues with halves of the slow groups, and ends with single suspects, each beside two partners that were
+fast in other groups. At the end it joins the fast groups, which shows slow links between good hosts. It
+locates such links by halving both sides. Disjoint groups do not disturb each other and are measured at once.
+The method follows NVIDIA's cluster validation (screen, bisect, confirm with a known-good partner) and the
+generalised binary splitting of F. K. Hwang, "A method for detecting all defective members in a population by
+group testing", 1972.
 """
 
 from __future__ import annotations
@@ -27,12 +26,16 @@ Link = tuple[str, str]
 SLOW_BELOW = 0.75
 """Share of the reference below which a group is slow.
 
-Below three quarters of its peers a link has lost lanes, a rail or its speed; noise seldom costs as much.
+A link with less than three quarters of the rate of other links has lost lanes, a rail or its speed. Noise
+seldom costs as much.
 """
 REPEATS = 1
-"""Additional measurements of a slow group before it counts: single network measurements vary."""
+"""Number of repetitions that confirm a slow group, because single network measurements vary."""
 _PARTNERS = 2
-"""Good partners beside which a host must be slow; with one partner the link between them may be slow."""
+"""Number of good partners beside which a host must be slow.
+
+Beside a single partner, the link between both may be slow and not the host.
+"""
 
 
 class SearchResult(Record, kw_only=True):
@@ -53,10 +56,10 @@ class SearchResult(Record, kw_only=True):
 
 
 class Search:
-    """Measure `next_groups` and `record` each, until `next_groups` is empty and `result` is set.
+    """The state of a search. Measure `next_groups` and `record` each until `next_groups` is empty.
 
-    `hosts` are at least two different names. `expected` is a rate that good hosts are known to reach, or 0:
-    then the best pair so far is the reference, and earlier results are judged again whenever the reference
+    `hosts` are at least two different names. `expected` is a rate that good hosts are known to reach. If it
+    is 0, the best pair so far is the reference, and earlier results are judged again whenever the reference
     rises.
     """
 
@@ -77,16 +80,8 @@ class Search:
         self._links: list[Link] = []
         self._unresolved: list[Group] = []
         self._rounds = 0
-        self._result: SearchResult | None = None
-
-    @property
-    def result(self) -> SearchResult | None:
-        """Return the result; None while groups remain to be measured."""
-        return self._result
-
-    def rates(self) -> dict[Group, float]:
-        """Return the best rate of every group so far."""
-        return {group: max(rates) for group, rates in self._rates.items()}
+        self.result: SearchResult | None = None
+        """The result; None while groups remain to be measured."""
 
     def next_groups(self) -> tuple[Group, ...]:
         """Return disjoint groups to be measured at once; none when the search is over."""
@@ -95,7 +90,7 @@ class Search:
         self._wanted, self._links, self._unresolved = [], [], []
         bad = self._search()
         if bad is not None:
-            self._result = self._conclude(bad)
+            self.result = self._conclude(bad)
             return ()
         chosen: list[Group] = []
         busy: set[str] = set()
@@ -107,18 +102,16 @@ class Search:
         return tuple(chosen)
 
     def record(self, group: Group, rate: float, *, best: float = 0.0) -> None:
-        """Record the rate of the slowest pair in `group` (0 without a result).
-
-        `best` is that of its fastest pair.
-        """
+        """Record the rates of the slowest and of the `best` pair of a group, 0 without a result."""
         self._rates.setdefault(group, []).append(rate)
         self._reference = max(self._reference, rate, best)
 
     def _conclude(self, bad: Sequence[str]) -> SearchResult:
         links = {self._sorted(link) for link in self._links}
+        in_order = sorted(links, key=lambda link: [self._order[host] for host in link])
         return SearchResult(
             bad_hosts=self._sorted(bad),
-            bad_links=tuple((first, second) for first, second in sorted(links, key=self._places)),
+            bad_links=tuple((first, second) for first, second in in_order),
             unresolved=tuple(dict.fromkeys(self._unresolved)),
             reference=self._reference,
             runs=sum(map(len, self._rates.values())),
@@ -127,9 +120,6 @@ class Search:
 
     def _sorted(self, hosts: Sequence[str]) -> Group:
         return tuple(sorted(set(hosts), key=self._order.__getitem__))
-
-    def _places(self, group: Group) -> tuple[int, ...]:
-        return tuple(map(self._order.__getitem__, group))
 
     def _slow(self, hosts: Sequence[str]) -> bool | None:
         """Return whether a group is slow; None if the group must be measured first."""
@@ -168,22 +158,13 @@ class Search:
                 for group in groups
                 if (remaining := tuple(host for host in group if host not in fast))
             ]
-        partners = [host for group in clean for host in group]
-        bad: list[str] = []
-        pending = False
-        for group in suspects:
-            parts = self._isolate(group, partners)
-            if parts is None:
-                pending = True
-            else:
-                bad += parts[0]
-                clean += parts[1]
-        if pending or not self._join(clean):
+        parts = self._isolate(suspects, partners=[host for group in clean for host in group])
+        if parts is None or not self._join(clean + parts[1]):
             return None
-        return bad
+        return parts[0]
 
     def _any_fast_pairs(self) -> list[Group] | None:
-        """Return the fast pairs of the first tournament round that has some; none if all pairs are slow."""
+        """Return the fast pairs of the first tournament round with fast pairs; none if all pairs are slow."""
         for meeting in rounds(len(self._hosts)):
             matching = [(self._hosts[first], self._hosts[second]) for first, second in meeting]
             verdicts = [self._slow(pair) for pair in matching]
@@ -194,17 +175,23 @@ class Search:
                 return fast
         return []
 
-    def _isolate(self, group: Group, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """Return the slow hosts of a slow group, and the remaining parts that are fast together."""
-        if len(group) == 1:
-            return self._confirm(group[0], partners)
+    def _isolate(
+        self, slow_groups: Sequence[Group], partners: list[str]
+    ) -> tuple[list[str], list[Group]] | None:
+        """Return the slow hosts of slow groups, and the parts of the groups that are fast together.
+
+        Return None if groups must be measured first.
+        """
         bad: list[str] = []
         clean: list[Group] = []
         pending = False
-        for half in _halves(group):
-            slow = self._slow(half) if len(half) > 1 else True
-            parts = self._isolate(half, partners) if slow else ([], [half])
-            if slow is None or parts is None:
+        for half in (half for group in slow_groups for half in _halves(group) if half):
+            parts: tuple[list[str], list[Group]] | None = ([], [half])
+            if len(half) == 1:
+                parts = self._confirm(half[0], partners)
+            elif (slow := self._slow(half)) is not False:
+                parts = self._isolate([half], partners) if slow else None
+            if parts is None:
                 pending = True
             else:
                 bad += parts[0]
@@ -212,7 +199,7 @@ class Search:
         return None if pending else (bad, clean)
 
     def _confirm(self, host: str, partners: list[str]) -> tuple[list[str], list[Group]] | None:
-        """Measure one suspect beside good partners, which differ from those of its neighbours."""
+        """Measure one suspect beside good partners; neighbouring suspects get different partners."""
         first = self._order[host]
         for number in range(min(_PARTNERS, len(partners))):
             slow = self._slow((host, partners[(first + number) % len(partners)]))
@@ -245,7 +232,7 @@ class Search:
         return (host, other) in self._links or (other, host) in self._links
 
     def _merge(self, clean: Sequence[Group], aside: list[str]) -> Group | None:
-        """Return all hosts of `clean` that are fast together; one end of each slow link is put `aside`."""
+        """Return the hosts of `clean` that are fast together, and put one end of each slow link `aside`."""
         if len(clean) == 1:
             return clean[0]
         whole = [host for group in clean for host in group]
@@ -291,11 +278,6 @@ class Search:
         return done
 
 
-def pairs_of(hosts: int) -> int:
-    """Return the number of measurements for all pairs."""
-    return hosts * (hosts - 1) // 2
-
-
 def _screening(hosts: Group) -> list[Group]:
     """Return groups of about equal size: the square root of the number of hosts, at least two.
 
@@ -314,7 +296,7 @@ def _halves(group: Group) -> tuple[Group, Group]:
 
 
 def _cover(links: Sequence[Link]) -> list[str]:
-    """Return hosts that cover all `links`: repeatedly the host with the most links."""
+    """Return hosts that together have all `links`: repeatedly the host with the most remaining links."""
     left, chosen = list(links), []
     while left:
         ends = [host for link in left for host in link]

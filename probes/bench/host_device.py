@@ -1,25 +1,23 @@
 """Measure copies between host and GPU: `memory_bandwidth_bytes_per_s` by direction, page lock and NUMA node.
 
-Each is measured with and without the other GPUs. Each byte crosses the bus once; bytes of `both` simultaneous
-directions add up. `near` memory is on the GPU's own NUMA node, far memory on the node with the largest
-distance according to the firmware. The facts state the GPU's node; otherwise every node is measured, and the
-fastest counts as near.
+Each copy is measured alone and while the other GPUs copy too. Each byte crosses the bus once; the bytes of
+`both` simultaneous directions add up. `near` memory is on the GPU's own NUMA node, far memory on the node
+with the largest distance according to the firmware. If the facts do not contain the GPU's node, every node is
+measured, and the fastest node is taken for the near node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from probes.base.record import known
 from probes.base.units import MIB
-from probes.bench.answers import failure_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import case_answers, on_every_device
-from probes.bench.numa_nodes import numa_cpus
-from probes.bench.worker_answers import LinesByRank
-from probes.facts import Gpu, MachineFacts
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
+from probes.bench.numa_nodes import node_distances, numa_cpus
+from probes.facts import Gpu
+from probes.facts.measurements import Parameter
 
 _BYTES = 256 * MIB
 """Size of a copy: 5 ms at the rate of PCIe 5 x16.
@@ -27,10 +25,6 @@ _BYTES = 256 * MIB
 Sizes beyond 64 MiB give the same rate (deepspeedai/DeepSpeed#8283, H200).
 """
 _BUDGET_S = {"quick": 3.0, "full": 25.0}
-
-
-Distances = dict[int, int]
-"""Distance to each NUMA node by its number; empty if the firmware states none."""
 
 
 class Places(NamedTuple):
@@ -47,28 +41,32 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """
     if context.device != "cuda":
         return ()
-    nodes = _nodes(context.facts)
-    places = {f"GPU{gpu.index}": _places(gpu, nodes) for gpu in _gpus(context)}
+    cpus = numa_cpus(context.facts)
+    # Only a node with CPUs can write its memory.
+    nodes = {node: far for node, far in node_distances(context.facts).items() if str(node) in cpus}
+    places = {f"GPU{gpu.index}": _places(gpu, nodes) for gpu in context.gpus}
     known_places = {gpu: place for gpu, place in places.items() if place is not None}
-    if len(known_places) < len(places) or not places:
+    if len(known_places) < len(places):
         known_places = {}
     settings: dict[str, Parameter] = {f"near {gpu}": place.near for gpu, place in known_places.items()}
     settings |= {f"far {gpu}": place.far for gpu, place in known_places.items() if place.far is not None}
     return (
-        on_every_device(
-            context,
+        context.on_every_device(
             "host-device",
             "copies between host and GPU",
             budget_s=_BUDGET_S[context.suite],
             cases=tuple(_cases(context, _memory(known_places, nodes, context.suite))),
             settings=settings,
-            numa_cpus=numa_cpus(context.facts),
+            numa_cpus=cpus,
         ),
     )
 
 
-def _memory(places: Mapping[str, Places], nodes: Mapping[int, Distances], suite: str) -> list[Case]:
-    """Return the places of host memory: near and far if every GPU's node is known, else each node or any."""
+def _memory(places: Mapping[str, Places], nodes: Iterable[int], suite: str) -> list[Case]:
+    """Return the places of host memory: near and far if every GPU's node is known, else every node.
+
+    Without known nodes the only place is empty, and the kernel chooses.
+    """
     if not places:
         return [{"numa_node": number} for number in nodes] or [{}]
     far = suite == "full" and any(place.far is not None for place in places.values())
@@ -79,7 +77,7 @@ def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
     several, full = context.ranks_per_node > 1, context.suite == "full"
     for concurrent in (False, True) if several else (False,):
         for pinned in (True, False) if full else (True,):
-            for where in memory:
+            for place in memory:
                 # Pageable copies block the CPU, so one thread never runs two of them at the same time.
                 both = pinned and (full or concurrent or not several)
                 for direction in ("host_to_device", "device_to_host", *(("both",) if both else ())):
@@ -88,50 +86,34 @@ def _cases(context: BenchContext, memory: list[Case]) -> Iterator[Case]:
                         "pinned": pinned,
                         "concurrent": concurrent,
                         "bytes": _BYTES,
-                        **where,
+                        **place,
                     }
 
 
-def _gpus(context: BenchContext) -> tuple[Gpu, ...]:
-    return context.facts.gpus if known(context.facts.gpus) else ()
+def _places(gpu: Gpu, nodes: Mapping[int, Mapping[int, int]]) -> Places | None:
+    """Return the near and far node of a GPU; None if there are several nodes and the GPU's node is unknown.
 
-
-def _nodes(facts: MachineFacts) -> dict[int, Distances]:
-    """Return the distances of the nodes with CPUs, which can write their memory, by node number."""
-    nodes = facts.numa_nodes if known(facts.numa_nodes) else ()
-    cpus = numa_cpus(facts)
-    distances = {}
-    for node in nodes:
-        if str(node.index) in cpus:
-            to_all = node.distances if known(node.distances) and len(node.distances) == len(nodes) else ()
-            distances[node.index] = {
-                other.index: distance for other, distance in zip(nodes, to_all, strict=False)
-            }
-    return distances
-
-
-def _places(gpu: Gpu, nodes: dict[int, Distances]) -> Places | None:
-    """Return the near and far node of a GPU; None if its node is unknown among several.
-
-    The first of equally far nodes counts.
+    The far node is the first of equally far nodes.
     """
     if len(nodes) == 1:
         return Places(near=next(iter(nodes)), far=None)
     near = gpu.numa_node
     if not known(near) or near is None or near not in nodes:
         return None
-    others = [node for node in nodes if node != near]
-    return Places(near=near, far=max(others, key=lambda node: nodes[near].get(node, 0)))
+    return Places(
+        near=near,
+        far=max([node for node in nodes if node != near], key=lambda node: nodes[near].get(node, 0)),
+    )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every GPU and case, with the NUMA node of its memory."""
     measurements = []
     for answer in case_answers(request, lines_by_rank):
         rates = answer.rates(float(answer.case["bytes"]) * (2 if answer.case["direction"] == "both" else 1))
         node = answer.sample.figures.get("numa_node")
-        where: Case = {} if node is None or not node.is_integer() else {"numa_node": int(node)}
+        place: Case = {} if node is None or not node.is_integer() else {"numa_node": int(node)}
         measurements.append(
-            answer.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**answer.case, **where})
+            answer.measurement("memory_bandwidth_bytes_per_s", "byte/s", rates, {**answer.case, **place})
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)

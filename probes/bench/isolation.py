@@ -1,39 +1,38 @@
-"""Measure all-reduce over each layer between the GPUs alone, and over all: `slow_layers` names the slow one.
+"""Measure all-reduce over each layer between the GPUs alone, and over all layers.
 
-Each layer needs its own start, because NCCL reads its variables once. Their effects (NCCL user guide,
-Environment Variables):
+`slow_parts` names the slow layer. Each layer needs its own start, because NCCL reads its variables once. The
+variables have these effects (NCCL user guide, Environment Variables):
 
     NCCL_P2P_LEVEL=NVL        GPUs access each other over NVLink only (2.3.4 and newer)
-    NCCL_P2P_DISABLE=1        no such access, neither over NVLink nor over PCIe; `true` reads as 0
+    NCCL_P2P_DISABLE=1        GPUs do not access each other, neither over NVLink nor over PCIe; NCCL reads
+                              `true` as 0
     NCCL_SHM_DISABLE=1        no traffic through the host's memory; NICs are used, also within a node
     NCCL_NVLS_ENABLE=0        no NVLink SHARP, which is a separate transport (2.17 and newer; ignored before)
     NCCL_MNNVL_ENABLE=0       no NVLink between trays (2.21 and newer)
     NCCL_PXN_DISABLE=1        no path to a NIC over NVLink and another GPU (2.12 and newer)
-    NCCL_NET=Socket           no RDMA device is opened (2.10 and newer), so none carries traffic within a node
-    NCCL_NET_DISABLE_INTRA=1  no NIC within the node, which NCCL otherwise prefers to the host's memory if it
-                              estimates the NIC to be faster; the default 0 must be set explicitly if a
-                              site's nccl.conf sets 1 (src/graph/paths.cc)
+    NCCL_NET=Socket           no RDMA device is opened, so no RDMA device carries traffic within a node (2.10
+                              and newer)
+    NCCL_NET_DISABLE_INTRA=1  no NIC within the node; without this variable NCCL prefers a NIC to the host's
+                              memory if it estimates the NIC to be faster; the default 0 must be set
+                              explicitly if a site's nccl.conf sets 1 (src/graph/paths.cc)
 
 NCCL ignores a misspelt, overruled or unknown variable without a message, so its log is read for the
-transports that it used. If other transports than those of the layer were used, the result is a failure, not a
-number.
+transports that it used. If NCCL used a transport that does not belong to the layer, the result is a failure
+and not a number.
 """
 
 from __future__ import annotations
 
-import msgspec
-
-from probes.base.record import known
+from probes.base.record import items_of, known
 from probes.base.units import GIB, MIB
-from probes.bench.answers import failure_of
-from probes.bench.bench_requests import BenchContext, BenchRequest
+from probes.bench.answers import failure_of, with_conditions
+from probes.bench.bench_requests import BenchContext, BenchRequest, DoneLine, LinesByRank, Outcome
 from probes.bench.collective_answers import collective_cases, collective_measurements
-from probes.bench.worker_answers import DoneLine, LinesByRank
-from probes.compare.slow_layers import LAYERS, Layer, not_isolated
+from probes.compare.slow_parts import LAYERS, Layer, not_isolated
 from probes.facts import MachineFacts
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.facts.measurements import Parameter
 from probes.judging.rails import is_down, is_up
-from probes.parsers.tools.nccl_transports import transports
+from probes.parsers.tools.nccl_log import transports
 
 LOG_PREFIX = "nccl-debug"
 """Prefix of the files that NCCL writes into the work folder, one per process; each worker reads its own."""
@@ -67,7 +66,7 @@ _TITLES: dict[Layer, str] = {
     "nic": "all-reduce over the NICs alone",
 }
 _SIZES = (64 * MIB, GIB)
-"""Large messages only: the bandwidth of a layer matters here, not its latency."""
+"""Large messages only, because the bandwidth of a layer matters here and not its latency."""
 _BUDGET_S = 4.0
 
 
@@ -100,7 +99,9 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
     """Return the layers that this machine lacks, or that its facts do not show, each with the reason."""
     missing: dict[Layer, str] = {}
-    kinds = [link.kind for link in facts.links if _joins_gpus(link.a, link.b)] if known(facts.links) else []
+    kinds = [
+        link.kind for link in items_of(facts.links) if link.a.startswith("GPU") and link.b.startswith("GPU")
+    ]
     if not kinds or not all(known(kind) for kind in kinds):
         missing["nvlink"] = "how the GPUs are joined is not known"
     elif all(kind == "NVLINK" for kind in kinds):
@@ -121,35 +122,23 @@ def layers_left_out(facts: MachineFacts) -> dict[Layer, str]:
     return missing
 
 
-def _joins_gpus(a: str, b: str) -> bool:
-    return a.startswith("GPU") and b.startswith("GPU")
-
-
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return bandwidths with the parameter `layers` and the condition `transports`, which NCCL's log states.
 
-    A failure if NCCL used another transport beside the layer.
+    Return a failure if NCCL used a transport that does not belong to the layer.
     """
     layer: Layer = next((name for name in LAYERS if name == request.settings.get("layers")), "all")
     measurements = collective_measurements(request, lines_by_rank, {"layers": layer})
     if not measurements:
         return failure_of(request, lines_by_rank)
-    used = transports("\n".join(_log_lines(lines_by_rank)))
+    ends = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, DoneLine)]
+    used = transports("\n".join(str(end.conditions.get("nccl_log", "")) for end in ends))
     others = not_isolated(layer, used)
     if others:
         switches = ", ".join(f"{name}={value}" for name, value in _ENVIRONMENT[layer].items())
         message = f"{request.title}: NCCL did not stay there and used {others}, although {switches} was set"
         return request.failure("unsupported", message)
     conditions: dict[str, Parameter] = {"transports": ", ".join(used) or "unknown"}
-    left_out = request.settings.get("left_out")
-    if left_out:
-        conditions["layers_left_out"] = left_out
-    return tuple(
-        msgspec.structs.replace(row, conditions={**row.conditions, **conditions}) for row in measurements
-    )
-
-
-def _log_lines(lines_by_rank: LinesByRank) -> list[str]:
-    """Return the lines of NCCL's log files that the workers of all ranks selected."""
-    ends = [line for lines in lines_by_rank.values() for line in lines if isinstance(line, DoneLine)]
-    return [str(end.conditions.get("nccl_log", "")) for end in ends]
+    if request.settings.get("left_out"):
+        conditions["layers_left_out"] = request.settings["left_out"]
+    return tuple(with_conditions(row, conditions) for row in measurements)

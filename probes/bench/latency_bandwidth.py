@@ -1,10 +1,10 @@
 """Fit the time of a collective by its size: t(bytes) = latency + bytes / bandwidth.
 
 The model is Hockney's (R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994),
-known as alpha-beta. Libraries change protocol with size (NCCL's LL, LL128 and Simple; gloo's algorithms), and
-latency and bandwidth with it, so two lines are tried as well, one up to some size and one above. The fit
-minimises the sum of squared relative errors: times span five orders of magnitude, and the largest message
-would dominate absolute errors. Neither latency nor time per byte can be negative.
+known as alpha-beta. Libraries use different protocols for different sizes (NCCL's LL, LL128 and Simple;
+gloo's algorithms), with different latency and bandwidth. So the fit also tries two lines, one up to some size
+and one above. It minimises the sum of squared relative errors, because times span five orders of magnitude,
+and the largest message would dominate absolute errors. Latency and time per byte are never negative.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from probes.base.statistics import quantile
 from probes.facts.measurements import Measurement, Parameter
 
 _FEWEST_POINTS = 3
-"""Fewest sizes of a line: two always lie on a line, and so do not test the model."""
+"""Smallest number of sizes for a line: two points always lie on a line, so they do not test the model."""
 _GAIN = 0.5
 """Largest residual of two lines, relative to that of one line, at which two lines are preferred."""
 _GOOD_ENOUGH = 0.03
-"""Residual of one line that needs no second line: repeated runs differ by as much."""
+"""Residual up to which one line is enough, because repeated runs differ by as much."""
 
 Point = tuple[float, float]
 """Bytes and seconds."""
@@ -70,13 +70,18 @@ class Fit(Record, kw_only=True):
         return self.lines[-1].bandwidth_bytes_per_s
 
     def time_s(self, size_bytes: float) -> float:
-        """Modelled duration, never falling as the size grows; beyond the measured sizes it is an
-        extrapolation.
+        """Return the modelled duration, which never falls as the size grows.
+
+        Beyond the measured sizes it is an extrapolation.
         """
-        first, last = self.lines[0], self.lines[-1]
-        if size_bytes <= first.high_bytes:
-            return first.time_s(size_bytes)
-        return max(last.time_s(size_bytes), first.time_s(first.high_bytes))
+        return _time_s(self.lines, size_bytes)
+
+
+def _time_s(lines: Sequence[Line], size_bytes: float) -> float:
+    first, last = lines[0], lines[-1]
+    if size_bytes <= first.high_bytes:
+        return first.time_s(size_bytes)
+    return max(last.time_s(size_bytes), first.time_s(first.high_bytes))
 
 
 def fit(points: Iterable[Point]) -> Fit | None:
@@ -97,7 +102,7 @@ def fit(points: Iterable[Point]) -> Fit | None:
     splits = range(_FEWEST_POINTS, len(curve) - _FEWEST_POINTS + 1)
     two = min(
         (_fit_of((_line(curve[:split]), _line(curve[split:])), curve) for split in splits),
-        key=lambda candidate: _squares(candidate, curve),
+        key=lambda candidate: sum(error * error for error in _errors(candidate.lines, curve)),
         default=best,
     )
     return two if two.residual <= _GAIN * best.residual else best
@@ -109,19 +114,15 @@ def fits(measurements: Iterable[Measurement]) -> tuple[Fit, ...]:
     for row in measurements:
         if row.metric == "collective_time_s" and row.samples and isinstance(row.parameters.get("bytes"), int):
             groups.setdefault((row.bench_id, row.subject, *sorted(_common(row).items())), []).append(row)
-    models = []
-    for group in groups.values():
-        model = fit((float(row.parameters["bytes"]), row.median) for row in group)
-        if model is not None:
-            models.append(
-                msgspec.structs.replace(
-                    model,
-                    bench_id=group[0].bench_id,
-                    subject=group[0].subject,
-                    parameters=_common(group[0]),
-                )
-            )
-    return tuple(models)
+    models = [
+        (group[0], fit((float(row.parameters["bytes"]), row.median) for row in group))
+        for group in groups.values()
+    ]
+    return tuple(
+        msgspec.structs.replace(model, bench_id=row.bench_id, subject=row.subject, parameters=_common(row))
+        for row, model in models
+        if model is not None
+    )
 
 
 def _common(row: Measurement) -> dict[str, Parameter]:
@@ -129,28 +130,19 @@ def _common(row: Measurement) -> dict[str, Parameter]:
 
 
 def _fit_of(lines: tuple[Line, ...], curve: Sequence[Point]) -> Fit:
-    model = Fit(lines=lines, residual=0.0, points=len(curve))
-    return Fit(
-        lines=lines,
-        residual=quantile([abs(error) for error in _errors(model, curve)], 0.5),
-        points=len(curve),
-    )
+    return Fit(lines=lines, residual=quantile(list(map(abs, _errors(lines, curve))), 0.5), points=len(curve))
 
 
-def _errors(model: Fit, curve: Sequence[Point]) -> list[float]:
-    return [model.time_s(size_bytes) / duration_s - 1 for size_bytes, duration_s in curve]
-
-
-def _squares(model: Fit, curve: Sequence[Point]) -> float:
-    return sum(error * error for error in _errors(model, curve))
+def _errors(lines: Sequence[Line], curve: Sequence[Point]) -> list[float]:
+    return [_time_s(lines, size_bytes) / duration_s - 1 for size_bytes, duration_s in curve]
 
 
 def _line(curve: Sequence[Point]) -> Line:
     """Return the least squares fit of relative errors with both constants at least 0.
 
     With u = 1/t and v = bytes/t the error of a point is latency u + per_byte v - 1, linear in both constants.
-    If the free optimum has a negative constant, the optimum lies on the edge where that constant is 0,
-    because the sum of squares is convex.
+    If the free optimum has a negative constant, this constant is 0 in the optimum, because the sum of squares
+    is convex.
     """
     scale = curve[-1][0]  # sizes relative to the largest keep the sums near each other in magnitude
     rows = [(1 / duration_s, size_bytes / scale / duration_s) for size_bytes, duration_s in curve]

@@ -1,8 +1,8 @@
 """Measure bandwidth within the device's memory: `memory_bandwidth_bytes_per_s` of copy and triad.
 
-Bytes are counted like in STREAM, both read and written: two arrays for a copy (a = b) and three for a triad
-(a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before overwriting it
-moves more bytes.
+Bytes that are read and bytes that are written both count, as in STREAM: two arrays for a copy (a = b) and
+three for a triad (a = b + s c) (McCalpin, STREAM, 'Counting Bytes and FLOPS'). A CPU that reads a line before
+overwriting it moves more bytes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from __future__ import annotations
 from probes.base.record import known
 from probes.base.units import GIB, MIB
 from probes.bench.answers import per_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import on_every_device
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 
 _BYTES = {
     ("cuda", "quick"): (512 * MIB,),
@@ -24,7 +21,7 @@ _BYTES = {
 """Size of an array, larger than all caches; nvbandwidth copies 512 MiB."""
 _ARRAYS = {"copy": 2, "triad": 3}
 _HELD = 5
-"""Arrays in memory at a time, including those for the check of the result."""
+"""Arrays in memory at a time, including the arrays for the check of the result."""
 _BUDGET_S = {("cuda", "quick"): 2.0, ("cuda", "full"): 6.0, ("cpu", "quick"): 5.0, ("cpu", "full"): 10.0}
 
 
@@ -39,26 +36,29 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
         if _fits(context, size)
         for operation in _ARRAYS
     )
-    budget_s = _BUDGET_S[context.device, context.suite]
+    if not cases:
+        return ()
     return (
-        (on_every_device(context, "memory-copy", "memory bandwidth", budget_s=budget_s, cases=cases),)
-        if cases
-        else ()
+        context.on_every_device(
+            "memory-copy", "memory bandwidth", budget_s=_BUDGET_S[context.device, context.suite], cases=cases
+        ),
     )
 
 
 def _fits(context: BenchContext, size_bytes: int) -> bool:
     if context.device == "cuda":
-        gpus = context.facts.gpus if known(context.facts.gpus) else ()
-        return all(_HELD * size_bytes <= gpu.memory_bytes / 2 for gpu in gpus if known(gpu.memory_bytes))
+        sizes = [gpu.memory_bytes for gpu in context.gpus if known(gpu.memory_bytes)]
+        return all(_HELD * size_bytes <= memory_bytes / 2 for memory_bytes in sizes)
     free = context.facts.memory.available_bytes
     return not known(free) or context.ranks_per_node * _HELD * size_bytes <= free / 2
 
 
-def _moved_bytes(case: Case) -> float:
-    return float(case["bytes"]) * _ARRAYS[str(case["operation"])]
-
-
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every rank and case."""
-    return per_rank(request, lines_by_rank, "memory_bandwidth_bytes_per_s", "byte/s", _moved_bytes)
+    return per_rank(
+        request,
+        lines_by_rank,
+        "memory_bandwidth_bytes_per_s",
+        "byte/s",
+        lambda case: float(case["bytes"]) * _ARRAYS[str(case["operation"])],
+    )

@@ -1,7 +1,7 @@
 """Measure the largest micro-batch that fits, and the fastest, on one rank alone.
 
-Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The sweep as a
-whole gives `largest_micro_batch`, `fastest_micro_batch`, and the fitted line
+Every tried micro-batch has `step_time_s`, its rate, `peak_memory_bytes` and more. The whole sweep gives
+`largest_micro_batch`, `fastest_micro_batch`, and the fitted line
 `peak memory = fixed + per sample x micro-batch` with its residual.
 """
 
@@ -9,22 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
 from probes.base.record import Record
-from probes.bench.answers import failure_of, measurement, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.step_figures import StepWork, step_figures
-from probes.bench.worker_answers import LinesByRank, SampleLine, StartLine, WorkerLine
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import CaseAnswer, StepWork, failure_of, start_of, step_figures, with_conditions
+from probes.bench.bench_requests import (
+    BenchContext,
+    BenchRequest,
+    Case,
+    LinesByRank,
+    Outcome,
+    SampleLine,
+    StartLine,
+    WorkerLine,
+)
+from probes.facts.measurements import Measurement
 
 _BUDGET_S = {"quick": 25.0, "full": 80.0}
 _TRIAL_S = 2.0
 """Seconds for the steps of one micro-batch."""
 _AS_FAST = 0.98
-"""Share of the best rate that counts as equally fast: smaller differences are noise.
+"""Share of the best rate from which a rate is equally fast, because smaller differences are noise.
 
-The smaller micro-batch leaves more memory free.
+Among equally fast micro-batches the smallest wins, because it leaves most memory free.
 """
 _OUT_OF_MEMORY = "out_of_memory"
 _RATES = ("tokens_per_s", "images_per_s", "samples_per_s")
@@ -75,21 +80,21 @@ def fit_memory(peak_bytes: Mapping[int, float]) -> MemoryLine | None:
     points = [(float(size), peak) for size, peak in peak_bytes.items() if peak > 0]
     if len(points) < 2:
         return None
-    weights = [1 / peak**2 for _, peak in points]
-    total = sum(weights)
-    mean_x = sum(weight * x for weight, (x, _) in zip(weights, points, strict=True)) / total
-    mean_y = sum(weight * y for weight, (_, y) in zip(weights, points, strict=True)) / total
-    spread = sum(weight * (x - mean_x) ** 2 for weight, (x, _) in zip(weights, points, strict=True))
-    slope = (
-        sum(weight * (x - mean_x) * (y - mean_y) for weight, (x, y) in zip(weights, points, strict=True))
-        / spread
-    )
+    weighted = [(1 / y**2, x, y) for x, y in points]
+    total = sum(weight for weight, _, _ in weighted)
+    mean_x = sum(weight * x for weight, x, _ in weighted) / total
+    mean_y = sum(weight * y for weight, _, y in weighted) / total
+    spread = sum(weight * (x - mean_x) ** 2 for weight, x, _ in weighted)
+    slope = sum(weight * (x - mean_x) * (y - mean_y) for weight, x, y in weighted) / spread
     fixed = mean_y - slope * mean_x
-    residual = max(abs(fixed + slope * x - y) / y for x, y in points)
-    return MemoryLine(fixed_bytes=fixed, per_sample_bytes=slope, residual=residual)
+    return MemoryLine(
+        fixed_bytes=fixed,
+        per_sample_bytes=slope,
+        residual=max(abs(fixed + slope * x - y) / y for x, y in points),
+    )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the figures of each trial, and those of all trials together."""
     lines = lines_by_rank.get(0, ())
     start = start_of(lines)
@@ -132,39 +137,46 @@ def _measurements(
     *,
     smallest_that_fails: int,
 ) -> tuple[Measurement, ...]:
-    model: dict[str, Parameter] = {} if "step" in case else {"model": request.model["id"]}
-    common: dict[str, Parameter] = {**model, **case, "world_size": request.ranks}
-    trial_figures: list[Measurement] = []
+    model: Case = {} if "step" in case else {"model": request.model["id"]}
+    common = {**model, **case, "world_size": request.ranks}
+    measurements: list[Measurement] = []
     for size, line in sorted(fits.items()):
-        trial_figures += step_figures(
-            request,
-            start,
-            {**common, "micro_batch": size},
-            _work(request, case, size, line),
-            durations_s=line.durations_s,
-            figures=line.figures,
+        answer = CaseAnswer(request, start, request.subject, line)
+        measurements += step_figures(
+            answer, {**common, "micro_batch": size}, _work(request, case, size, line)
         )
-    # 0 if none failed: the time limit, and not the memory, ended the sweep.
-    conditions: dict[str, Parameter] = {"smallest_that_fails": smallest_that_fails}
-    single = {"largest_micro_batch": float(max(fits)), "fastest_micro_batch": float(_fastest(trial_figures))}
     peaks = {
-        int(m.parameters["micro_batch"]): m.median for m in trial_figures if m.metric == "peak_memory_bytes"
+        int(row.parameters["micro_batch"]): row.median
+        for row in measurements
+        if row.metric == "peak_memory_bytes"
     }
+    summary = [
+        ("largest_micro_batch", "1", float(max(fits))),
+        ("fastest_micro_batch", "1", float(_fastest(measurements))),
+    ]
     line_fit = fit_memory(peaks)
-    summary = [(metric, "1", value) for metric, value in single.items()]
     if line_fit is not None:
-        summary.append(("memory_fixed_bytes", "byte", line_fit.fixed_bytes))
-        summary.append(("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes))
-        summary.append(("memory_fit_residual", "1", line_fit.residual))
-    for metric, unit, value in summary:
-        made = measurement(request, start, common, metric, unit=unit, samples=(value,))
-        trial_figures.append(msgspec.structs.replace(made, conditions={**made.conditions, **conditions}))
-    return tuple(trial_figures)
+        summary += [
+            ("memory_fixed_bytes", "byte", line_fit.fixed_bytes),
+            ("memory_per_sample_bytes", "byte", line_fit.per_sample_bytes),
+            ("memory_fit_residual", "1", line_fit.residual),
+        ]
+    # 0 if no micro-batch failed: the time limit, and not the memory, ended the sweep.
+    return (
+        *measurements,
+        *(
+            with_conditions(
+                answer.measurement(metric, unit, (value,), common),
+                {"smallest_that_fails": smallest_that_fails},
+            )
+            for metric, unit, value in summary
+        ),
+    )
 
 
 def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine) -> StepWork:
     if "step" in case:
-        return StepWork(items=dict(line.figures))
+        return StepWork(items=line.figures)
     tokens = micro_batch * float(case["sequence_length"])
     return StepWork(items={"tokens": tokens}, rank_flops=request.flops_per_token * tokens)
 
@@ -172,9 +184,9 @@ def _work(request: BenchRequest, case: Case, micro_batch: int, line: SampleLine)
 def _fastest(measurements: Sequence[Measurement]) -> int:
     """Return the smallest micro-batch whose rate is as good as the best."""
     rates = {
-        int(m.parameters["micro_batch"]): m.median
+        int(row.parameters["micro_batch"]): row.median
         for metric in reversed(_RATES)
-        for m in measurements
-        if m.metric == metric
+        for row in measurements
+        if row.metric == metric
     }
     return min(size for size, rate in rates.items() if rate >= _AS_FAST * max(rates.values()))

@@ -1,26 +1,25 @@
 """Measure TCP between hosts: `tcp_bandwidth_bytes_per_s` per direction, by one stream and by several.
 
-One stream is limited by one core or by its window; several streams show the link. Disjoint pairs run at once.
-Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
+One core or the TCP window limits one stream; several streams show the rate of the link. Disjoint pairs run at
+once. Rank 0 writes the samples of all ranks: seconds per byte in windows of a fifth of a second.
 """
 
 from __future__ import annotations
 
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.answers import case_answers, failure_of, start_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.tournament import rounds
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.facts.measurements import Parameter
 
 _STREAMS = (1, 8)
 """Numbers of streams.
 
-Eight are more than gloo or NCCL over sockets open to a host, and enough to fill 100 Gb/s.
+Eight streams are more than gloo, or NCCL over sockets, opens to a host, and enough to fill 100 Gb/s.
 """
 _SECONDS = {"quick": 1.0, "full": 2.0}
 """Seconds of sending, for each direction of each pair."""
 _MOST_ROUNDS = {"quick": 7, "full": 15}
-"""Most partners that each host meets, to limit the time on large clusters."""
+"""Largest number of partners of a host, which limits the time on large clusters."""
 _OVERHEAD_S = 0.2
 
 
@@ -29,11 +28,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     if len(context.hosts) < 2:
         return ()
     meetings = rounds(len(context.hosts))[: _MOST_ROUNDS[context.suite]]
-    cases: list[Case] = []
-    for streams in _STREAMS:
-        for meeting in meetings:
-            cases += [{"sender": first, "receiver": second, "streams": streams} for first, second in meeting]
-            cases += [{"sender": second, "receiver": first, "streams": streams} for first, second in meeting]
+    cases: tuple[Case, ...] = tuple(
+        {"sender": pair[sender], "receiver": pair[1 - sender], "streams": streams}
+        for streams in _STREAMS
+        for meeting in meetings
+        for sender in (0, 1)
+        for pair in meeting
+    )
     seconds = _SECONDS[context.suite]
     return (
         BenchRequest(
@@ -44,7 +45,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
             ranks=len(context.hosts),
             threads_per_rank=context.threads_per_rank,
             budget_s=2 * len(_STREAMS) * len(meetings) * (seconds + _OVERHEAD_S),
-            cases=tuple(cases),
+            cases=cases,
             # The token rejects ranks of another run that listen on the same port.
             settings={"seconds": seconds, "token": " ".join(context.hosts)},
             hosts=context.hosts,
@@ -54,34 +55,25 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return one measurement per direction of each pair and number of streams.
 
     Subjects are `node1->node2`.
     """
-    start = start_of(lines_by_rank.get(0, ()))
     measurements = []
-    for sample in samples_of(request, lines_by_rank.get(0, ())) if start is not None else ():
-        ends = [_host(request, lines_by_rank, sample.case[end]) for end in ("sender", "receiver")]
-        parameters: dict[str, Parameter] = {"streams": sample.case["streams"], "nodes": len(request.hosts)}
-        rates = tuple(1 / duration_s for duration_s in sample.durations_s)
-        assert start is not None  # noqa: S101 - there are no samples without it
+    for answer in case_answers(request, {0: lines_by_rank.get(0, ())}):
+        ends = [_host(request, lines_by_rank, answer.case[end]) for end in ("sender", "receiver")]
+        parameters = {"streams": answer.case["streams"], "nodes": len(request.hosts)}
         measurements.append(
-            measurement(
-                request,
-                start,
-                parameters,
-                "tcp_bandwidth_bytes_per_s",
-                unit="byte/s",
-                samples=rates,
-                subject="->".join(ends),
+            answer.measurement(
+                "tcp_bandwidth_bytes_per_s", "byte/s", answer.rates(1), parameters, subject="->".join(ends)
             )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)
 
 
 def _host(request: BenchRequest, lines_by_rank: LinesByRank, rank: Parameter) -> str:
-    """Return the host of a rank as the rank reported it: a scheduler may order hosts differently."""
+    """Return the host of a rank as the rank reported it, because a scheduler may order hosts differently."""
     start = start_of(lines_by_rank.get(int(rank), ()))
     named = start.conditions.get("hostname") if start is not None else None
     return str(named or request.hosts[int(rank)])

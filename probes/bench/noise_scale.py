@@ -1,10 +1,10 @@
 """Measure the gradient noise scale (McCandlish 2018, arXiv 1812.06162): `noise_scale_sequences`.
 
 The simple noise scale is tr(Sigma) / |G|^2, with the covariance Sigma of one sequence's gradient and the true
-gradient G. It is about the batch size above which more sequences per step bring less (section 2.2). It grows
-while the loss falls: after a few steps it is a lower bound, and near zero at the start (Merrill 2025, arXiv
-2505.23971). The result includes the ends of a 90 % interval. The reference transformer uses synthetic
-sequences, so that its number only demonstrates the method; the user's own step gives a real number.
+gradient G. Above about this batch size, more sequences per step bring less (section 2.2). The noise scale
+grows while the loss falls: it is near zero at the start, and after a few steps it is a lower bound (Merrill
+2025, arXiv 2505.23971). The result includes the ends of a 90 % interval. The reference transformer uses
+synthetic sequences, so that its number only demonstrates the method; the user's own step gives a real number.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ import random
 from collections.abc import Sequence
 
 from probes.base.record import Record
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.worker_answers import LinesByRank, SampleLine
-from probes.facts.measurements import BenchFailure, Measurement
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine
 
 _BUDGET_S = {"quick": 25.0, "full": 50.0}
 _MICRO_BATCH = 1
 _ACCUMULATION = 8
 """Small batches per large batch and rank; the estimates need batches of very different size."""
 _SETTLED = 0.5
-"""Share of the steps that counts, from the end: the noise scale is near zero in the first steps."""
+"""Share of the last steps that are evaluated, because the noise scale is near zero in the first steps."""
 _RESAMPLES = 1000
 _INTERVAL = (0.05, 0.95)
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return a request for the user's own step on one rank, or for the reference on all ranks.
+    """Return a request for the user's own step on one rank, or for the reference model on all ranks.
 
-    The own step averages gradients over ranks itself, which would hide the small batches.
+    The user's step averages gradients over ranks itself, which would hide the gradients of small batches.
     """
     model, settings = context.model, context.settings
     case: Case = {
@@ -61,7 +59,7 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 
 class NoiseScale(Record, kw_only=True):
-    """Estimate in sequences; ends of the interval are infinite if noise dominates the gradient."""
+    """The estimate in sequences; an end of the interval is infinite if noise dominates the gradient."""
 
     sequences: float
     low: float
@@ -90,14 +88,10 @@ def noise_scale(signal: Sequence[float], noise: Sequence[float]) -> NoiseScale:
     The average of the ratios would be biased.
     """
     generator = random.Random(0)  # noqa: S311 - resampling, the same each time
-    steps = range(len(signal))
-    ratios = []
-    for _ in range(_RESAMPLES):
-        drawn = generator.choices(steps, k=len(signal))
-        ratios.append(_ratio([signal[step] for step in drawn], [noise[step] for step in drawn]))
+    draws = (generator.choices(range(len(signal)), k=len(signal)) for _ in range(_RESAMPLES))
+    ratios = sorted(_ratio([signal[step] for step in draw], [noise[step] for step in draw]) for draw in draws)
     # No interpolation of order statistics: neighbours may be a number and infinity.
-    ordered = sorted(ratios)
-    low, high = (ordered[int(fraction * (len(ordered) - 1))] for fraction in _INTERVAL)
+    low, high = (ratios[int(fraction * (len(ratios) - 1))] for fraction in _INTERVAL)
     return NoiseScale(sequences=_ratio(signal, noise), low=low, high=high)
 
 
@@ -107,12 +101,11 @@ def _ratio(signal: Sequence[float], noise: Sequence[float]) -> float:
     return max(0.0, math.fsum(noise) / total) if total > 0 else math.inf
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the noise scale of the later steps; rank 0 has the norms of all ranks."""
-    lines = lines_by_rank.get(0, ())
-    start = start_of(lines)
-    sample = next(iter(samples_of(request, lines)), None)
-    if start is None or sample is None or not (norms := _norms(sample)):
+    answer = next(case_answers(request, lines_by_rank), None)
+    norms = _norms(answer.sample) if answer is not None else None
+    if answer is None or norms is None:
         return failure_of(request, lines_by_rank)
     small, large, small_batch, large_batch = norms
     scale = noise_scale(*estimate(small, large, small_batch=small_batch, large_batch=large_batch))
@@ -122,16 +115,17 @@ def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measur
             "use larger batches"
         )
         return request.failure("unsupported", message)
-    model = {} if "step" in sample.case else {"model": request.model["id"]}
-    parameters = {**model, **sample.case, "world_size": request.ranks}
-    ends = {"noise_scale_low_sequences": scale.low, "noise_scale_high_sequences": scale.high}
+    model = {} if "step" in answer.case else {"model": request.model["id"]}
+    parameters = {**model, **answer.case, "world_size": request.ranks}
     values = {
         "noise_scale_sequences": scale.sequences,
-        **{name: end for name, end in ends.items() if math.isfinite(end)},
+        "noise_scale_low_sequences": scale.low,
+        "noise_scale_high_sequences": scale.high,
     }
     return tuple(
-        measurement(request, start, parameters, metric, unit="1", samples=(value,))
+        answer.measurement(metric, "1", (value,), parameters, subject=request.subject)
         for metric, value in values.items()
+        if math.isfinite(value)
     )
 
 

@@ -1,29 +1,23 @@
 """Measure how much of a step's communication is hidden behind its backward pass.
 
-The reference model under DDP has three durations: computation alone (gradients are not exchanged),
-communication alone (the same buckets, nothing else), and both like in training:
+The benchmark measures three durations of the reference model under DDP: computation alone (gradients are not
+exchanged), communication alone (only the same buckets), and both as in training:
 
     overlap_fraction                 (computation + communication - both) / min(computation, communication)
     exposed_communication_fraction   (both - computation) / communication
 
-The first is 1 if the shorter of the two is hidden behind the longer, 0 if they run in turn, and negative if
-they slow each other down. The second is the share of the communication that the step waits for. Above 1 the
-communication also slows the computation down, as when both need the same cores or multiprocessors. If
-repeated computations differ by more than the communication takes, both fractions are unknown and not
-reported.
+The first fraction is 1 if the shorter part is hidden behind the longer, 0 if both run in turn, and negative
+if they slow each other down. The second fraction is the share of the communication that the step waits for.
+It is above 1 if the communication also slows the computation down, for example because both need the same
+cores or multiprocessors. If repeated computations differ by more than the communication takes, both fractions
+are unknown and not reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-import msgspec
-
 from probes.base.statistics import quantile
-from probes.bench.answers import failure_of, measurement, slowest_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest
-from probes.bench.worker_answers import LinesByRank, StartLine
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import failure_of, slowest_rank, with_conditions
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 
 _BUDGET_S = {"cuda": 15.0, "cpu": 10.0}
 _TOO_NOISY = "unknown: repeated computations differ by more than the communication takes"
@@ -33,7 +27,7 @@ _PARTS = ("computation", "communication", "both")
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     """Return one request with one sequence per rank, whose communication is hardest to hide.
 
-    None for one rank.
+    A single rank has no request.
     """
     if context.ranks_per_node < 2:
         return ()
@@ -61,43 +55,40 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Return the two fractions, and `pass_time_s` of each part. The slowest rank counts.
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
+    """Return the two fractions and `pass_time_s` of each part, all with the times of the slowest rank.
 
-    A part is forward and backward, the exchange of gradients, or both.
+    A part is a forward and backward pass, the exchange of gradients, or both.
     """
-    parts: dict[str, tuple[StartLine, dict[str, Parameter], tuple[float, ...]]] = {}
-    for start, case, durations_s, _ in slowest_rank(request, lines_by_rank):
-        parameters = {name: value for name, value in case.items() if name != "part"}
-        identity_of_model = {
-            "model": request.model.get("id", ""),
-            **parameters,
-            "world_size": request.ranks,
-            "backend": request.backend,
-        }
-        parts[str(case.get("part"))] = (start, identity_of_model, durations_s)
+    parts = {str(answer.case.get("part")): answer for answer in slowest_rank(request, lines_by_rank)}
     if any(part not in parts for part in _PARTS):
         return failure_of(request, lines_by_rank)
-    start, parameters, _ = parts["both"]
-    rows = tuple(_together([parts[part][2] for part in _PARTS]))
-    figures: tuple[tuple[str, Callable[[float, float, float], float]], ...] = (
-        ("overlap_fraction", overlap_fraction),
-        ("exposed_communication_fraction", exposed_fraction),
-    )
-    is_measurable = _is_measurable(parts["computation"][2], parts["communication"][2])
-    measurements = []
-    for metric, fraction_of in figures if is_measurable else ():
-        samples = tuple(fraction_of(*row) for row in rows)
-        measurements.append(measurement(request, start, parameters, metric, unit="1", samples=samples))
-    for part in _PARTS:
-        identity = {**parameters, "part": part}
-        measurements.append(
-            measurement(request, start, identity, "pass_time_s", unit="s", samples=parts[part][2])
-        )
-    conditions: dict[str, Parameter] = {} if is_measurable else {"overlap": _TOO_NOISY}
-    return tuple(
-        msgspec.structs.replace(row, conditions={**row.conditions, **conditions}) for row in measurements
-    )
+    both = parts["both"]
+    parameters: Case = {
+        "model": request.model.get("id", ""),
+        **{name: value for name, value in both.case.items() if name != "part"},
+        "world_size": request.ranks,
+        "backend": request.backend,
+    }
+    durations_s = [parts[part].sample.durations_s for part in _PARTS]
+    # The three parts have the same number and order of samples.
+    rows = tuple(zip(*durations_s, strict=False))
+    computation_s, communication_s, _ = durations_s
+    # The middle half of the computations must differ by less than a communication takes.
+    spread_s = quantile(computation_s, 0.75) - quantile(computation_s, 0.25)
+    is_measurable = spread_s < quantile(communication_s, 0.5)
+    figures = {"overlap_fraction": overlap_fraction, "exposed_communication_fraction": exposed_fraction}
+    measurements = [
+        both.measurement(metric, "1", tuple(fraction_of(*row) for row in rows), parameters)
+        for metric, fraction_of in figures.items()
+        if is_measurable
+    ]
+    measurements += [
+        both.measurement("pass_time_s", "s", parts[part].sample.durations_s, {**parameters, "part": part})
+        for part in _PARTS
+    ]
+    conditions: Case = {} if is_measurable else {"overlap": _TOO_NOISY}
+    return tuple(with_conditions(row, conditions) for row in measurements)
 
 
 def overlap_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
@@ -108,14 +99,3 @@ def overlap_fraction(computation_s: float, communication_s: float, both_s: float
 def exposed_fraction(computation_s: float, communication_s: float, both_s: float) -> float:
     """Return the share of the communication that the step waits for; noise below 0 counts as 0."""
     return max(0.0, both_s - computation_s) / communication_s
-
-
-def _is_measurable(computation_s: tuple[float, ...], communication_s: tuple[float, ...]) -> bool:
-    """Return whether the middle half of the computations differs by less than a communication takes."""
-    return quantile(computation_s, 0.75) - quantile(computation_s, 0.25) < quantile(communication_s, 0.5)
-
-
-def _together(parts: list[tuple[float, ...]]) -> Iterator[tuple[float, float, float]]:
-    """Yield the samples of the three parts in turn; they have the same order and number."""
-    computation_s, communication_s, both_s = parts
-    yield from zip(computation_s, communication_s, both_s, strict=False)

@@ -6,11 +6,9 @@ or `samples_per_s` over all ranks if the step reports its work.
 
 from __future__ import annotations
 
-from probes.bench.answers import failure_of, slowest_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest
-from probes.bench.step_figures import StepWork, step_figures
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
+from probes.bench.bench_requests import BenchContext, BenchRequest, LinesByRank, Outcome
+from probes.facts.measurements import Measurement
 
 _BUDGET_S = 20.0
 
@@ -35,15 +33,13 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the step time of the slowest rank, and the largest peak memory."""
     measurements: list[Measurement] = []
-    for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
-        parameters: dict[str, Parameter] = {**case, "world_size": request.ranks}
+    for answer in slowest_rank(request, lines_by_rank):
+        figures = answer.sample.figures
+        parameters = {**answer.case, "world_size": request.ranks}
         if figures.get("micro_batch"):
             parameters["micro_batch"] = int(figures["micro_batch"])
-        work = StepWork(items=dict(figures))
-        measurements += step_figures(
-            request, start, parameters, work, durations_s=durations_s, figures=figures
-        )
+        measurements += step_figures(answer, parameters, StepWork(items=figures))
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,26 +1,24 @@
 """Measure bandwidth between each two ranks: `pair_bandwidth_bytes_per_s`, one measurement per pair.
 
-Both ranks send at the same time; the figure is what one of them sends per second, so one direction of a link
-in use in both. All `disjoint` pairs run at once: pairs through a faulty switch or fabric are then slower. One
-pair at a time (`alone`) shows the link itself, without other traffic.
+Both ranks send at the same time. The figure is the number of bytes that one rank sends per second: one
+direction of a link that is used in both directions. All `disjoint` pairs run at once, so that pairs through a
+faulty switch or fabric are slower. One pair at a time (`alone`) shows the link itself, without other traffic.
 """
 
 from __future__ import annotations
 
 from probes.base.units import MIB
-from probes.bench.answers import failure_of, measurement, rank_subject, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.answers import CaseAnswer, case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome, SampleLine
 from probes.bench.tournament import rounds
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
 
 _BYTES = {"cuda": 256 * MIB, "cpu": 16 * MIB}
-"""Size that saturates a link between two ranks: peer copies reach their rate with some tens of MiB."""
+"""Size that saturates a link between two ranks: some tens of MiB suffice for peer copies."""
 _BUDGET_S = {"cuda": 30.0, "cpu": 15.0}
 _MOST_ALONE = 28
-"""Pairs of eight ranks.
+"""Number of pairs of eight ranks.
 
-More ranks run disjoint pairs only, because the number of pairs grows with the square.
+More ranks run disjoint pairs only, because the number of pairs grows with the square of the number of ranks.
 """
 
 
@@ -53,47 +51,36 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the rate of each pair. A sample lasts as long as the slower of the two ranks."""
-    measurements: list[Measurement] = []
-    starts = {rank: start for rank, lines in lines_by_rank.items() if (start := start_of(lines)) is not None}
-    answers = {
-        rank: {_key(sample.case): sample.durations_s for sample in samples_of(request, lines_by_rank[rank])}
-        for rank in starts
+    measurements = []
+    answers: dict[int, list[CaseAnswer]] = {
+        rank: list(case_answers(request, {rank: lines})) for rank, lines in lines_by_rank.items()
     }
     for case in request.cases:
-        pair = [
-            rank
-            for rank in (case["first"], case["second"])
-            if isinstance(rank, int) and _key(case) in answers.get(rank, {})
-        ]
+        ranks = [rank for rank in (case["first"], case["second"]) if isinstance(rank, int)]
+        pair = [answer for rank in ranks for answer in answers.get(rank, ()) if answer.case == case]
         if len(pair) < 2:
             continue
-        first, second = pair
-        durations_s = tuple(
-            map(max, zip(answers[first][_key(case)], answers[second][_key(case)], strict=False))
-        )
-        parameters: dict[str, Parameter] = {
+        durations_s = map(max, zip(*(answer.sample.durations_s for answer in pair), strict=False))
+        slower = pair[0]._replace(sample=SampleLine(case=case, durations_s=tuple(durations_s)))
+        subjects = [
+            answer.subject if request.device == "cuda" else f"rank {rank}"
+            for answer, rank in zip(pair, ranks, strict=True)
+        ]
+        parameters = {
             "bytes": case["bytes"],
             "pairs": case["pairs"],
             "world_size": request.ranks,
             "backend": request.backend,
         }
-        rates = tuple(float(case["bytes"]) / duration_s for duration_s in durations_s)
-        subject = "-".join(rank_subject(request, starts[rank], rank) for rank in pair)
         measurements.append(
-            measurement(
-                request,
-                starts[first],
-                parameters,
+            slower.measurement(
                 "pair_bandwidth_bytes_per_s",
-                unit="byte/s",
-                samples=rates,
-                subject=subject if request.device == "cuda" else f"rank {first}-rank {second}",
+                "byte/s",
+                slower.rates(float(case["bytes"])),
+                parameters,
+                subject="-".join(subjects),
             )
         )
     return tuple(measurements) or failure_of(request, lines_by_rank)
-
-
-def _key(case: Case) -> tuple[Parameter, ...]:
-    return tuple(value for _, value in sorted(case.items()))

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import itertools
 
-from probes.base.record import known
 from probes.base.units import MIB
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.worker_answers import LinesByRank
-from probes.facts import Gpu
-from probes.facts.measurements import BenchFailure, Measurement
+from probes.bench.answers import case_answers, ends_of, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 
 _BYTES = 256 * MIB
 _BUDGET_S = {"quick": 3.0, "full": 30.0}
@@ -44,35 +40,27 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
 
 def _names(context: BenchContext) -> list[str]:
     """Return all GPUs of the facts; the worker detects which of them the interpreter may use."""
-    gpus: tuple[Gpu, ...] = context.facts.gpus if known(context.facts.gpus) else ()
-    return [f"GPU{gpu.index}" for gpu in gpus] or [f"GPU{rank}" for rank in range(context.ranks_per_node)]
+    indices = [gpu.index for gpu in context.gpus] or range(context.ranks_per_node)
+    return [f"GPU{index}" for index in indices]
 
 
 def _case(sender: str, receiver: str, direction: str) -> Case:
     return {"from": sender, "to": receiver, "direction": direction, "bytes": _BYTES}
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every pair, with the same name for both directions: `GPU0-GPU1`."""
     measurements = []
-    for lines in lines_by_rank.values():
-        start = start_of(lines)
-        if start is None:
-            continue
-        for sample in samples_of(request, lines):
-            moved = float(sample.case["bytes"]) * (2 if sample.case["direction"] == "both" else 1)
-            ends = sorted(
-                (str(sample.case["from"]), str(sample.case["to"])), key=lambda name: (len(name), name)
+    for answer in case_answers(request, lines_by_rank):
+        case, ways = answer.case, 2 if answer.case["direction"] == "both" else 1
+        parameters = {**case, "peer_access": bool(answer.sample.figures.get("peer_access"))}
+        measurements.append(
+            answer.measurement(
+                "peer_bandwidth_bytes_per_s",
+                "byte/s",
+                answer.rates(float(case["bytes"]) * ways),
+                parameters,
+                subject=ends_of(case),
             )
-            measurements.append(
-                measurement(
-                    request,
-                    start,
-                    {**sample.case, "peer_access": bool(sample.figures.get("peer_access"))},
-                    "peer_bandwidth_bytes_per_s",
-                    unit="byte/s",
-                    samples=tuple(moved / duration_s for duration_s in sample.durations_s),
-                    subject="-".join(ends),
-                )
-            )
+        )
     return tuple(measurements) or failure_of(request, lines_by_rank)

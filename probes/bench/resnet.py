@@ -23,17 +23,18 @@ class Resnet(Record, kw_only=True):
     depths: tuple[int, ...]
     """Blocks per stage."""
     width: int
-    """Channels after the first convolution, and of the narrow part of the first stage."""
+    """Channels after the first convolution, and in the narrow part of the first stage."""
     classes: int
 
     @property
     def shape(self) -> Case:
-        """Return the shape for the worker, such as `{"id": "resnet-50", "depths": "3-4-6-3", "width".
-
-        64, ...}`.
-        """
-        depths = "-".join(str(depth) for depth in self.depths)
-        return {"id": self.id, "depths": depths, "width": self.width, "classes": self.classes}
+        """Return the shape for the worker: `{"id": "resnet-50", "depths": "3-4-6-3", "width": 64, ...}`."""
+        return {
+            "id": self.id,
+            "depths": "-".join(map(str, self.depths)),
+            "width": self.width,
+            "classes": self.classes,
+        }
 
 
 RESNET_50 = Resnet(id="resnet-50", depths=(3, 4, 6, 3), width=64, classes=1000)
@@ -91,19 +92,17 @@ def forward_flops(network: Resnet, image_size: int) -> int:
 
     Norms, activations and pooling are not counted, as usual.
     """
-    return (
-        sum(layer.flops for layer in convolutions(network, image_size))
-        + 2 * _features(network) * network.classes
-    )
+    body = sum(layer.flops for layer in convolutions(network, image_size))
+    return body + 2 * _features(network) * network.classes
 
 
 def training_flops(network: Resnet, image_size: int) -> int:
     """Return the operations of one image, forward and backward.
 
-    Each layer counts once more for the gradient of its weights and once more for that of its input; the first
-    layer's input, the image, needs none.
+    Each layer counts three times: for its output, for the gradient of its weights and for the gradient of its
+    input. The first layer's input is the image, which needs no gradient.
     """
-    stem = next(iter(convolutions(network, image_size)))
+    stem = next(convolutions(network, image_size))
     return 3 * forward_flops(network, image_size) - stem.flops
 
 
@@ -112,5 +111,5 @@ def _features(network: Resnet) -> int:
 
 
 def _half(size: int) -> int:
-    """Return the rows after a convolution or pooling of stride 2 that is padded by half its kernel."""
+    """Return the rows after a convolution or pooling with stride 2 and a padding of half the kernel."""
     return (size + 1) // 2

@@ -2,23 +2,24 @@
 
 The full suite adds `write_bandwidth_bytes_per_s`. Sequential blocks of 1 MiB represent files of records,
 random blocks of 128 KiB images; random blocks of 4 KiB in the full suite show the operations per second of
-the device. `direct` false means that the file system has no O_DIRECT and the page cache was emptied before
-each read, which is less strict.
+the device. `direct` is false if the file system has no O_DIRECT. The page cache is then emptied before each
+read, which is less strict.
 """
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+import msgspec
+
 from probes.base.units import GIB, KIB, MIB
-from probes.bench.answers import failure_of, measurement, samples_of, start_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.worker_answers import DoneLine, LinesByRank, StartLine, WorkerLine
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, DoneLine, LinesByRank, Outcome
+from probes.facts.measurements import Measurement
 
 _SUBJECT = "storage"
 _DEPTH = 16
-"""Outstanding requests: several NVMe devices or servers in parallel need more than one request each."""
+"""Number of outstanding requests: several NVMe devices or servers in parallel need several requests each."""
 _IN_ORDER: Case = {"operation": "read", "order": "sequential", "block_bytes": MIB, "queue_depth": _DEPTH}
 _AT_RANDOM: Case = {
     "operation": "read",
@@ -56,39 +57,29 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     )
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the bandwidth of every case, and the requests per second of random cases."""
+    # The worker reports file system, device and size of the file at its end.
     lines = lines_by_rank.get(0, ())
-    start = _start_with_surroundings(lines)
-    if start is None:
-        return failure_of(request, lines_by_rank)
+    at_end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
     measurements: list[Measurement] = []
-    for sample in samples_of(request, lines):
-        parameters: dict[str, Parameter] = {
-            **sample.case,
-            "direct": bool(sample.figures.get("direct")),
+    for answer in case_answers(request, lines_by_rank):
+        case, figures = answer.case, answer.sample.figures
+        parameters = {
+            **case,
+            "direct": bool(figures.get("direct")),
             "data_path": request.settings["data_path"],
         }
-        rates = tuple(1 / duration_s for duration_s in sample.durations_s)
-        bandwidths = tuple(rate * sample.figures.get("bytes_per_call", 0.0) for rate in rates)
-        operation = "write" if sample.case["operation"] == "write" else "read"
-        figures = [(f"{operation}_bandwidth_bytes_per_s", "byte/s", bandwidths)]
-        if sample.case["order"] == "random":
-            figures.append((f"{operation}_rate_per_s", "1/s", rates))
-        measurements += [
-            measurement(request, start, parameters, metric, unit=unit, samples=samples, subject=_SUBJECT)
-            for metric, unit, samples in figures
+        operation = "write" if case["operation"] == "write" else "read"
+        rows = [
+            (f"{operation}_bandwidth_bytes_per_s", "byte/s", answer.rates(figures.get("bytes_per_call", 0.0)))
         ]
-    return tuple(measurements) or failure_of(request, lines_by_rank)
-
-
-def _start_with_surroundings(lines: tuple[WorkerLine, ...]) -> StartLine | None:
-    """Return the start line with the conditions that the worker reported at its end.
-
-    The conditions are file system, device and size of the file.
-    """
-    start = start_of(lines)
-    end = next((line.conditions for line in lines if isinstance(line, DoneLine)), {})
-    return start and StartLine(
-        rank=start.rank, world_size=start.world_size, conditions={**end, **start.conditions}
-    )
+        if case["order"] == "random":
+            rows.append((f"{operation}_rate_per_s", "1/s", answer.rates(1)))
+        measurements += [
+            answer.measurement(metric, unit, samples, parameters, subject=_SUBJECT)
+            for metric, unit, samples in rows
+        ]
+    return tuple(
+        msgspec.structs.replace(row, conditions={**at_end, **row.conditions}) for row in measurements
+    ) or failure_of(request, lines_by_rank)

@@ -2,8 +2,8 @@
 
 The samples are the rate of each second in order. The series beside them are the GPU's sensor values
 (`sm_clock_hz`, `temperature_c`, `power_w`), if the training interpreter can read them. `sustained_fraction`
-is the median of the last quarter of the seconds over that of the first; clearly below 1, the GPU slows down
-as its temperature rises.
+is the median of the last quarter of the seconds over that of the first. If it is clearly below 1, the GPU
+slows down as its temperature rises.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.statistics import quantile
-from probes.bench.answers import failure_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
-from probes.bench.local import case_answers, on_every_device
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement
+from probes.bench.answers import case_answers, failure_of
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 
 _SECONDS = 20
 _SIZE = {"cuda": 8192, "cpu": 2048}
@@ -28,16 +25,16 @@ def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
     size = _SIZE[context.device]
     case: Case = {"dtype": _dtype(context), "m": size, "n": size, "k": size, "seconds": _SECONDS}
     return (
-        on_every_device(
-            context, "sustained", f"matrix multiply for {_SECONDS} s", budget_s=_BUDGET_S, cases=(case,)
+        context.on_every_device(
+            "sustained", f"matrix multiply for {_SECONDS} s", budget_s=_BUDGET_S, cases=(case,)
         ),
     )
 
 
 def _dtype(context: BenchContext) -> str:
-    """Return fp32 on CPUs, which all compute at full rate.
+    """Return fp32 for CPUs, which all compute it at full rate, and a type of the tensor cores for GPUs.
 
-    On GPUs a type of the tensor cores, for most power.
+    The tensor cores take most power.
     """
     if context.device == "cpu":
         return "fp32"
@@ -45,16 +42,16 @@ def _dtype(context: BenchContext) -> str:
 
 
 def sustained_fraction(rates: tuple[float, ...]) -> float | None:
-    """Return the median of the last quarter over that of the first; None for fewer than four rates."""
+    """Return the median of the last quarter over the median of the first; None for fewer than four rates."""
     quarter = len(rates) // _QUARTERS
     if not quarter:
         return None
     return quantile(rates[-quarter:], 0.5) / quantile(rates[:quarter], 0.5)
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
-    """Return the rate of every rank over time, and the fraction that remains at the end."""
-    measurements: list[Measurement] = []
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
+    """Return the rate of every rank over time, and the fraction of the rate that remains at the end."""
+    measurements = []
     for answer in case_answers(request, lines_by_rank):
         rates = answer.rates(
             2.0 * float(answer.case["m"]) * float(answer.case["n"]) * float(answer.case["k"])

@@ -1,4 +1,4 @@
-"""Arrange all pairs in rounds of disjoint pairs, like in a round-robin tournament."""
+"""Arrange all pairs in rounds of disjoint pairs, as in a round-robin tournament."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 def rounds(players: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Return all pairs of 0 ... `players` - 1 in the fewest rounds in which each player has one partner.
 
-    The circle method: one player stays, the others move by one place each time; with an odd number one player
-    rests in each round.
+    This is the circle method: one player stays, and the others move by one place after each round. With an
+    odd number one player rests in each round.
     """
     places = list(range(players + players % 2))
     all_rounds = []

@@ -1,20 +1,18 @@
 """Measure an optimizer step of a residual network on synthetic images: `step_time_s`, `images_per_s`.
 
-The rate is that of all ranks. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
-`peak_reserved_bytes`. A GPU trains ResNet-50 at 224 pixels; a CPU a small network of the same family, which
-takes seconds.
+The rate is that of all ranks together. Each rank has `model_flops_per_s`, `peak_memory_bytes` (allocated) and
+`peak_reserved_bytes`. A GPU trains ResNet-50 at 224 pixels. A CPU trains a small network of the same family,
+which takes seconds.
 """
 
 from __future__ import annotations
 
 from probes.base.record import known
 from probes.base.units import GIB
-from probes.bench.answers import failure_of, slowest_rank
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case
+from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
+from probes.bench.bench_requests import BenchContext, BenchRequest, Case, LinesByRank, Outcome
 from probes.bench.resnet import RESNET_50, SMALL, training_flops
-from probes.bench.step_figures import StepWork, step_figures
-from probes.bench.worker_answers import LinesByRank
-from probes.facts.measurements import BenchFailure, Measurement
+from probes.facts.measurements import Measurement
 
 _CASE_BUDGET_S = {"cuda": 6.0, "cpu": 4.0}
 _IMAGE_SIZE = {"cuda": 224, "cpu": 64}
@@ -29,7 +27,7 @@ _NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
 
 
 def requests(context: BenchContext) -> tuple[BenchRequest, ...]:
-    """Return one rank alone, then all local ranks together."""
+    """Return a request for one rank alone, then a request for all local ranks together."""
     network = RESNET_50 if context.device == "cuda" else SMALL
     cases = _cases(context)
     return tuple(
@@ -62,27 +60,21 @@ def _cases(context: BenchContext) -> tuple[Case, ...]:
 
 
 def _gpu_micro_batches(context: BenchContext) -> tuple[int, ...]:
-    gpus = context.facts.gpus if known(context.facts.gpus) else ()
-    least_bytes = min((gpu.memory_bytes for gpu in gpus if known(gpu.memory_bytes)), default=0)
+    least_bytes = min((gpu.memory_bytes for gpu in context.gpus if known(gpu.memory_bytes)), default=0)
     large = least_bytes >= _LARGE_FITS_BYTES * (1 if context.model.precision == "bf16" else 2)
     return _GPU_MICRO_BATCHES if large else _GPU_MICRO_BATCHES[:1]
 
 
-def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
+def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> Outcome:
     """Return the step time of the slowest rank, the largest peak memory, and the FLOP rate of a rank."""
     measurements: list[Measurement] = []
     network = _NETWORKS[str(request.model["id"])]
-    for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
-        images = float(case["micro_batch"])
-        measurements += step_figures(
-            request,
-            start,
-            {"model": network.id, **case, "world_size": request.ranks},
-            StepWork(
-                items={"images": images * request.ranks},
-                rank_flops=images * training_flops(network, int(case["image_size"])),
-            ),
-            durations_s=durations_s,
-            figures=figures,
+    for answer in slowest_rank(request, lines_by_rank):
+        images = float(answer.case["micro_batch"])
+        work = StepWork(
+            items={"images": images * request.ranks},
+            rank_flops=images * training_flops(network, int(answer.case["image_size"])),
         )
+        parameters = {"model": network.id, **answer.case, "world_size": request.ranks}
+        measurements += step_figures(answer, parameters, work)
     return tuple(measurements) or failure_of(request, lines_by_rank)

@@ -1,7 +1,7 @@
 """Take apart the names of GPUs that people write: `A100-SXM-80GB`, `RTX 3090`, `MI250X (GCD)`.
 
-A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with that model are
-candidates; the other parts of the name, and the memory that is stated beside it, choose among them.
+A name contains a model, a form (SXM, PCIe), memory and power. Rows of the catalogue with the same model are
+candidates; the other parts of the name, and separately stated memory, select one of the candidates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NameParts(NamedTuple):
     watts: float | None
 
 
-_SAYS_NOTHING = pattern(
+_IRRELEVANT = pattern(
     r"nvidia|amd|intel|habana|tesla|geforce|instinct|radeon|gpus?|accelerator|tensor|core|graphics|card"
     r"|generation|edition|oam|ac|gcds?|die|pascal|volta|turing|ampere|hopper|blackwell|lovelace|ultra"
     r"|hbm\de?|gddr\dx?|dgx|hgx|nvl\d+|\d+x|x\d+"
@@ -31,14 +31,14 @@ _FORMS = {"pcie": "pcie", "nvl": "nvl", "server": "server", "workstation": "work
 _GLUED = pattern(r"([a-z]+\d+[a-z]*?)(sxm\d?|pcie)")
 _MEMORY = pattern(r"(\d+(?:\.\d+)?)(?:gb|gib|g)")
 _BARE_MEMORY = pattern(r"[\s_-](\d{1,3})\s*$")
-"""The memory in `A100-80`, where no GPU is called so with the number."""
+"""Memory without a unit at the end of a name: `A100-80`."""
 _POWER = pattern(r"(\d+)w")
 _COUNT = pattern(r"\d+x(?=[a-z])")
 _LONGEST = 200
 
 
 def parts_of(name: str) -> NameParts:
-    """Return the parts of a name, in whatever case, order and punctuation it is written."""
+    """Return the parts of a name in any case, order and punctuation."""
     text = name[:_LONGEST].lower().replace("pci-e", "pcie").replace("max-q", "maxq")
     text = re.sub(r"(\d)\s+(gib|gb|g|w)\b", r"\1\2", text)
     model, form, memory, watts = [], "", None, None
@@ -54,29 +54,29 @@ def parts_of(name: str) -> NameParts:
             memory = float(size[1])
         elif power := _POWER.fullmatch(token):
             watts = float(power[1])
-        elif not _SAYS_NOTHING.fullmatch(token):
+        elif not _IRRELEVANT.fullmatch(token):
             model.append(token)
     return NameParts("".join(model), form, memory, watts)
 
 
 def with_unit(name: str) -> str:
-    """Return the name with the unit of memory behind a bare number at its end: `A100-80` is `A100 80GB`."""
+    """Return the name with a unit after a bare number at the end: `A100-80` becomes `A100 80GB`."""
     return _BARE_MEMORY.sub(r" \1GB", name)
 
 
-def form_distance(stated: str, has: str) -> int:
-    """Return how far the stated form is from that of a row; 0 where one of them says nothing."""
-    if not stated or stated == has or not has:
+def form_distance(stated: str, in_row: str) -> int:
+    """Return the distance of the stated form from the form of a row; 0 if one of them is unknown."""
+    if not stated or stated == in_row or not in_row:
         return 0
-    if stated.startswith("sxm") and has.startswith("sxm"):
-        # `SXM` and `SXM4` mean the usual module; a special one such as `SXM3` must be named.
-        return 1 if has == "sxm" else 2
+    if stated.startswith("sxm") and in_row.startswith("sxm"):
+        # `SXM` and `SXM4` mean the usual module; a special module such as `SXM3` must be named.
+        return 1 if in_row == "sxm" else 2
     return 3
 
 
-def size_distance(stated: float | None, has: float | None) -> float:
-    """Return how far two figures are apart; rounding and units of 1000 or 1024 count for nothing."""
-    if not stated or not has:
+def size_distance(stated: float | None, in_row: float | None) -> float:
+    """Return the logarithmic distance of two sizes; 0 if rounding or units of 1000 and 1024 explain it."""
+    if not stated or not in_row:
         return 0.0
-    apart = abs(math.log(stated / has))
+    apart = abs(math.log(stated / in_row))
     return apart if apart > 0.12 else 0.0

@@ -1,6 +1,6 @@
-"""The catalogue: what each GPU and machine can do by published figures. Rows cite a source and a date.
+"""The catalogue: published figures of GPUs and machines. Each row has a source and a date.
 
-An unknown GPU has no row, and then no peak: rigtune never guesses one.
+An unknown GPU has no row and therefore no peak: rigtune never guesses a figure.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from probes.catalogue.gpu_names import form_distance, parts_of, size_distance, w
 class GpuModel(StrictRecord, kw_only=True):
     """Published and measured figures of one GPU model, from a row of `probes/data/gpus/`.
 
-    Rates are dense (no sparsity), one direction, per GPU, in operations or bytes per second. Where a document
-    prints sparse rates only, half of them is the dense rate. A GPU of which a module has two (MI250, K80) or
-    four (A16) is one of them, as frameworks count. A figure that could not be confirmed is absent. Rows that
-    share a plain name stand in one file, the usual GPU first.
+    Rates are dense (no sparsity), one direction, per GPU, in operations or bytes per second. If a document
+    prints only sparse rates, the dense rate is half of them. For a module with two GPUs (MI250, K80) or four
+    (A16), the row describes one GPU, as frameworks count. A figure that could not be confirmed is absent.
+    Rows that share a plain name are in one file, the usual GPU first.
     """
 
     id: str
     title: str
     checked: bool
-    """False for a GPU that no recording has shown.
+    """True if a recording has confirmed the row.
 
-    Its name and figures serve predictions and plans, and no check compares a machine with them.
+    Predictions and plans also use other rows; checks compare machines with confirmed rows only.
     """
     driver_name: str = ""
-    """The name that today's driver gives, in full."""
+    """The full name that today's driver reports."""
     names: tuple[str, ...] = ()
-    """Its other names by drivers, as regular expressions that are matched in full and without case."""
+    """Other names that drivers report: regular expressions for the full name, in any case."""
     plain_names: tuple[str, ...] = ()
     """Names that people write, without vendor, form, memory and punctuation (`gpu_names.py`)."""
     form: str = ""
-    """Form, if GPUs of one plain name differ in it.
+    """Form, if there are several forms of GPUs with one plain name.
 
     One of `sxm`, `sxm3`, `pcie`, `nvl`, `server`, `workstation` and `maxq`.
     """
@@ -45,41 +45,40 @@ class GpuModel(StrictRecord, kw_only=True):
     compute_capability: str
     """Compute capability, from NVIDIA's MIG user guide 610 and Transformer Engine's support matrix.
 
-    AMD's name of the instruction set (`gfx942`) or the vendor's name of the chip if there is no such
-    number.
+    If there is no such number: AMD's name of the instruction set (`gfx942`) or the vendor's name of the chip.
     """
     pci_device_ids: tuple[str, ...] = ()
     """Vendor and device as `lspci -nn` prints them: `10de:2330`.
 
-    From NVIDIA/open-gpu-kernel-modules, README, compatible GPUs; those of older GPUs and of AMD from the
-    PCI ID repository, pci.ids (2026-11). A device that products of different size share has no row
-    (10de:2342 is a GH200 of 120 or of 480 GB).
+    Source: NVIDIA/open-gpu-kernel-modules, README, compatible GPUs; for older GPUs and AMD the PCI ID
+    repository, pci.ids (2026-11). An id that products of different size share is left out (10de:2342 is a
+    GH200 of 120 or of 480 GB).
     """
     lspci_words: tuple[str, ...] = ()
-    """Words that lspci prints in brackets after the chip's name without -n (pci.ids, 2026-11)."""
+    """Words in brackets that lspci without -n prints after the name of the chip (pci.ids, 2026-11)."""
     memory_bytes: int
-    """Memory of a whole GPU as nvidia-smi prints it, read in recordings and public logs.
+    """Memory of a whole GPU as printed by nvidia-smi in recordings and public logs.
 
-    An unchecked row has the size that the framework reports if that is known, else the size as sold.
+    An unchecked row has the size that a framework reports, else the nominal size.
     """
     peak_flops_per_s: dict[str, float]
     """Peak rate by dtype: fp32, tf32, bf16, fp16, fp8, nvfp4, mxfp4."""
     achievable_flops_per_s: dict[str, float] = {}
-    """Best measured GEMM rate by dtype, at the best shape of a search, where somebody published it."""
+    """Best published measurement of the GEMM rate by dtype, at the best shape of a search."""
     memory_bandwidth_bytes_per_s: float
     link_kind: Literal["nvlink", "xgmi", "ethernet"] = "nvlink"
-    """Kind of the links counted below: NVIDIA's, AMD's, or the Ethernet ports of a Gaudi."""
+    """Kind of the links that `nvlink_count` counts: NVIDIA's, AMD's, or the Ethernet ports of a Gaudi."""
     nvlink_count: int = 0
     nvlink_bandwidth_bytes_per_s: float = 0.0
-    """One link, one direction."""
+    """Bandwidth of one link in one direction."""
     nvlink_bridge: bool = False
-    """True where the links need a bridge, which may be absent."""
+    """True if the links need a bridge, which may be absent."""
     ring_bus_bandwidth_bytes_per_s: float | None = None
     """Measured all-reduce bus bandwidth of a full NVLink domain with the ring algorithm."""
     pcie_generation: int
     pcie_width: int = 16
     host_link_bytes_per_s: float = 0.0
-    """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 where there is none."""
+    """One direction of a link to the host's processor other than PCIe (NVLink-C2C); 0 without such a link."""
     power_limit_w: float | None = None
     multiprocessors: int | None = None
     """Streaming multiprocessors or compute units.
@@ -88,12 +87,12 @@ class GpuModel(StrictRecord, kw_only=True):
     winston-zhang-orz/gpu-specs 097f0fb specs.md unless the source states otherwise.
     """
     design: str = ""
-    """Id of the machine that it usually sits in (`recipes/data/designs.toml`)."""
+    """Id of the usual machine with this GPU (`recipes/data/designs.toml`)."""
     source: str
     """Documents that were read.
 
-    "(quoted)" marks a document that was read in the notes of a public repository that quotes it, "(not
-    re-read)" a document that was not at hand when the row was written.
+    "(quoted)" marks a document that was only read as a quotation in a public repository, "(not re-read)" a
+    document that was not available when the row was written.
     """
     date: str
     """The month of the reading."""
@@ -101,7 +100,7 @@ class GpuModel(StrictRecord, kw_only=True):
 
 
 class MachineModel(StrictRecord, kw_only=True):
-    """A machine that can be planned for without being there."""
+    """A machine for which plans can be made without access to such a machine."""
 
     id: str
     title: str
@@ -112,31 +111,31 @@ class MachineModel(StrictRecord, kw_only=True):
     nvlink_count: int = 0
     """NVLinks between two GPUs of the node; with `nvswitch`, all of a GPU's links."""
     gpus_per_switch: int = 0
-    """GPUs below one PCIe switch, together with their NICs; 0 if each device is on a root port of the host.
+    """Number of GPUs below one PCIe switch, with their NICs; 0 if each device is on a root port of the host.
     """
     switch_link: Literal["PIX", "PXB"] = "PIX"
     """Distance between two devices of the same `gpus_per_switch` group."""
     gpu_link: Literal["PHB", "NODE"] = "NODE"
     """PCIe distance between two devices of one NUMA node that share no switch."""
     gpu_numa_nodes: tuple[int, ...] = ()
-    """NUMA node of each GPU; empty where the GPUs are spread evenly in their order."""
+    """NUMA node of each GPU; empty if the GPUs are spread evenly in their order."""
     nic_count: int = 0
     nic_rate_gbps: float = 0.0
     nic_link_layer: str = "InfiniBand"
     nic_type: str = ""
-    """Part number that the driver shows (MT4129 is a ConnectX-7), else the driver's name."""
+    """Part number that the driver reports (MT4129 is a ConnectX-7), else the driver's name."""
     nic_pcie_generation: int | None = None
     nic_pcie_width: int = 16
     ethernet_rate_gbps: float | None = None
     """Rate of the host's own network, which every machine has; None if unknown."""
     cpu_model: str
     cpu_flags: tuple[str, ...]
-    """Those of /proc/cpuinfo that matter for training."""
+    """Flags of /proc/cpuinfo that matter for training."""
     architecture: Literal["x86_64", "aarch64"] = "x86_64"
     virtual: bool = False
     """True for a virtual machine."""
     dmi: dict[str, str] = {}
-    """Files of /sys/class/dmi/id by which the maker or cloud is known."""
+    """Files of /sys/class/dmi/id that identify the maker or the cloud, with their content."""
     sockets: int
     cores_per_socket: int
     threads_per_core: int = 2
@@ -151,12 +150,12 @@ class MachineModel(StrictRecord, kw_only=True):
 
 
 class Catalogue:
-    """All rows of GPUs and machines. Those shipped with rigtune are read when first asked for."""
+    """All rows of GPUs and machines. The rows shipped with rigtune are read at the first use."""
 
     def __init__(
         self, gpus: tuple[GpuModel, ...] | None = (), machines: tuple[MachineModel, ...] | None = ()
     ) -> None:
-        """Take the given rows; None stands for those shipped with rigtune."""
+        """Use the given rows; None means the rows shipped with rigtune."""
         self._given_gpus = gpus
         self._given_machines = machines
 
@@ -173,7 +172,7 @@ class Catalogue:
         )
 
     def gpu(self, name: str) -> GpuModel | None:
-        """Return the row of a GPU by its id or by the name that the driver gives; None where it has none."""
+        """Return the row of a GPU by its id or by the name that the driver reports; None if there is none."""
         wanted = name.strip().lower()
         for row in self._gpus_with(wanted):
             if wanted in (row.id.lower(), row.driver_name.lower()):
@@ -189,14 +188,15 @@ class Catalogue:
         )
 
     def checked_gpu(self, name: str) -> GpuModel | None:
-        """Return the row that checks may compare a GPU with; None where no recording confirms one."""
+        """Return the row that checks may compare a GPU with; None without a row that a recording confirms."""
         row = self.gpu(name)
         return row if row is not None and row.checked else None
 
     def gpu_named(self, words: str, memory_gb: float | None = None) -> GpuModel | None:
-        """Return the row of a GPU by what people call it; `memory_gb` counts where the words do not say it.
+        """Return the row of a GPU by a name that people use.
 
-        Words without a match may still be an id or a driver's name, some of which have fewer words.
+        `memory_gb` is used if the name states no memory. A name without a match may still be an id or a name
+        that a driver reports.
         """
         parts = parts_of(words)
         if parts.model not in self._gpus_by_plain_name:
@@ -215,20 +215,20 @@ class Catalogue:
         )
 
     def gpu_on_bus(self, device_id: str, words: str = "") -> GpuModel | None:
-        """Return the row of a GPU by its PCI device (`10de:2330`), else by what lspci prints in brackets."""
+        """Return the row of a GPU by its PCI device (`10de:2330`), else by the words of lspci in brackets."""
         device, bracket = device_id.strip().lower(), words.rpartition("[")[2].partition("]")[0]
         row = next((row for row in self._gpus_with(device) if device in row.pci_device_ids), None)
         return row or next((row for row in self._gpus_with(bracket) if bracket in row.lspci_words), None)
 
     def machines_sold_as(self, product: str) -> tuple[MachineModel, ...]:
-        """Return the rows of machines whose DMI has this product name."""
+        """Return the rows of machines with this product name in their DMI table."""
         return tuple(row for row in self.machines if row.dmi.get("product_name") == product)
 
     def machine(self, machine_id: str) -> MachineModel | None:
         return next((row for row in self.machines if row.id == machine_id.strip().lower()), None)
 
     def _gpus_with(self, words: str) -> tuple[GpuModel, ...]:
-        """Return at least the rows with these words; shipped files without them are not parsed."""
+        """Return the rows of all files that contain these words; other shipped files are not parsed."""
         if not words:
             return ()
         return _shipped_gpus_with(words) if self._given_gpus is None else self._given_gpus

@@ -1,4 +1,4 @@
-"""Rows of the variables that control NCCL and its callers, and how each is parsed.
+"""Rows of the variables that control NCCL and its callers, and the rules by which each is parsed.
 
 The rows are in `probes/data/nccl_variables.toml`.
 """
@@ -34,7 +34,7 @@ _FLAGS = frozenset({"1", "y", "yes", "t", "true", "0", "n", "no", "f", "false"})
 
 
 class VariableSource(StrictRecord, kw_only=True):
-    """Who states rows, and when it was read."""
+    """Source of rows, and the month of reading."""
 
     title: str
     date: str
@@ -85,7 +85,7 @@ class Integer(StrictRecord, kw_only=True):
     """Result of strtoll with base 0."""
 
     value: int
-    """0 where the text does not begin with a number."""
+    """0 if the text does not begin with a number."""
     rest: str
     """Text that was not parsed."""
 
@@ -111,7 +111,7 @@ def read_integer(text: str) -> Integer:
 
 
 def misread(row: Variable, text: str) -> str | None:
-    """Return how the reader misunderstands `text`; None if it does not.
+    """Return how NCCL, PyTorch or CUDA misreads `text`; None if the text is read as meant.
 
     The words complete "NCCL reads it as ...".
     """
@@ -131,7 +131,7 @@ def misread(row: Variable, text: str) -> str | None:
 
 
 def is_default(row: Variable, text: str) -> bool:
-    """Return whether `text` changes nothing, or nothing that costs."""
+    """Return whether `text` has the effect of the default, or a harmless effect."""
     if not text or row.default is None:
         return not text
     same = (row.default, *row.harmless)
@@ -165,7 +165,7 @@ def _misread_number(row: Variable, text: str) -> str | None:
 
 
 def numbered_level(text: str) -> str | None:
-    """Return the distance that NCCL takes for a level in digits, by an old numbering; None for words."""
+    """Return the distance that NCCL uses for a level in digits, by an old numbering; None for words."""
     if not text.isascii() or not text.isdecimal():
         return None
     return _NUMBERED_LEVELS[min(read_integer(text).value, len(_NUMBERED_LEVELS) - 1)]

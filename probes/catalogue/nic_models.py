@@ -16,16 +16,16 @@ _ENOUGH = 0.75
 
 
 class Card(Cited, kw_only=True):
-    """A chip by the part name that the driver shows."""
+    """A chip, identified by the part name that the driver reports."""
 
     part: str
     title: str
     rate_gbps: float | None = None
-    """The most that one port of any card with it can do."""
+    """Highest rate of one port of any card with this chip."""
     lane: str = ""
     """The fastest speed of one lane: `HDR`."""
     dpu: bool = False
-    """A BlueField: a computer of its own, mostly for storage and management."""
+    """True for a BlueField: a computer of its own, mostly for storage and management."""
     virtual: bool = False
 
 
@@ -38,14 +38,14 @@ class Place(StrictRecord, kw_only=True):
 
 
 class Layout(Cited, kw_only=True):
-    """A machine whose rails are known by their places."""
+    """A machine whose rails have fixed PCI addresses."""
 
     id: str
     title: str
     rate_gbps: float
     rails: tuple[Place, ...]
     interfaces: tuple[str, ...] = ()
-    """Names of its front-end ports, which follow from their places too."""
+    """Names of the front-end ports, which follow from their PCI addresses too."""
     interface_rate_gbps: float | None = None
 
 
@@ -60,7 +60,7 @@ class NicModels(StrictRecord, kw_only=True):
         return next((card for card in self.cards if card.part == nic.device_type), None)
 
     def layout(self, facts: MachineFacts) -> Layout | None:
-        """Return the machine whose layout fits the addresses of its RDMA devices; None if none fits."""
+        """Return the machine whose layout fits the addresses of the RDMA devices; None if no layout fits."""
         if not known(facts.nics):
             return None
         addresses = {nic.pci_bus_id for nic in facts.nics if known(nic.pci_bus_id)}
@@ -71,7 +71,7 @@ class NicModels(StrictRecord, kw_only=True):
         return None
 
     def front_end(self, facts: MachineFacts) -> Layout | None:
-        """Return the machine whose front-end interfaces have these names."""
+        """Return the machine whose front-end interfaces all exist here."""
         if not known(facts.interfaces):
             return None
         names = {interface.name for interface in facts.interfaces}

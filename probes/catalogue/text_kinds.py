@@ -1,12 +1,12 @@
 """The kinds of text that a person can give, each recognised by its contents.
 
-A new kind is a parser module and a row here.
+A new kind is a parser module and a row here. The title completes "It reads ..." and names the origin of the
+text. The module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never raises.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
 
 from probes.base.record import Record
 
@@ -14,21 +14,25 @@ from probes.base.record import Record
 class KindRow(Record, kw_only=True):
     """One kind of text.
 
-    Its module has a parser and `recognise(text: str) -> bool`, which is quick on any text and never
-    raises.
+    Its module has a parser, and a function `(text: str) -> bool` that recognises the text. That function is
+    quick on any text and never raises.
     """
 
     id: str
     title: str
     """Completes "It reads ...": what wrote the text."""
-    module: str
+    parser: str
+    """Module below `probes.parsers`, with the name of its function if that is not `recognise`."""
 
-    def load(self) -> ModuleType:
-        return importlib.import_module(self.module)
+    def recognise(self, text: str) -> bool:
+        """Return whether the text is of this kind."""
+        module, _, function = self.parser.partition(":")
+        recogniser = getattr(importlib.import_module(f"probes.parsers.{module}"), function or "recognise")
+        return bool(recogniser(text))
 
 
-def _kind(kind_id: str, title: str, module: str) -> KindRow:
-    return KindRow(id=kind_id, title=title, module=f"probes.parsers.{module}")
+def _kind(kind_id: str, title: str, parser: str) -> KindRow:
+    return KindRow(id=kind_id, title=title, parser=parser)
 
 
 KINDS: tuple[KindRow, ...] = (
@@ -36,12 +40,12 @@ KINDS: tuple[KindRow, ...] = (
     _kind("nvidia-smi-text", "`nvidia-smi -q`, whole or a part (-d)", "nvidia_smi.nvsmi_text"),
     _kind("nvidia-smi-table", "`nvidia-smi`", "nvidia_smi.nvsmi_table"),
     _kind("nvidia-smi-csv", "`nvidia-smi --query-gpu --format=csv`", "nvidia_smi.nvsmi_csv"),
-    _kind("nvidia-smi-list", "`nvidia-smi -L`", "nvidia_smi.nvsmi_list"),
-    _kind("nvidia-smi-monitor", "`nvidia-smi dmon` or `pmon`", "nvidia_smi.nvsmi_monitor"),
-    _kind("nvidia-smi-error", "an error of nvidia-smi", "nvidia_smi.nvsmi_error"),
+    _kind("nvidia-smi-list", "`nvidia-smi -L`", "nvidia_smi.nvsmi_short:recognise_list"),
+    _kind("nvidia-smi-monitor", "`nvidia-smi dmon` or `pmon`", "nvidia_smi.nvsmi_short:recognise_monitor"),
+    _kind("nvidia-smi-error", "an error of nvidia-smi", "nvidia_smi.nvsmi_short:recognise_error"),
     _kind("topology", "`nvidia-smi topo -m`", "topology.topo_matrix"),
-    _kind("peer-access", "`nvidia-smi topo -p2p`", "topology.topo_p2p"),
-    _kind("rocm-topology", "`rocm-smi --showtopo`, whole or a part", "topology.rocm_topology"),
+    _kind("peer-access", "`nvidia-smi topo -p2p`", "topology.gpu_tables:recognise_p2p"),
+    _kind("rocm-topology", "`rocm-smi --showtopo`, whole or a part", "topology.gpu_tables:recognise_rocm"),
     _kind("nvlink", "`nvidia-smi nvlink --status`", "nvidia_smi.nvlink_status"),
     _kind("nvlink-errors", "`nvidia-smi nvlink -e`", "nvidia_smi.nvlink_error_counts"),
     _kind("dcgm-nvlink", "`dcgmi nvlink`", "tools.dcgm_nvlink"),
@@ -65,22 +69,24 @@ KINDS: tuple[KindRow, ...] = (
     _kind("dmidecode", "`dmidecode`", "topology.dmidecode"),
     _kind("ipmi", "`ipmitool sdr`, `sensor` or `dcmi power reading`", "host.ipmi"),
     _kind("ibstat", "`ibstat`", "fabric.infiniband_files"),
-    _kind("ibstatus", "`ibstatus`", "fabric.ibstatus"),
+    _kind("ibstatus", "`ibstatus`", "fabric.rdma_lists:recognise_ibstatus"),
     _kind("ibv-devinfo", "`ibv_devinfo`", "fabric.ibv_devinfo"),
-    _kind("ibdev2netdev", "`ibdev2netdev`", "fabric.ibdev2netdev"),
-    _kind("rdma-link", "`rdma link`", "fabric.rdma_link"),
-    _kind("show-gids", "`show_gids`", "fabric.show_gids"),
+    _kind("ibdev2netdev", "`ibdev2netdev`", "fabric.rdma_lists:recognise_ibdev2netdev"),
+    _kind("rdma-link", "`rdma link`", "fabric.rdma_lists:recognise_rdma_link"),
+    _kind("show-gids", "`show_gids`", "fabric.rdma_lists:recognise_show_gids"),
     _kind("mlxlink", "`mlxlink`", "fabric.mlxlink"),
-    _kind("perfquery", "`perfquery -x`", "fabric.perfquery"),
-    _kind("iblinkinfo", "`iblinkinfo`", "fabric.iblinkinfo"),
-    _kind("ibnetdiscover", "`ibnetdiscover`", "fabric.ibnetdiscover"),
-    _kind("ibswinfo", "`ibswinfo`", "fabric.ibswinfo"),
-    _kind("guid-list", "a list of host names and node GUIDs", "fabric.guid_list"),
+    _kind("perfquery", "`perfquery -x`", "fabric.rdma_lists:recognise_perfquery"),
+    _kind("iblinkinfo", "`iblinkinfo`", "fabric.fabric_maps:recognise_iblinkinfo"),
+    _kind("ibnetdiscover", "`ibnetdiscover`", "fabric.fabric_maps:recognise_ibnetdiscover"),
+    _kind("ibswinfo", "`ibswinfo`", "fabric.fabric_maps:recognise_ibswinfo"),
+    _kind("guid-list", "a list of host names and node GUIDs", "fabric.fabric_maps:recognise_guid_list"),
     _kind("fi-info", "`fi_info -v`", "fabric.fi_info"),
     _kind("interfaces", "`ip -j addr`, alone or in a collection with LLDP and speeds", "fabric.ip_json"),
     _kind("kernel-log", "the kernel log (`dmesg`, journal, syslog)", "kernel.kernel_log"),
     _kind("nccl-log", "a log with NCCL_DEBUG", "tools.nccl_log"),
-    _kind("lsmod", "`lsmod`", "host.lsmod"),
-    _kind("driver-version", "/proc/driver/nvidia/version", "host.driver_version"),
+    _kind("lsmod", "`lsmod`", "host.package_lists:recognise_lsmod"),
+    _kind("driver-version", "/proc/driver/nvidia/version", "host.version_outputs:recognise_driver"),
 )
-"""Every kind whose recogniser agrees takes the text: a pasted terminal session may hold several."""
+"""A text may be of several kinds, for example a pasted terminal session: each kind that recognises the text
+is read.
+"""

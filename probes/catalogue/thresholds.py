@@ -12,11 +12,11 @@ import msgspec
 from probes.base.record import EvidenceRef, StrictRecord
 from probes.base.rows import read_rows
 from probes.base.versions import numbers_of
-from probes.catalogue.limit_rows import named_limits
+from probes.catalogue.check_rows import named_limits
 
 
 class Cited(StrictRecord, kw_only=True):
-    """A row that says who states it and when it was read."""
+    """A row with its source and the month of reading."""
 
     source: str
     date: str
@@ -27,19 +27,19 @@ class Cited(StrictRecord, kw_only=True):
 
 
 class Number(Cited, kw_only=True):
-    """A limit; the unit is in the name of the field that holds it."""
+    """A limit; the name of the limit includes the unit."""
 
     value: float
 
 
 class Version(Cited, kw_only=True):
-    """A version from which on, or up to which, something holds."""
+    """The first or the last version with a property."""
 
     value: str
 
 
 class Names(Cited, kw_only=True):
-    """A list of names that a check treats alike."""
+    """A list of names that a check treats in the same way."""
 
     value: tuple[str, ...]
 
@@ -49,13 +49,13 @@ class ThrottleReason(Cited, kw_only=True):
 
     name: str
     severe: bool
-    """True where hardware protects itself; False where the driver lowers clocks in a controlled way."""
+    """True if the hardware protects itself; False if the driver lowers the clocks in a controlled way."""
     meaning: str
     remedy: str
 
 
 class ViolationLimit(Cited, kw_only=True):
-    """Seconds for which a cause may have held the clocks down since the driver was loaded."""
+    """Limit on the seconds for which a cause has reduced the clocks since the driver was loaded."""
 
     name: str
     """Name of the cause in `GpuLimits.violations_us`."""
@@ -71,13 +71,13 @@ class CudaDriver(Cited, kw_only=True):
 
 
 class CudaArchitecture(Cited, kw_only=True):
-    """The CUDA versions whose compilers know a GPU architecture."""
+    """The CUDA versions whose compilers support a GPU architecture."""
 
     compute_capability: str
-    """`7.5`, or a major version alone for all of its minors."""
+    """`7.5`, or a major version (`7`) for all of its minor versions."""
     cuda_first: str
     cuda_last: str | None = None
-    """The last major version of CUDA with it; None while it is supported."""
+    """The last major version of CUDA with support; None if the newest CUDA supports the architecture."""
 
 
 class NcclArchitecture(Cited, kw_only=True):
@@ -89,7 +89,7 @@ class NcclArchitecture(Cited, kw_only=True):
 
 
 class NcclFault(Cited, kw_only=True):
-    """Versions of NCCL with a fault that ends or hangs jobs, both included."""
+    """The first and the last version of NCCL with a fault that ends or hangs jobs."""
 
     first: str
     last: str
@@ -142,7 +142,7 @@ class Thresholds(StrictRecord, kw_only=True):
         return next((row for row in self.cuda_drivers if (row.cuda_major,) == major), None)
 
     def cuda_architecture(self, compute_capability: str) -> CudaArchitecture | None:
-        """Return the row for `9.0`: an exact one before one for the major version."""
+        """Return the row for `9.0`: the exact row, else the row for the major version."""
         major = compute_capability.partition(".")[0]
         rows = {row.compute_capability: row for row in self.cuda_architectures}
         return rows.get(compute_capability) or rows.get(major)

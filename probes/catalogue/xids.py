@@ -14,7 +14,7 @@ XidClass = Literal["application", "reset", "hardware", "link", "driver", "inform
 
 
 class Xid(StrictRecord, kw_only=True, rename={"kind": "class"}):
-    """The meaning that some numbers share."""
+    """The common meaning of some Xid numbers."""
 
     codes: tuple[int, ...]
     name: str
@@ -42,7 +42,7 @@ class XidRows(StrictRecord, kw_only=True):
     date: str
     xid: tuple[Xid, ...]
     sub_codes: dict[str, dict[str, str]]
-    """Meaning of some sub-codes of an Xid beyond its row, by both numbers."""
+    """Additional meaning of some sub-codes, by Xid and sub-code."""
     switch: SwitchRows
 
     @property
@@ -58,14 +58,11 @@ class XidRows(StrictRecord, kw_only=True):
         return self.sub_codes.get(str(code), {}).get(str(sub_code))
 
     def switch_part(self, code: int) -> str | None:
-        """Return the part of an NVSwitch that an SXid is about."""
+        """Return the part of an NVSwitch to which an SXid refers."""
         return self.switch.parts.get(str(code // 1000))
 
     def switch_fatal(self, code: int) -> bool | None:
-        """Return whether an SXid stops traffic, for a log that does not state it.
-
-        None for an unknown number.
-        """
+        """Return whether an SXid stops traffic, for logs that do not state it; None for an unknown SXid."""
         if self.switch_part(code) is None:
             return None
         return not any(first <= code <= last for first, last in _ranges(self.switch.nonfatal))

@@ -58,25 +58,22 @@ def input_agreement(evidence: Evidence) -> Iterator[Finding]:
     for subject, conflicts in by_subject.items():
         alike.setdefault(tuple(dict.fromkeys(conflict.field for conflict in conflicts)), []).append(subject)
     for fields, subjects in alike.items():
+        more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
         first = by_subject[subjects[0]]
         whose = f"{subjects[0]}: " if len(subjects) > 1 else ""
-        references = (
-            each.evidence
-            for subject in subjects
-            for conflict in by_subject[subject]
-            for each in conflict.readings
-        )
+        conflicts = [conflict for subject in subjects for conflict in by_subject[subject]]
         yield AGREEMENT.warned(
             fold_names(subjects),
-            "the sources contradict each other about "
-            f"{_listed([field.replace('_', ' ') for field in fields])}",
+            f"the sources contradict each other about {', '.join(fields[:_SHOWN]).replace('_', ' ')}{more}",
             expected="one value",
             observed=whose
             + "; ".join(_readings(conflict, named=len(first) > 1) for conflict in first[:_SHOWN]),
             remedy=Remedy(
                 text="Give outputs of one machine and one moment; the first of the values was used."
             ),
-            evidence=tuple(dict.fromkeys(references)),
+            evidence=tuple(
+                dict.fromkeys(reading.evidence for conflict in conflicts for reading in conflict.readings)
+            ),
         )
     if not evidence.facts.contradictions:
         yield _without_problem(AGREEMENT, evidence, "the sources agree")
@@ -97,11 +94,6 @@ def _readings(conflict: Contradiction, *, named: bool) -> str:
     )
     name = f"{conflict.field.replace('_', ' ')} " if named else ""
     return name + (values or "readings that are not kept")
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _words(unread: Unread) -> str:

@@ -1,11 +1,10 @@
-"""Hold facts against the limits of the data rows in `probes/data/limit_checks/`.
+"""Compare facts with the limits of the data rows in `probes/data/limit_checks/`.
 
 Source: each row names its own.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 import shlex
 from collections import Counter
@@ -21,15 +20,25 @@ from probes.base.record import (
     Record,
     Unknown,
     first_unknown,
+    items_of,
     known,
     value_or,
 )
 from probes.base.units import duration, gib, percent
-from probes.catalogue.limit_rows import LimitCheck, LimitRule
+from probes.catalogue.check_rows import LimitCheck, LimitRule
 from probes.facts import Filesystem, Gpu, MachineFacts, Nic, count_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of, smi_name, subject_name
+from probes.judging.reporting import (
+    HOST,
+    HasEvidence,
+    Judged,
+    gpus_of,
+    judge_each,
+    nics_of,
+    smi_name,
+    subject_name,
+)
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.\[\]]*)(?::([a-z]+))?\}")
 _SYSCTL = "sysctl:"
@@ -44,7 +53,7 @@ Subject = Gpu | Nic | Filesystem | MachineFacts
 
 
 class _Case(Record, kw_only=True):
-    """One subject of one check, with what the rules are read against."""
+    """One subject of one check, with the row and the evidence that judge it."""
 
     row: LimitCheck
     evidence: Evidence
@@ -68,8 +77,11 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
         if subjects and not chosen:
             yield judge.skipped(HOST, row.only_known)
         case = _Case(row=row, evidence=evidence, subject=evidence.facts, peers=tuple(chosen))
-        verdict = functools.partial(_judge_subject, judge, case)
-        yield from judge_each(judge, chosen, verdict, what=row.what, good=row.good)
+
+        def verdict_of(subject: Any) -> Judged:
+            return _judge(judge, msgspec.structs.replace(case, subject=subject))
+
+        yield from judge_each(judge, chosen, verdict_of, what=row.what, good=row.good)
         return
     case = _Case(row=row, evidence=evidence, subject=evidence.facts)
     # A fact that decides whether the check applies must be known before the check can be skipped.
@@ -79,10 +91,6 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
         yield judge.skipped(HOST, summary)
         return
     yield _on_host(judge, row, _judge(judge, case), _refs(row, evidence.facts))
-
-
-def _judge_subject(judge: Judge, case: _Case, subject: Subject) -> Judged:
-    return _judge(judge, msgspec.structs.replace(case, subject=subject))
 
 
 def _on_host(judge: Judge, row: LimitCheck, judged: Judged, refs: tuple[EvidenceRef, ...]) -> Finding:
@@ -99,7 +107,7 @@ def _on_host(judge: Judge, row: LimitCheck, judged: Judged, refs: tuple[Evidence
 
 
 def _judge(judge: Judge, case: _Case) -> Judged:
-    """Return the finding of the first broken rule, else what could not be read, else what was seen."""
+    """Return the finding of the first broken rule, else what could not be read, else the good value."""
     row, subject = case.row, case.subject
     unread = first_unknown(*(_read(subject, path) for path in row.known))
     ignored, judged = None, 0
@@ -122,7 +130,7 @@ def _judge(judge: Judge, case: _Case) -> Judged:
         else:
             ignored = ignored or unknown
     unread = unread or (ignored if not judged else None)
-    return unread if unread is not None else _filled(row.seen, case, _read(subject, row.fact), None)
+    return unread or _filled(row.seen, case, _read(subject, row.fact), None)
 
 
 def _keeps(rule: LimitRule, value: Any, bound: Any, slack: Any) -> bool:
@@ -149,10 +157,10 @@ def _finding(judge: Judge, case: _Case, rule: LimitRule, value: Any, bound: Any)
     texts = " ".join((rule.bad, rule.expected, rule.seen, remedy.fix, remedy.command))
     numbers = (_given(rule), rule.slack, *(path for path, _ in _PLACE.findall(texts)))
     cited = [ref for number in numbers for ref in _number(case, number)[1]]
-    name = HOST if isinstance(case.subject, MachineFacts) else subject_name(case.subject)
-    return (judge.failed if rule.status == "FAIL" else judge.warned)(
-        name,
+    return judge.problem(
+        HOST if isinstance(case.subject, MachineFacts) else subject_name(case.subject),
         _filled(rule.bad, case, value, bound),
+        fails=rule.status == "FAIL",
         expected=_filled(rule.expected or _expected(rule, row), case, value, bound),
         observed=_filled(rule.seen or row.seen, case, value, bound),
         remedy=Remedy(
@@ -166,7 +174,7 @@ def _finding(judge: Judge, case: _Case, rule: LimitRule, value: Any, bound: Any)
 
 
 def _expected(rule: LimitRule, row: LimitCheck) -> str:
-    """Return the words for the condition where the row has none of its own."""
+    """Return the condition in words, for a row without own words."""
     if rule.one_of is not None:
         return " or ".join(rule.one_of)
     if rule.on is not None:
@@ -179,16 +187,14 @@ def _expected(rule: LimitRule, row: LimitCheck) -> str:
 
 
 def _given(rule: LimitRule) -> float | str:
-    """Return what a rule compares with: its named limit, which a policy may have changed, or its number."""
+    """Return the limit of a rule: a named limit, which a policy may have changed, or its own number."""
     numbers = (rule.limit or None, rule.at_least, rule.at_most, rule.below)
     return next((number for number in numbers if number is not None), 0.0)
 
 
 def _number(case: _Case, given: float | str) -> tuple[Any, tuple[EvidenceRef, ...]]:
     """Return a plain number, the threshold of that name, or the fact of that path."""
-    if not isinstance(given, str):
-        return given, ()
-    if given in _NAMES_OF_CASE:
+    if not isinstance(given, str) or given in _NAMES_OF_CASE:
         return given, ()
     threshold = getattr(case.evidence.thresholds, given, None)
     return (_read(case.subject, given), ()) if threshold is None else (threshold.value, (threshold.ref,))
@@ -211,14 +217,13 @@ def _read(subject: Any, path: str) -> Any:
             return subject
     if not item:
         return subject
-    count = count_of(subject, item.rstrip("]"))
-    return (
-        Unknown(Reason.NOT_SUPPORTED, f"there is no counter {item.rstrip(']')}") if count is None else count
-    )
+    counter = item.rstrip("]")
+    count = count_of(subject, counter)
+    return Unknown(Reason.NOT_SUPPORTED, f"there is no counter {counter}") if count is None else count
 
 
 def _usual(case: _Case, among: str) -> Any:
-    """Return the value that most of the subject's peers have; the first where there are several such."""
+    """Return the value that most of the subject's peers have; the first value in a tie."""
     values = [
         _read(peer, case.row.fact)
         for peer in case.peers
@@ -228,14 +233,15 @@ def _usual(case: _Case, among: str) -> Any:
 
 
 def _refs(row: LimitCheck, facts: MachineFacts) -> tuple[EvidenceRef, ...]:
-    """Return where the part of the machine that the check reads was read."""
-    part = "kernel" if row.fact.startswith(_SYSCTL) else row.fact.partition(".")[0]
-    refs: tuple[EvidenceRef, ...] = getattr(facts, part).evidence
-    return refs
+    """Return the evidence of the part of the machine that the check reads."""
+    part: HasEvidence = (
+        facts.kernel if row.fact.startswith(_SYSCTL) else getattr(facts, row.fact.partition(".")[0])
+    )
+    return part.evidence
 
 
 def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
-    """Return `text` with the values of this case in place of the words in braces."""
+    """Return `text` with the words in braces replaced by the values of this case."""
 
     def words(match: re.Match[str]) -> str:
         path, unit = match[1], match[2] or ""
@@ -255,7 +261,7 @@ def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
 
 
 def _counts(case: _Case) -> str:
-    """Return the counters that the rules are about and that are not zero: `link_downed 3`."""
+    """Return the counters of the rules that are not zero: `link_downed 3`."""
     counts = {rule.fact: _read(case.subject, rule.fact) for rule in case.row.rules}
     return ", ".join(
         f"{path[:-1].partition('[')[2]} {count}" for path, count in counts.items() if known(count) and count
@@ -283,13 +289,12 @@ def _knows_any(row: LimitCheck, subject: Subject) -> bool:
 
 
 def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, bool]:
-    """Return whether training ports are up, after one SKIP or UNKNOWN if they are not."""
-    if not (yield from nics_of(judge, evidence)):
-        return False
-    if not training_rails(evidence.facts).active:
+    """Return whether training ports are up. If none is, yield one SKIP or UNKNOWN."""
+    nics = yield from nics_of(judge, evidence)
+    is_any_up = bool(nics and training_rails(evidence.facts).active)
+    if nics and not is_any_up:
         yield judge.skipped(HOST, "no RDMA port is up, see nic-state")
-        return False
-    return True
+    return is_any_up
 
 
 def _roce_ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Nic, ...]]:
@@ -319,13 +324,13 @@ _SUBJECTS: dict[str, Callable[[Judge, Evidence], Generator[Finding, None, Collec
     "filesystems": _filesystems,
 }
 _WHERE: dict[str, Callable[[MachineFacts], bool]] = {
-    "GPUs": lambda facts: known(facts.gpus) and len(facts.gpus) > 0,
+    "GPUs": lambda facts: len(items_of(facts.gpus)) > 0,
     "container": lambda facts: isinstance(facts.container.runtime, str),
     "no container": lambda facts: not isinstance(facts.container.runtime, str),
     "x86_64": lambda facts: facts.cpu.architecture == "x86_64",
     "aarch64": lambda facts: facts.cpu.architecture == "aarch64",
     "another processor": lambda facts: value_or(facts.cpu.architecture, "x86_64") not in _PROCESSORS,
-    "one NUMA node": lambda facts: known(facts.numa_nodes) and len(facts.numa_nodes) == 1,
+    "one NUMA node": lambda facts: len(items_of(facts.numa_nodes)) == 1,
 }
 _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": gib,

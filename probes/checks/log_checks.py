@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from probes.catalogue.log_rows import LogCheck, LogRule
+from probes.catalogue.check_rows import LogCheck, LogRule
 from probes.facts import LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, events_of
@@ -24,9 +24,8 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
     events = yield from events_of(judge, evidence, row.log)
     if events is None:
         return
-    limit = evidence.thresholds.numbers.get(row.limit)
+    limit, names = evidence.thresholds.numbers.get(row.limit), names_of(evidence.facts)
     most = limit.value if limit is not None else 0.0
-    names = names_of(evidence.facts)
     mine = [event for event in events if _concerns(event, row, evidence)]
     fitting = [
         (event, rule)
@@ -34,9 +33,10 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
         if (rule := next((rule for rule in row.rules if _fits(event, rule, most)), None))
     ]
     for event, rule in fitting:
-        yield (judge.failed if rule.status == "FAIL" else judge.warned)(
+        yield judge.problem(
             HOST if row.subject == "host" or event.device is None else name_at(names, event.device),
             rule.bad,
+            fails=rule.status == "FAIL",
             expected=row.expected.replace("{limit}", f"{most:.0f}"),
             observed=observed(event),
             remedy=Remedy(text=rule.fix or row.fix, command=row.command, needs_root=row.root),
@@ -47,11 +47,12 @@ def check(evidence: Evidence, data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def observed(event: LogEvent) -> str:
-    """Return how often and when an event came, and its words."""
+    """Return how often and when an event occurred, and its message."""
     words = "once" if event.count == 1 else f"{event.count} times"
-    if event.first_time:
-        once = event.count == 1
-        words += f", at {event.first_time}" if once else f", first {event.first_time}, last {event.last_time}"
+    if event.first_time and event.count == 1:
+        words += f", at {event.first_time}"
+    elif event.first_time:
+        words += f", first {event.first_time}, last {event.last_time}"
     return f"{words}: {event.message}"
 
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, known
+from probes.base.record import (
+    DEEP_ONLY,
+    EvidenceRef,
+    Reason,
+    Unknown,
+    first_unknown,
+    items_of,
+    known,
+    map_known,
+    only_known,
+)
 from probes.base.units import gbit_per_s, gib
 from probes.facts import Gpu, Software, TrainingPython
 from probes.judging.environment_values import nccl_version
@@ -16,7 +26,7 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, fold_names, subject_name
+from probes.judging.reporting import HOST, evidence_of, fold_names, subject_name
 from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
@@ -37,7 +47,7 @@ Wanted = str | tuple[str, ...] | None
 
 
 class Wish(NamedTuple):
-    """One expectation: field of the policy, what it is about, and the value in words."""
+    """One expectation: the field of the policy, its subject in words, and the expected value in words."""
 
     place: str
     what: str
@@ -45,12 +55,12 @@ class Wish(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One expectation of the policy, at its field `place`, beside the value that was read."""
+    """One expectation of the policy (field `place`), with the observed value."""
 
     place: str
     what: str
     expected: str
-    found: str | Unknown
+    observed: str | Unknown
     holds: bool
     subjects: tuple[str, ...] = (HOST,)
     evidence: tuple[EvidenceRef, ...] = ()
@@ -90,9 +100,9 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
             HOST, Unknown(Reason.NOT_RECORDED, "the day of the check"), what="today's date"
         )
         return
-    over = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
+    expired = [waiver for waiver in waivers if not waiver.holds_on(evidence.today)]
     for index, waiver in enumerate(waivers):
-        if waiver in over:
+        if waiver in expired:
             yield WAIVERS.warned(
                 waiver.subject,
                 f"the waiver of {waiver.check} has expired",
@@ -101,7 +111,7 @@ def policy_waivers(evidence: Evidence) -> Iterator[Finding]:
                 remedy=Remedy(text=f"Solve what {waiver.check} finds, or renew the waiver with a new date."),
                 evidence=(policy_ref(f"waivers[{index}]"),),
             )
-    if not over:
+    if not expired:
         yield WAIVERS.passed(HOST, f"{len(waivers)} valid", evidence=(policy_ref("waivers"),))
 
 
@@ -113,11 +123,10 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
     """
     met: list[Held] = []
     unread: dict[Unknown, list[Held]] = {}
-    is_empty = True
-    for expectation in held:
-        is_empty = False
-        if isinstance(expectation.found, Unknown):
-            unread.setdefault(expectation.found, []).append(expectation)
+    expectations = tuple(held)
+    for expectation in expectations:
+        if isinstance(expectation.observed, Unknown):
+            unread.setdefault(expectation.observed, []).append(expectation)
         elif expectation.holds:
             met.append(expectation)
         else:
@@ -125,51 +134,44 @@ def _findings(judge: Judge, held: Iterator[Held]) -> Iterator[Finding]:
                 fold_names(expectation.subjects),
                 f"{expectation.what} differs from the policy",
                 expected=expectation.expected,
-                observed=expectation.found,
+                observed=expectation.observed,
                 remedy=Remedy(text=_REMEDY),
                 evidence=(policy_ref(expectation.place), *expectation.evidence),
             )
-    for unknown, expectations in unread.items():
-        what = ", ".join(dict.fromkeys(expectation.what for expectation in expectations))
-        refs = tuple(policy_ref(expectation.place) for expectation in expectations)
+    for unknown, unjudged in unread.items():
+        what = ", ".join(dict.fromkeys(expectation.what for expectation in unjudged))
+        refs = tuple(policy_ref(expectation.place) for expectation in unjudged)
         if unknown == DEEP_ONLY:
             yield judge.skipped(HOST, f"{what}: {unknown.detail}", evidence=refs)
         else:
             yield judge.undetermined(HOST, unknown, what=what, evidence=refs)
     if met:
-        names = ", ".join(dict.fromkeys(expectation.what for expectation in met))
         yield judge.passed(
             HOST,
             "as the policy expects",
-            observed=names,
+            observed=", ".join(dict.fromkeys(expectation.what for expectation in met)),
             evidence=tuple(policy_ref(expectation.place) for expectation in met),
         )
-    if is_empty:
+    if not expectations:
         yield judge.skipped(HOST, "the policy expects nothing of it")
 
 
 def _held_gpus(evidence: Evidence) -> Iterator[Held]:
     wanted, gpus = evidence.policy.gpu, evidence.facts.gpus
     if wanted.count is not None:
-        known_row = gpus if isinstance(gpus, Unknown) else str(len(gpus))
-        yield Held(
-            "gpu.count", "the number of GPUs", str(wanted.count), known_row, known_row == str(wanted.count)
-        )
+        number = map_known(gpus, lambda gpus: str(len(gpus)))
+        yield Held("gpu.count", "the number of GPUs", str(wanted.count), number, number == str(wanted.count))
     # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
     judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else gpus
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
 
         def is_model(name: str) -> bool:
-            known_row = evidence.catalogue.gpu(name)
-            return name.lower() == str(wanted.model).lower() or (
-                row is not None and known_row is not None and row.id == known_row.id
-            )
+            is_named = name.lower() == str(wanted.model).lower()
+            return is_named or (row is not None and evidence.catalogue.gpu(name) == row)
 
-        title = f"{row.title} ({row.id})" if row is not None else wanted.model
-        yield from _of_each(
-            Wish("gpu.model", "the model", title), judged_gpus, lambda gpu: gpu.name, is_model, str
-        )
+        wish = Wish("gpu.model", "the model", f"{row.title} ({row.id})" if row is not None else wanted.model)
+        yield from _of_each(wish, judged_gpus, lambda gpu: gpu.name, is_model, str)
     if wanted.memory_bytes is not None:
         size, share = wanted.memory_bytes, wanted.memory_tolerance_percent
         wish = Wish("gpu.memory_bytes", "the memory", f"{gib(size)}, give or take {share:g} %")
@@ -200,7 +202,7 @@ def _of_each(
     holds: Callable[[Value], bool],
     words: Callable[[Value], str],
 ) -> Iterator[Held]:
-    """Hold one expectation against every GPU; GPUs with the same value share one answer."""
+    """Compare one expectation with every GPU; GPUs with the same value share one result."""
     if isinstance(gpus, Unknown):
         yield Held(*wish, gpus, holds=False)
         return
@@ -209,8 +211,7 @@ def _of_each(
         groups.setdefault(value_of(gpu), []).append(gpu)
     for same in groups.values():
         value = value_of(same[0])
-        names = tuple(subject_name(gpu) for gpu in same)
-        refs = tuple(dict.fromkeys(ref for gpu in same for ref in gpu.evidence))
+        names, refs = tuple(map(subject_name, same)), evidence_of(same)
         if isinstance(value, Unknown):
             yield Held(*wish, value, holds=False, subjects=names)
         else:
@@ -220,137 +221,92 @@ def _of_each(
 def _held_nics(evidence: Evidence) -> Iterator[Held]:
     wanted, nics = evidence.policy.nic, evidence.facts.nics
     active = training_rails(evidence.facts).active
-    refs = tuple(dict.fromkeys(ref for nic in active for ref in nic.evidence))
-    names = tuple(subject_name(nic) for nic in active) or (HOST,)
+    refs = evidence_of(active)
+    names = tuple(map(subject_name, active)) or (HOST,)
     if wanted.count is not None:
-        found_count = (
-            nics if isinstance(nics, Unknown) else f"{len(active)}: {fold_names(names)}" if active else "0"
-        )
+        number = f"{len(active)}: {fold_names(names)}" if active else "0"
         yield Held(
             "nic.count",
             "the number of training ports",
             str(wanted.count),
-            found_count,
+            nics if isinstance(nics, Unknown) else number,
             len(active) == wanted.count,
             evidence=refs,
         )
     if wanted.rate_gbps is not None and wanted.count != 0:
         rates = _same((nic.rate_gbps for nic in active), nics)
-        found_rate = (
-            rates
-            if isinstance(rates, Unknown)
-            else ", ".join(gbit_per_s(rate) for rate in rates) or "no port"
-        )
         yield Held(
             "nic.rate_gbps",
             "the rate",
             gbit_per_s(wanted.rate_gbps),
-            found_rate,
+            map_known(rates, lambda rates: ", ".join(map(gbit_per_s, rates)) or "no port"),
             rates == (wanted.rate_gbps,),
             names,
             refs,
         )
     if wanted.link_layer is not None and wanted.count != 0:
         layers = _same((nic.link_layer for nic in active), nics)
-        found_layer = layers if isinstance(layers, Unknown) else ", ".join(layers) or "no port"
         yield Held(
             "nic.link_layer",
             "the link layer",
             wanted.link_layer,
-            found_layer,
+            map_known(layers, lambda layers: ", ".join(layers) or "no port"),
             layers == (wanted.link_layer,),
             names,
             refs,
         )
-    by_type = (
-        {}
-        if isinstance(nics, Unknown)
-        else {kind: [n for n in nics if n.device_type == kind] for kind in wanted.firmware}
-    )
     for kind, versions in wanted.firmware.items():
-        place, what = f"nic.firmware.{kind}", f"the firmware of {kind}"
-        if isinstance(nics, Unknown):
-            yield Held(place, what, words_of(versions), nics, holds=False)
-        elif not by_type[kind]:
-            yield Held(place, what, words_of(versions), "no such card", holds=False)
-        for nic in by_type.get(kind, ()):
-            has = nic.firmware_version
-            holds = known(has) and any_matches(has, versions)
-            yield Held(place, what, words_of(versions), has, holds, (subject_name(nic),), nic.evidence)
+        wish = Wish(f"nic.firmware.{kind}", f"the firmware of {kind}", words_of(versions))
+        cards = [nic for nic in items_of(nics) if nic.device_type == kind]
+        if not cards:
+            yield Held(*wish, nics if isinstance(nics, Unknown) else "no such card", holds=False)
+        for nic in cards:
+            version = nic.firmware_version
+            holds = known(version) and any_matches(version, versions)
+            yield Held(*wish, version, holds, (subject_name(nic),), nic.evidence)
     for name, bus_id in wanted.places.items():
-        ports = [nic for nic in nics if nic.name == name] if known(nics) else []
-        port = next(
-            (nic for nic in ports if nic.pci_bus_id == normal_address(bus_id)), ports[0] if ports else None
-        )
-        found_place = (
-            nics if isinstance(nics, Unknown) else "no such device" if port is None else port.pci_bus_id
-        )
-        holds = found_place == normal_address(bus_id)
-        yield Held(
-            f"nic.places.{name}",
-            "the place",
-            bus_id,
-            found_place,
-            holds,
-            (name,),
-            port.evidence if port else (),
-        )
+        address = normal_address(bus_id)
+        ports = [nic for nic in items_of(nics) if nic.name == name]
+        port = next((nic for nic in ports if nic.pci_bus_id == address), ports[0] if ports else None)
+        place = port.pci_bus_id if port else nics if isinstance(nics, Unknown) else "no such device"
+        refs = port.evidence if port else ()
+        yield Held(f"nic.places.{name}", "the place", bus_id, place, place == address, (name,), refs)
 
 
 def _same(values: Iterable[Value | Unknown], nics: object) -> tuple[Value, ...] | Unknown:
     """Return the different values, or why one of them is unknown."""
-    if isinstance(nics, Unknown):
-        return nics
-    different: list[Value] = []
-    for value in values:
-        if isinstance(value, Unknown):
-            return value
-        if value not in different:
-            different.append(value)
-    return tuple(different)
+    different = dict.fromkeys(values)
+    return first_unknown(nics, *different) or tuple(only_known(different))
 
 
 def _held_versions(evidence: Evidence) -> Iterator[Held]:
     wanted, facts = evidence.policy.software, evidence.facts
     software, training = facts.software, facts.training
-    pairs: tuple[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython], ...] = (
-        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
-        (
-            "software.operating_system",
-            "the operating system",
-            wanted.operating_system,
-            software.operating_system,
-            software,
-        ),
-        ("software.kernel", "the kernel", wanted.kernel, software.kernel, software),
-        ("software.cuda", "the driver's CUDA", wanted.cuda, software.cuda_driver_version, software),
-        (
-            "software.cuda_toolkit",
-            "the CUDA toolkit",
-            wanted.cuda_toolkit,
-            software.cuda_toolkit_version,
-            software,
-        ),
-        ("software.nccl", "NCCL", wanted.nccl, nccl_version(facts), training),
-        ("software.torch", "torch", wanted.torch, training.torch_version, training),
-        (
-            "software.fabric_manager",
-            "the Fabric Manager",
-            wanted.fabric_manager,
-            software.fabric_manager_version,
-            software,
-        ),
+    rows: tuple[tuple[str, str, str | Unknown | None, Software | TrainingPython], ...] = (
+        ("operating_system", "the operating system", software.operating_system, software),
+        ("kernel", "the kernel", software.kernel, software),
+        ("cuda", "the driver's CUDA", software.cuda_driver_version, software),
+        ("cuda_toolkit", "the CUDA toolkit", software.cuda_toolkit_version, software),
+        ("nccl", "NCCL", nccl_version(facts), training),
+        ("torch", "torch", training.torch_version, training),
+        ("fabric_manager", "the Fabric Manager", software.fabric_manager_version, software),
     )
-    for place, what, versions, version, record in pairs:
+    expected: list[tuple[str, str, Wanted, str | Unknown | None, Software | TrainingPython]] = [
+        ("gpu.driver", "the driver", evidence.policy.gpu.driver, _driver(evidence), software),
+        *(
+            (f"software.{name}", what, getattr(wanted, name), version, part)
+            for name, what, version, part in rows
+        ),
+    ]
+    for place, what, versions, version, record in expected:
         if versions is None:
             continue
-        holds = known(version) and version is not None and any_matches(version, versions)
         yield Held(
             place,
             what,
             words_of(versions),
             "not installed" if version is None else version,
-            holds,
+            isinstance(version, str) and any_matches(version, versions),
             evidence=record.evidence,
         )
 
@@ -366,31 +322,28 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
     if wanted.memory_bytes is not None:
         size, share, total = wanted.memory_bytes, wanted.memory_tolerance_percent, facts.memory.total_bytes
         expected = f"{gib(size)}, give or take {share:g} %"
-        observed = total if isinstance(total, Unknown) else gib(total)
         holds = known(total) and _is_near(total, size, share)
+        refs = facts.memory.evidence
         yield Held(
-            "host.memory_bytes", "the host memory", expected, observed, holds, evidence=facts.memory.evidence
+            "host.memory_bytes", "the host memory", expected, map_known(total, gib), holds, evidence=refs
         )
     if wanted.cpus is not None:
         cpus = facts.cpu.logical_cpus
-        observed = cpus if isinstance(cpus, Unknown) else str(cpus)
         yield Held(
             "host.cpus",
             "the number of CPUs",
             str(wanted.cpus),
-            observed,
+            map_known(cpus, str),
             cpus == wanted.cpus,
             evidence=facts.cpu.evidence,
         )
     if wanted.numa_nodes is not None:
-        nodes = facts.numa_nodes
-        count = nodes if isinstance(nodes, Unknown) else sum(node.is_gpu_memory is not True for node in nodes)
-        observed = count if isinstance(count, Unknown) else str(count)
+        count = map_known(facts.numa_nodes, lambda nodes: sum(n.is_gpu_memory is not True for n in nodes))
         yield Held(
             "host.numa_nodes",
             "the number of NUMA nodes",
             str(wanted.numa_nodes),
-            observed,
+            map_known(count, str),
             count == wanted.numa_nodes,
         )
     yield from _held_names(wanted, evidence)
@@ -399,20 +352,19 @@ def _held_host(evidence: Evidence) -> Iterator[Held]:
 def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
     """Compare mounts, services and modules, each name by itself."""
     facts = evidence.facts
-    storage, services, modules = facts.storage, facts.software.services, facts.software.modules
-    mounts = storage if isinstance(storage, Unknown) else {disk.mount: "mounted" for disk in storage}
-    units = (
-        services if isinstance(services, Unknown) else {service.name: service.value for service in services}
+    mounts = map_known(facts.storage, lambda disks: {disk.mount: "mounted" for disk in disks})
+    units = map_known(
+        facts.software.services, lambda services: {_unit(service.name): service.value for service in services}
     )
     # The kernel treats - and _ in the names of modules alike.
-    loaded = modules if isinstance(modules, Unknown) else dict.fromkeys(map(_module, modules), "loaded")
+    loaded = map_known(facts.software.modules, lambda modules: dict.fromkeys(map(_module, modules), "loaded"))
     tables: tuple[tuple[str, str, tuple[str, ...], dict[str, str] | Unknown, str, str], ...] = (
         ("host.mounts", "mount", wanted.mounts, mounts, "mounted", "not mounted"),
         (
             "host.services",
             "service",
             tuple(map(_unit, wanted.services)),
-            _units(units),
+            units,
             "active",
             "not installed",
         ),
@@ -429,10 +381,6 @@ def _held_names(wanted: HostExpectation, evidence: Evidence) -> Iterator[Held]:
         for name in names:
             state = states if isinstance(states, Unknown) else states.get(name, absent)
             yield Held(place, f"the {what} {name}", good, state, state == good)
-
-
-def _units(units: dict[str, str] | Unknown) -> dict[str, str] | Unknown:
-    return units if isinstance(units, Unknown) else {_unit(name): state for name, state in units.items()}
 
 
 def _unit(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
@@ -13,12 +12,12 @@ from probes.base.table_rows import ProbeRow
 from probes.collect.collector_table import PROBES
 from probes.facts import MachineFacts
 from probes.sources.asked_once import AskedOnce
-from probes.sources.base import Source
+from probes.sources.base import Source, start_thread
 
 Result = tuple[ProbeRow, dict[str, object] | Unknown]
 
 _GROW_AFTER_S = 0.02
-"""Seconds without an answer after which waiting collectors get another thread."""
+"""Time without an answer after which another thread starts, if collectors wait."""
 
 JOINED = frozenset({"contradictions", "unread"})
 """Fields to which every collector may add."""
@@ -50,8 +49,9 @@ def gather(
     """Yield the answers of all collectors as they arrive.
 
     Collectors run on daemon threads, so that a collector that hangs in the kernel delays neither the others
-    nor the end of the program; it becomes Unknown (timeout). A collector that crashes becomes Unknown (error)
-    with the last line of its traceback. Collectors of the tier `deep` run only if `options` request them.
+    nor the end of the program. The answer of such a collector is Unknown (timeout). If a collector crashes,
+    its answer is Unknown (error) with the last line of the traceback. Collectors of the tier `deep` run only
+    if `options` request them.
     """
     crew = _Crew(AskedOnce(source), options)
     waiting = [row for row in rows if options.deep or row.tier == "quick"]
@@ -105,14 +105,14 @@ class _Crew:
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def begin(self, rows: Iterable[ProbeRow]) -> None:
-        """Load the collectors while the first of them run: some wait for the driver, others read files."""
+        """Load the collectors while the first of them already run."""
         self._start()
         self._start()
         for row in rows:
             try:
                 # Import here: threads that import at the same time mostly wait for each other.
-                self._ready.put((row, row.load().collect))
-            except Exception as error:  # noqa: BLE001 - the facts of the others survive
+                self._ready.put((row, getattr(row.load(), row.function)))
+            except Exception as error:  # noqa: BLE001 - other collectors go on
                 self._results.put((row, _crashed(row, error)))
         self._ready.put(None)
 
@@ -129,7 +129,7 @@ class _Crew:
             return None
 
     def _start(self) -> None:
-        threading.Thread(target=self._work, name="rigtune-collect", daemon=True).start()
+        start_thread(self._work)
 
     def _work(self) -> None:
         while (next_collector := self._ready.get()) is not None:
@@ -142,7 +142,7 @@ class _Crew:
 
 
 def _crashed(row: ProbeRow, error: Exception) -> Unknown:
-    import traceback  # noqa: PLC0415 - it costs every start a millisecond, and bugs are rare
+    import traceback  # noqa: PLC0415 - takes a millisecond, and bugs are rare
 
     return Unknown(Reason.ERROR, f"{row.id}: {traceback.format_exception_only(error)[-1].strip()}")
 

@@ -1,4 +1,4 @@
-"""The ordered table of collectors. A new one is a file of this folder and a row here."""
+"""The ordered table of collectors. A new collector is a function in a file of this folder, and a row here."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from probes.base.table_rows import ProbeRow, Tier
 
 
 def _probe(probe_id: str, title: str, *provides: str, module: str = "", tier: Tier = "quick") -> ProbeRow:
+    """Return the row of `collect` in the module that is named like the collector, or of a shared module."""
     return ProbeRow(
         id=probe_id,
         title=title,
         module=f"probes.collect.{module or probe_id}",
+        function=f"collect_{probe_id.replace('-', '_')}" if module else "collect",
         provides=provides or (probe_id,),
         tier=tier,
     )
 
 
 PROBES: tuple[ProbeRow, ...] = (
-    _probe("hostname", "Name", "hostname", "naming"),
-    _probe("dmi", "Maker and model"),
+    _probe("hostname", "Name", "hostname", "naming", module="identity"),
+    _probe("dmi", "Maker and model", module="identity"),
     _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus"),
-    _probe("pci", "PCI devices", "pci_devices"),
-    _probe("topology", "Topology", "links", "peer_access"),
+    _probe("pci", "PCI devices", "pci_devices", "accelerators", module="topology"),
+    _probe("topology", "Topology", "links", "peer_access", module="topology"),
     _probe("infiniband", "InfiniBand and RoCE", "nics"),
     _probe("interfaces", "Network interfaces"),
-    _probe("fabric", "InfiniBand fabric", "fabric_ports", "fabric_switches"),
-    _probe("cpu", "CPU"),
-    _probe("numa", "NUMA nodes", "numa_nodes"),
-    _probe("memory", "Memory"),
-    _probe("limits", "Limits"),
-    _probe("kernel", "Kernel settings"),
-    _probe("clock", "Time of day"),
-    _probe("power", "Power and sensors", tier="deep"),
+    _probe("fabric", "InfiniBand fabric", "fabric_ports", "fabric_switches", module="given"),
+    _probe("cpu", "CPU", module="processors"),
+    _probe("numa", "NUMA nodes", "numa_nodes", module="processors"),
+    _probe("memory", "Memory", module="resources"),
+    _probe("limits", "Limits", module="resources"),
+    _probe("kernel", "Kernel settings", module="kernel"),
+    _probe("clock", "Time of day", module="kernel"),
+    _probe("power", "Power and sensors", module="resources", tier="deep"),
     _probe("software", "Software"),
     _probe("environment", "Environment"),
     _probe("interpreter", "Training interpreter", "training"),
-    _probe("storage", "Storage"),
-    _probe("container", "Container"),
-    _probe("cloud", "Cloud"),
-    _probe("scheduler", "Scheduler"),
+    _probe("storage", "Storage", module="resources"),
+    _probe("container", "Container", module="surroundings"),
+    _probe("cloud", "Cloud", module="surroundings"),
+    _probe("scheduler", "Scheduler", module="surroundings"),
     _probe("events", "Logs", "events", "logs"),
-    _probe("diagnoses", "Diagnoses of other tools", tier="deep"),
-    _probe("tool-results", "Measurements of other tools", "tool_results", module="tool_results"),
-    _probe("strangers", "Unrecognised files", "unread"),
+    _probe("diagnoses", "Diagnoses of other tools", module="given", tier="deep"),
+    _probe("tool-results", "Measurements of other tools", "tool_results", module="given"),
+    _probe("strangers", "Unrecognised files", "unread", module="given"),
 )
-"""Collectors: `collect(source: Source, options: CollectOptions) -> dict[str, object]`, fields of
-`MachineFacts`."""

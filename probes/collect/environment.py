@@ -1,23 +1,21 @@
-"""Collect the variables that affect training.
+"""Collect variables that affect training: from this process, NCCL's configuration files and NCCL logs.
 
-Of this process, of NCCL's configuration files and of NCCL logs. NCCL uses the environment first, then
-`$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file never replaces a variable that is
-already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed names are read, and none that holds a
-secret.
+NCCL uses the environment first, then `$NCCL_CONF_FILE` or else `~/.nccl.conf`, then `/etc/nccl.conf`; a file
+never replaces a variable that is already set (NVIDIA/nccl, src/misc/param.cc, read 2026-06). Only listed
+names are read, and no variable with a secret.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.evidence import environment_ref, file_ref
 from probes.base.patterns import pattern
-from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of
+from probes.base.record import NOT_RECORDED, Reason, Unknown, environment_ref, file_ref, items_of
 from probes.base.rows import read_rows, row_names
 from probes.collect.collecting import CollectOptions
 from probes.facts import EnvironmentVariable, Unread
 from probes.parsers.tools.nccl_conf import parse_configuration, parse_logged
-from probes.reading.outputs import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source
 
 _SYSTEM_FILE = "/etc/nccl.conf"
@@ -49,7 +47,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
 
 
 def asked_names() -> tuple[str, ...]:
-    """Return the names of all variables that are read; no other is read."""
+    """Return the names of all variables that are read; rigtune reads no others."""
     return (*row_names("nccl_variables"), *read_rows("environment_names")["names"])
 
 
@@ -88,7 +86,7 @@ def _logged(source: Source, names: set[str]) -> Iterator[EnvironmentVariable]:
 def _files(source: Source, named: str) -> Iterator[tuple[str, bool]]:
     """Yield the files that NCCL reads in order of rank, and whether the user named the file."""
     if named:
-        # NCCL does not expand the name: a `~` is a folder of that name.
+        # NCCL does not expand the name: `~` would be a folder with this name.
         yield named, True
     else:
         home = source.env("HOME")
@@ -101,10 +99,8 @@ def _variables_of_file(
     path: str, text: str, set_before: set[str], unread: list[Unread]
 ) -> Iterator[EnvironmentVariable]:
     assignments, ignored = parse_configuration(text)
-    for line in ignored:
-        unread.append(
-            Unread(source=path, line=line.line, text=line.text, why="NCCL skips a line without `=`")
-        )
+    why = "NCCL skips a line without `=`"
+    unread += [Unread(source=path, line=line.line, text=line.text, why=why) for line in ignored]
     for assignment in assignments:
         yield EnvironmentVariable(
             name=assignment.name,

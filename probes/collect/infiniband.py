@@ -6,20 +6,34 @@ from collections.abc import Callable
 
 import msgspec
 
-from probes.base.evidence import file_ref
-from probes.base.record import DEEP_ONLY, EvidenceRef, Reason, Unknown, items_of, map_known, when_missing
+from probes.base.record import (
+    DEEP_ONLY,
+    Reason,
+    Unknown,
+    file_ref,
+    items_of,
+    map_known,
+    when_missing,
+)
 from probes.collect.collecting import CollectOptions
-from probes.facts import Contradiction, Gid, Nic, Unread
-from probes.facts.named import Count
+from probes.facts import Count, Gid, Nic
 from probes.parsers.fabric.infiniband_files import port_link_layer, port_word
 from probes.parsers.fabric.rdma_words import guid, mapped_ipv4, port_rate, whole_number
-from probes.reading.pci import DEVICES, numa_node, pcie_link
-from probes.reading.rdma import RdmaDevice, rdma_devices
+from probes.reading.merging import merge_nics
+from probes.reading.pci import (
+    DEVICES,
+    RdmaDevice,
+    interface_is_up,
+    numa_node,
+    pcie_link,
+    physical_function,
+    rdma_devices,
+)
+from probes.reading.texts import NICS, read_all, records_of, unread_of
 from probes.sources.base import Source, read_int, read_text
 
 _NET = "/sys/class/net"
 _VERBS = "/dev/infiniband"
-_IFF_UP = 0x1
 COUNTERS = (
     "counters/symbol_error",
     "counters/link_error_recovery",
@@ -50,40 +64,30 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     if source.is_live and not (options.deep and kernel_ports):
         quick = tuple(msgspec.structs.replace(nic, mtu=DEEP_ONLY) for nic in kernel_ports)
         return {"nics": devices if isinstance(devices, Unknown) else quick}
-    nics, contradictions, unread = _with_texts(source, kernel_ports)
+    texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
+    nics, contradictions = merge_nics([*kernel_ports, *records_of(texts)])
     # An empty result is only valid if the kernel could be asked.
     answer = devices if isinstance(devices, Unknown) and not nics else nics
-    return {"nics": answer, "contradictions": contradictions, "unread": unread}
-
-
-def _with_texts(
-    source: Source, kernel_ports: tuple[Nic, ...]
-) -> tuple[tuple[Nic, ...], tuple[Contradiction, ...], tuple[Unread, ...]]:
-    from probes.reading.merging.merge_nics import merge_nics  # noqa: PLC0415 - deep checks only
-    from probes.reading.readers.reader_rows import NICS  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
-
-    texts = read_all(source, (reader for reader in NICS if reader.is_live or not source.is_live))
-    merged, contradictions = merge_nics([*kernel_ports, *records_of(texts)])
-    return merged, contradictions, unread_of(texts)
+    return {"nics": answer, "contradictions": contradictions, "unread": unread_of(texts)}
 
 
 def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
-    folder = device.folder
-    address = device.pci_bus_id
-    node_guid = read_text(source, f"{folder}/node_guid")
+    folder, address = device.folder, device.pci_bus_id
+    places = (folder,) if isinstance(address, Unknown) else (folder, f"{DEVICES}/{address}")
+    owner = map_known(address, lambda address: physical_function(source, address))
     common = Nic(
         name=device.name,
         device_type=_device_type(source, folder),
         firmware_version=read_text(source, f"{folder}/fw_ver"),
         board_id=read_text(source, f"{folder}/board_id"),
-        node_guid=map_known(node_guid, guid),
+        node_guid=map_known(read_text(source, f"{folder}/node_guid"), guid),
         pci_bus_id=address,
         numa_node=numa_node(source, address),
         pcie=pcie_link(source, address),
         has_verbs_device=_has_verbs_device(source, device),
-        is_virtual_function=_is_virtual_function(source, address),
-        evidence=_evidence(folder, address),
+        # A function that a hypervisor passes through has no physical function on this host.
+        is_virtual_function=map_known(owner, lambda owner: owner is not None),
+        evidence=tuple(map(file_ref, places)),
     )
     numbers = source.names(f"{folder}/ports")
     if isinstance(numbers, Unknown):
@@ -101,41 +105,32 @@ def _ports(source: Source, device: RdmaDevice) -> tuple[Nic, ...]:
 
 def _port(source: Source, common: Nic, device: RdmaDevice, number: int) -> Nic:
     port = f"{device.folder}/ports/{number}"
-    state, physical = read_text(source, f"{port}/state"), read_text(source, f"{port}/phys_state")
-    rate_text, layer_text = read_text(source, f"{port}/rate"), read_text(source, f"{port}/link_layer")
-    rate = (rate_text, rate_text, rate_text) if isinstance(rate_text, Unknown) else port_rate(rate_text)
-    layer = map_known(layer_text, port_link_layer)
-    lid, sm_lid = read_text(source, f"{port}/lid"), read_text(source, f"{port}/sm_lid")
+    rate_text = read_text(source, f"{port}/rate")
+    rate, lanes, speed = (rate_text,) * 3 if isinstance(rate_text, Unknown) else port_rate(rate_text)
+    layer = map_known(read_text(source, f"{port}/link_layer"), port_link_layer)
     netdev = _netdev(source, device, number)
     gids = _gids(source, port, layer)
-    first = gids[0].gid if not isinstance(gids, Unknown) and gids and gids[0].index == 0 else None
+    first = next((gid.gid for gid in items_of(gids)[:1] if gid.index == 0), None)
     return msgspec.structs.replace(
         common,
         port=number,
         link_layer=layer,
-        state=map_known(state, port_word),
-        physical_state=map_known(physical, port_word),
-        rate_gbps=rate[0],
-        lanes=rate[1],
-        speed=rate[2],
+        state=map_known(read_text(source, f"{port}/state"), port_word),
+        physical_state=map_known(read_text(source, f"{port}/phys_state"), port_word),
+        rate_gbps=rate,
+        lanes=lanes,
+        speed=speed,
         # The last 64 bits of the first GID, which the kernel derives from the port's GUID.
         port_guid=guid(first.replace(":", "")[-16:]) if first else common.port_guid,
-        lid=map_known(lid, whole_number),
-        sm_lid=map_known(sm_lid, whole_number),
+        lid=map_known(read_text(source, f"{port}/lid"), whole_number),
+        sm_lid=map_known(read_text(source, f"{port}/sm_lid"), whole_number),
         gids=gids,
         pkeys=_pkeys(source, port),
         counters=_counters(source, port),
         traffic_class=_traffic_class(source, device.folder, number, layer),
         netdev=netdev,
-        netdev_up=netdev
-        if netdev is None or isinstance(netdev, Unknown)
-        else _netdev_up(source, device, netdev),
+        netdev_up=map_known(netdev, lambda netdev: netdev and _netdev_up(source, device, netdev)),
     )
-
-
-def _evidence(folder: str, address: str | Unknown) -> tuple[EvidenceRef, ...]:
-    port = file_ref(folder)
-    return (port,) if isinstance(address, Unknown) else (port, file_ref(f"{DEVICES}/{address}"))
 
 
 def _device_type(source: Source, folder: str) -> str | Unknown:
@@ -156,15 +151,6 @@ def _has_verbs_device(source: Source, device: RdmaDevice) -> bool | Unknown:
     return map_known(when_missing(files, ()), lambda files: not set(own).isdisjoint(files))
 
 
-def _is_virtual_function(source: Source, address: str | Unknown) -> bool | Unknown:
-    """Return whether the device has a physical function on this host.
-
-    A function that a hypervisor passes through has none here.
-    """
-    owner = map_known(address, lambda address: when_missing(source.link(f"{DEVICES}/{address}/physfn"), None))
-    return map_known(owner, lambda owner: owner is not None)
-
-
 def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | None:
     """Return the network interface of a port.
 
@@ -174,11 +160,10 @@ def _netdev(source: Source, device: RdmaDevice, port: int) -> str | Unknown | No
     if not isinstance(by_gid, Unknown) and by_gid:
         return by_gid
     folder = _net_folder(device)
-    names = source.names(folder)
+    names = when_missing(source.names(folder), ())
     if isinstance(names, Unknown):
-        return when_missing(names, None)
-    on_port = [name for name in names if read_int(source, f"{folder}/{name}/dev_port") == port - 1]
-    return on_port[0] if on_port else None
+        return names
+    return next((name for name in names if read_int(source, f"{folder}/{name}/dev_port") == port - 1), None)
 
 
 def _net_folder(device: RdmaDevice) -> str:
@@ -187,15 +172,10 @@ def _net_folder(device: RdmaDevice) -> str:
 
 
 def _netdev_up(source: Source, device: RdmaDevice, netdev: str) -> bool | Unknown:
-    """Return whether an interface can carry traffic; drivers without carrier detection report `unknown`."""
     folder = f"{_NET}/{netdev}"
-    state = read_text(source, f"{folder}/operstate")
-    if isinstance(state, Unknown):
+    if isinstance(read_text(source, f"{folder}/operstate"), Unknown):
         folder = f"{_net_folder(device)}/{netdev}"
-        state = read_text(source, f"{folder}/operstate")
-    if isinstance(state, Unknown) or state != "unknown":
-        return map_known(state, lambda state: state == "up")
-    return map_known(read_int(source, f"{folder}/flags", 16), lambda flags: bool(flags & _IFF_UP))
+    return interface_is_up(source, folder)
 
 
 def _gids(source: Source, port: str, layer: str | Unknown) -> tuple[Gid, ...] | Unknown:
@@ -213,15 +193,15 @@ def _filled_slots(
     if isinstance(names, Unknown):
         return names
     slots: list[tuple[int, str]] = []
-    zeros = 0
+    empty = 0
     for index in sorted(int(name) for name in names if name.isdecimal() and len(name) < 6):
         text = read_text(source, f"{folder}/{index}")
-        if isinstance(text, Unknown) or is_empty(text):
-            zeros += 1
-        else:
-            zeros = 0
+        if not isinstance(text, Unknown) and not is_empty(text):
             slots.append((index, text))
-        if zeros == _ZEROS_AT_END:
+            empty = 0
+            continue
+        empty += 1
+        if empty == _ZEROS_AT_END:
             break
     return slots
 
@@ -267,7 +247,4 @@ def _traffic_class(source: Source, folder: str, port: int, layer: str | Unknown)
     if layer != "Ethernet":
         return Unknown(Reason.NOT_SUPPORTED, "only RoCE has traffic classes")
     text = read_text(source, f"{folder}/tc/{port}/traffic_class")
-    if isinstance(text, Unknown):
-        return text
-    number = whole_number(text.rpartition("=")[2])
-    return 0 if not text else number
+    return map_known(text, lambda text: whole_number(text.rpartition("=")[2]) if text else 0)

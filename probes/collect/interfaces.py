@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from probes.base.evidence import command_ref, file_ref
-from probes.base.record import EvidenceRef, Reason, Record, Unknown, items_of, map_known, when_missing
+import msgspec
+
+from probes.base.record import (
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    command_ref,
+    file_ref,
+    items_of,
+    map_known,
+    value_or,
+    when_missing,
+)
 from probes.collect.collecting import CollectOptions
 from probes.facts import Interface, Unread
 from probes.parsers.host.network_files import (
@@ -15,7 +27,7 @@ from probes.parsers.host.network_files import (
     parse_ip_addresses,
     parse_routes,
 )
-from probes.reading.pci import DEVICES, address_of
+from probes.reading.pci import DEVICES, address_of, interface_is_up, names_below_pci
 from probes.sources.base import Source, read_int, read_text
 
 _CLASS = "/sys/class/net"
@@ -24,14 +36,13 @@ _ROUTE = "/proc/net/route"
 _ROUTE_V6 = "/proc/net/ipv6_route"
 _FIB_TRIE = "/proc/net/fib_trie"
 _IP_ADDR = ("ip", "-j", "addr")
-_IFF_UP = 0x1
 _KIND = "interfaces"
 _TOPOLOGY = "nccl-topology"
 """Kind of text that names the interfaces that NCCL would use for TCP."""
 
 
 class _Addresses(Record, kw_only=True):
-    by_interface: dict[str, tuple[str, ...]] | Unknown
+    by_interface: dict[str, tuple[str, ...]]
     when_absent: tuple[str, ...] | Unknown
     """Addresses of an interface that is not listed: none, or unknown."""
     evidence: EvidenceRef
@@ -47,44 +58,37 @@ class _Place(Record, kw_only=True):
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `interfaces` in the order of their names; those of given texts come last."""
-    places = _places(source)
-    from_kernel: tuple[Interface, ...] | Unknown = map_known(
-        places, lambda places: _of_kernel(source, places)
-    )
+    of_kernel = map_known(_places(source), lambda places: _interfaces(source, places))
     if not source.given(_KIND) and not source.given(_TOPOLOGY):
-        return {"interfaces": from_kernel}
-    return _with_texts(source, from_kernel)
+        return {"interfaces": of_kernel}
+    return _with_texts(source, of_kernel)
 
 
-def _of_kernel(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, ...]:
+def _interfaces(source: Source, places: tuple[_Place, ...]) -> tuple[Interface, ...]:
     routes = read_text(source, _ROUTE)
     addresses = _addresses(source, routes)
     default = _default_interface(source, routes)
     return tuple(_interface(source, place, addresses, default) for place in places)
 
 
-def _with_texts(source: Source, kernel_interfaces: tuple[Interface, ...] | Unknown) -> dict[str, object]:
-    from probes.parsers.fabric.ip_json import parse_interfaces  # noqa: PLC0415 - likewise
+def _with_texts(source: Source, of_kernel: tuple[Interface, ...] | Unknown) -> dict[str, object]:
+    # Only given texts need these modules.
+    from probes.parsers.fabric import ip_json  # noqa: PLC0415
+    from probes.parsers.topology import nccl_topology  # noqa: PLC0415
+    from probes.reading.merging import merge_interfaces  # noqa: PLC0415
 
-    # Only pasted texts need this module.
-    from probes.reading.merging.merge_interfaces import from_text, merge_interfaces  # noqa: PLC0415
-
-    groups = [] if isinstance(kernel_interfaces, Unknown) else [kernel_interfaces]
+    groups = [items_of(of_kernel)]
     unread: list[Unread] = []
-    for given in source.given(_KIND):
-        parsed = parse_interfaces(given.text)
-        if isinstance(parsed, Unknown):
-            unread.append(Unread(source=given.name, why=parsed.detail))
-        else:
-            groups.append(from_text(parsed, EvidenceRef(source="paste", key=given.name)))
-    for given in source.given(_TOPOLOGY):
-        from probes.parsers.topology import nccl_topology  # noqa: PLC0415 - likewise
-
-        groups.append(
-            from_text(nccl_topology.parse_interfaces(given.text), EvidenceRef(source="paste", key=given.name))
-        )
+    for kind, parse in ((_KIND, ip_json.parse_interfaces), (_TOPOLOGY, nccl_topology.parse_interfaces)):
+        for given in source.given(kind):
+            parsed = parse(given.text)
+            if isinstance(parsed, Unknown):
+                unread.append(Unread(source=given.name, why=parsed.detail))
+                continue
+            evidence = (EvidenceRef(source="paste", key=given.name),)
+            groups.append(tuple(msgspec.structs.replace(row, evidence=evidence) for row in parsed))
     interfaces, contradictions = merge_interfaces(groups)
-    answer = kernel_interfaces if isinstance(kernel_interfaces, Unknown) and not interfaces else interfaces
+    answer = of_kernel if isinstance(of_kernel, Unknown) and not interfaces else interfaces
     return {"interfaces": answer, "contradictions": contradictions, "unread": tuple(unread)}
 
 
@@ -109,12 +113,7 @@ def _places(source: Source) -> tuple[_Place, ...] | Unknown:
 
 def _below_pci(source: Source) -> tuple[_Place, ...]:
     """Return the interfaces of a copy of /sys without the class folder."""
-    addresses = source.names(DEVICES)
-    places: list[_Place] = []
-    for address in items_of(addresses):
-        for name in items_of(source.names(f"{DEVICES}/{address}/net")):
-            places.append(_Place(name=name, folder=f"{DEVICES}/{address}/net/{name}"))
-    return tuple(sorted(places, key=lambda place: place.name))
+    return tuple(_Place(name=name, folder=folder) for name, folder, _ in names_below_pci(source, "net"))
 
 
 def _members(source: Source, folder: str) -> tuple[str, ...] | None:
@@ -127,15 +126,13 @@ def _interface(
     source: Source, place: _Place, addresses: _Addresses, default: str | Unknown | None
 ) -> Interface:
     name, folder = place.name, place.folder
-    path = source.link(folder)
-    known = addresses.by_interface
     return Interface(
         name=name,
-        up=_up(source, folder),
+        up=interface_is_up(source, folder),
         speed_gbps=_speed_gbps(source, folder),
         mtu=read_int(source, f"{folder}/mtu"),
-        addresses=map_known(known, lambda known: known.get(name, addresses.when_absent)),
-        is_virtual=map_known(path, lambda path: path.startswith("/sys/devices/virtual/")),
+        addresses=addresses.by_interface.get(name, addresses.when_absent),
+        is_virtual=map_known(source.link(folder), lambda path: path.startswith("/sys/devices/virtual/")),
         is_default_route=map_known(default, lambda default: name == default),
         bond=place.bond,
         bond_members=_members(source, folder),
@@ -151,9 +148,9 @@ def _pci_bus_id(source: Source, folder: str) -> str | Unknown | None:
     """Return the PCI device of an interface; None if it has none."""
     if folder.startswith(DEVICES):
         return folder.removeprefix(f"{DEVICES}/").partition("/")[0]
-    path = source.link(f"{folder}/device")
-    if isinstance(path, Unknown):
-        return when_missing(path, None)
+    path = when_missing(source.link(f"{folder}/device"), None)
+    if path is None or isinstance(path, Unknown):
+        return path
     # A paravirtual device is a child of its PCI device.
     address = address_of(path)
     return address if isinstance(address, str) else address_of(path.rpartition("/")[0])
@@ -165,21 +162,8 @@ def _link_seen_by_bond(source: Source, place: _Place) -> bool | Unknown | None:
     status = read_text(source, f"{place.folder}/bonding_slave/mii_status")
     if not isinstance(status, Unknown):
         return status == "up"
-    text = read_text(source, f"{_BONDING}/{place.bond}")
-    return status if isinstance(text, Unknown) else parse_bonding(text).get(place.name, status)
-
-
-def _up(source: Source, folder: str) -> bool | Unknown:
-    """Return whether an interface can carry traffic.
-
-    Drivers without carrier detection report `unknown`; then the administrator's flag counts.
-    """
-    state = read_text(source, f"{folder}/operstate")
-    if isinstance(state, Unknown):
-        return state
-    if state != "unknown":
-        return state == "up"
-    return map_known(read_int(source, f"{folder}/flags", 16), lambda flags: bool(flags & _IFF_UP))
+    members = map_known(read_text(source, f"{_BONDING}/{place.bond}"), parse_bonding)
+    return value_or(members, {}).get(place.name, status)
 
 
 def _speed_gbps(source: Source, folder: str) -> float | Unknown:
@@ -188,11 +172,8 @@ def _speed_gbps(source: Source, folder: str) -> float | Unknown:
     sysfs states Mb/s; -1, an error or all bits set mean that there is no link or the speed is unknown.
     """
     speed = read_int(source, f"{folder}/speed")
-    if isinstance(speed, Unknown):
-        return speed
-    return (
-        speed / 1000 if 0 < speed < 1 << 31 else Unknown(Reason.NOT_SUPPORTED, f"{folder}/speed says {speed}")
-    )
+    no_speed = Unknown(Reason.NOT_SUPPORTED, f"{folder}/speed says {speed}")
+    return map_known(speed, lambda speed: speed / 1000 if 0 < speed < 1 << 31 else no_speed)
 
 
 def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
@@ -202,16 +183,14 @@ def _addresses(source: Source, routes: str | Unknown) -> _Addresses:
         return _Addresses(by_interface=by_command, when_absent=(), evidence=command_ref(_IP_ADDR))
     trie = read_text(source, _FIB_TRIE)
     if isinstance(trie, Unknown) or isinstance(routes, Unknown):
-        return _Addresses(by_interface=by_command, when_absent=by_command, evidence=command_ref(_IP_ADDR))
+        return _Addresses(by_interface={}, when_absent=by_command, evidence=command_ref(_IP_ADDR))
     by_route = addresses_by_route(local_addresses(trie), parse_routes(routes))
     return _Addresses(by_interface=by_route, when_absent=by_command, evidence=file_ref(_FIB_TRIE))
 
 
 def _default_interface(source: Source, routes: str | Unknown) -> str | Unknown | None:
-    interface = None if isinstance(routes, Unknown) else default_interface(parse_routes(routes))
-    if interface is not None:
-        return interface
-    version_6 = read_text(source, _ROUTE_V6)
-    if not isinstance(version_6, Unknown):
-        interface = parse_default_ipv6(version_6)
-    return routes if interface is None and isinstance(routes, Unknown) else interface
+    by_ipv4 = map_known(routes, lambda routes: default_interface(parse_routes(routes)))
+    if isinstance(by_ipv4, str):
+        return by_ipv4
+    by_ipv6 = map_known(read_text(source, _ROUTE_V6), parse_default_ipv6)
+    return by_ipv6 if isinstance(by_ipv6, str) else by_ipv4

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
-from probes.base.evidence import command_ref, file_ref
-from probes.base.record import Reason, Record, Unknown, map_known
+from probes.base.record import Reason, Unknown, command_ref, file_ref, map_known, when_missing
 from probes.collect.collecting import CollectOptions
 from probes.facts import TrainingPython
-from probes.reading.interpreter_trust import ROOT_UID, caller_uid, refusal
-from probes.reading.pythons import Python, Torch, exists, find_torch, read_python
+from probes.reading.pythons import (
+    ROOT_UID,
+    Python,
+    Torch,
+    caller_uid,
+    exists,
+    find_torch,
+    read_python,
+    refusal,
+)
 from probes.sources.base import Source
 
 _HERE = "./.venv"
@@ -21,41 +26,30 @@ _ON_PATH = "PATH"
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
-class _Candidate(Record, kw_only=True):
-    path: str | Unknown
-    found_by: str
-
-
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `training`: the interpreter that the user named, else the first candidate that has torch."""
     if options.python is not None:
         return {"training": _named(source, options, options.python)}
     silence: Unknown | None = None
     refused: list[str] = []
-    for candidate in _candidates(source, options):
-        if isinstance(candidate.path, Unknown):
-            silence = silence or candidate.path
+    for path, found_by in _candidates(source, options):
+        if isinstance(path, Unknown):
+            silence = silence or path
             continue
-        # Reading its files is harmless; starting a wrapper is not.
-        python = read_python(source, candidate.path, directory=options.directory, may_ask=False)
-        torch = map_known(python, lambda python: find_torch(source, python))
+        # Reading the files of an interpreter is harmless; starting a wrapper is not.
+        python, torch = _read(source, options, path, may_ask=False)
         if torch is None or (isinstance(torch, Unknown) and torch.reason is Reason.TOOL_MISSING):
             continue
-        if why := _refusal(source, candidate.path, candidate.found_by):
-            refused.append(
-                f"{candidate.path} is not started: {why}; "
-                f"if you train with it, name it: --python {candidate.path}"
-            )
+        if why := _refusal(source, path, found_by):
+            refused.append(f"{path} is not started: {why}; if you train with it, name it: --python {path}")
             silence = silence or Unknown(Reason.PERMISSION, refused[-1])
             continue
         if isinstance(python, Unknown) and options.ask_interpreters:
-            python = read_python(source, candidate.path, directory=options.directory, may_ask=True)
-            torch = map_known(python, lambda python: find_torch(source, python))
+            python, torch = _read(source, options, path, may_ask=True)
         if isinstance(python, Python) and isinstance(torch, Torch):
-            training = _training(candidate.path, candidate.found_by, python, torch)
-            return {"training": structs.replace(training, refused=tuple(refused))}
-        if isinstance(torch, Unknown) and torch.reason is not Reason.TOOL_MISSING:
-            silence = silence or torch
+            return {"training": _training(path, found_by, python, torch, refused)}
+        if isinstance(torch, Unknown):
+            silence = silence or when_missing(torch, None)
     missing = silence or Unknown(Reason.TOOL_MISSING, "no interpreter with torch was found")
     return {
         "training": TrainingPython(
@@ -69,13 +63,21 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     }
 
 
+def _read(
+    source: Source, options: CollectOptions, path: str, *, may_ask: bool
+) -> tuple[Python | Unknown, Torch | Unknown | None]:
+    """Return an interpreter and its torch; with `may_ask`, a wrapper may be started once."""
+    python = read_python(source, path, directory=options.directory, may_ask=may_ask)
+    return python, map_known(python, lambda python: find_torch(source, python))
+
+
 def _refusal(source: Source, path: str, found_by: str) -> str:
     """Return why an interpreter that the user did not name must not be started; empty if it may be.
 
     An environment that the user has activated may be started. Root must not start anything that another user
-    could have written: an active environment must also be on the PATH (activation puts it there), and the
-    current folder is not trusted. If the permissions cannot be read, a live machine refuses. An older
-    recording does not contain them, but nothing is started from a recording, so it is allowed.
+    could have written: an active environment must also be on the PATH, as after activation, and the current
+    folder is not trusted. If the permissions are unknown on a live machine, the interpreter is refused. Older
+    recordings lack the permissions, but nothing is started from a recording.
     """
     if found_by == _OWN:
         return ""
@@ -93,14 +95,9 @@ def _refusal(source: Source, path: str, found_by: str) -> str:
     if found_by == _HERE:
         return "as root, rigtune starts no interpreter from the current folder unless you name it"
     folders = source.env("PATH")
-    on_path = isinstance(folders, str) and posixpath.dirname(path) in map(
-        posixpath.normpath, folders.split(":")
-    )
-    return (
-        ""
-        if on_path
-        else f"as root, rigtune starts the interpreter of ${found_by} only if it is also on the PATH"
-    )
+    if isinstance(folders, str) and posixpath.dirname(path) in map(posixpath.normpath, folders.split(":")):
+        return ""
+    return f"as root, rigtune starts the interpreter of ${found_by} only if it is also on the PATH"
 
 
 def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython:
@@ -111,10 +108,10 @@ def _named(source: Source, options: CollectOptions, name: str) -> TrainingPython
     if there is not True:
         absent = there or Unknown(Reason.TOOL_MISSING, f"{path} does not exist")
         return _unreadable(absent, absent)
-    python = read_python(source, path, directory=options.directory, may_ask=options.ask_interpreters)
+    python, torch = _read(source, options, path, may_ask=options.ask_interpreters)
     if isinstance(python, Unknown):
         return _unreadable(path, python)
-    return _training(path, "--python", python, find_torch(source, python))
+    return _training(path, "--python", python, torch)
 
 
 def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
@@ -129,45 +126,40 @@ def _unreadable(path: str | Unknown, reason: Unknown) -> TrainingPython:
     )
 
 
-def _training(path: str, found_by: str, python: Python, torch: Torch | Unknown | None) -> TrainingPython:
-    evidence = (
-        (command_ref((path, "-c", "..."), "started once to learn where its packages are"),)
-        if python.was_asked
-        else ()
-    )
-    if not isinstance(torch, Torch):
-        none = Unknown(Reason.TOOL_MISSING, f"{path} has no torch") if torch is None else torch
-        return TrainingPython(
-            path=path,
-            found_by=found_by,
-            python_version=python.version,
-            torch_version=torch,
-            torch_cuda_version=none,
-            nccl_version=none,
-            refused=(),
-            evidence=(*evidence, *(file_ref(folder) for folder in python.packages)),
-        )
+def _training(
+    path: str, found_by: str, python: Python, torch: Torch | Unknown | None, refused: Sequence[str] = ()
+) -> TrainingPython:
+    question = command_ref((path, "-c", "..."), "started once to learn where its packages are")
+    evidence = [question] if python.was_asked else []
+    version: str | Unknown | None
+    if isinstance(torch, Torch):
+        version, cuda, nccl = torch.version, torch.cuda, torch.nccl
+        evidence.append(file_ref(f"{torch.folder}/torch/version.py"))
+    else:
+        version = torch
+        cuda = nccl = torch or Unknown(Reason.TOOL_MISSING, f"{path} has no torch")
+        evidence += map(file_ref, python.packages)
     return TrainingPython(
         path=path,
         found_by=found_by,
         python_version=python.version,
-        torch_version=torch.version,
-        torch_cuda_version=torch.cuda,
-        nccl_version=torch.nccl,
-        refused=(),
-        evidence=(*evidence, file_ref(f"{torch.folder}/torch/version.py")),
+        torch_version=version,
+        torch_cuda_version=cuda,
+        nccl_version=nccl,
+        refused=tuple(refused),
+        evidence=tuple(evidence),
     )
 
 
-def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]:
-    """Yield the candidates by priority.
+def _candidates(source: Source, options: CollectOptions) -> Iterator[tuple[str | Unknown, str]]:
+    """Yield path and origin of the candidates by priority.
 
-    Those that do not exist are left out; those that cannot be checked are kept.
+    Candidates that do not exist are left out; candidates that cannot be checked are kept.
     """
     for variable in _ACTIVE:
         prefix = source.env(variable)
         if isinstance(prefix, Unknown):
-            yield _Candidate(path=prefix, found_by=variable)
+            yield prefix, variable
         elif prefix:
             yield from _if_there(source, f"{prefix}/bin/python", variable)
     if options.directory:
@@ -176,13 +168,13 @@ def _candidates(source: Source, options: CollectOptions) -> Iterator[_Candidate]
         yield from _if_there(source, options.own_python, _OWN)
     path = _on_path(source, "python3")
     if path is not None:
-        yield _Candidate(path=path, found_by=_ON_PATH)
+        yield path, _ON_PATH
 
 
-def _if_there(source: Source, path: str, found_by: str) -> Iterator[_Candidate]:
+def _if_there(source: Source, path: str, found_by: str) -> Iterator[tuple[str | Unknown, str]]:
     there = exists(source, path)
     if there:
-        yield _Candidate(path=there if isinstance(there, Unknown) else path, found_by=found_by)
+        yield map_known(there, lambda _: path), found_by
 
 
 def _on_path(source: Source, name: str) -> str | Unknown | None:
@@ -190,13 +182,8 @@ def _on_path(source: Source, name: str) -> str | Unknown | None:
     folders = source.env("PATH")
     if not isinstance(folders, str):
         return folders
-    for folder in folders.split(":"):
-        if folder.startswith("/"):
-            path = posixpath.join(folder, name)
-            there = exists(source, path)
-            if there:
-                return there if isinstance(there, Unknown) else path
-    return None
+    paths = (posixpath.join(folder, name) for folder in folders.split(":") if folder.startswith("/"))
+    return next((path for file in paths for path, _ in _if_there(source, file, _ON_PATH)), None)
 
 
 def _absolute(source: Source, options: CollectOptions, name: str) -> str | Unknown:

@@ -1,4 +1,4 @@
-"""Collect how the kernel was started, its settings and its counters."""
+"""Collect how the kernel was started, its settings, its counters, and who keeps its clock."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import math
 
 import msgspec
 
-from probes.base.evidence import file_ref
 from probes.base.record import (
     DEEP_ONLY,
     EvidenceRef,
     Reason,
     Unknown,
+    command_ref,
+    file_ref,
     first_unknown,
+    items_of,
     known,
     map_known,
     only_known,
     value_or,
     when_missing,
 )
-from probes.catalogue.limit_rows import sysctl_names
+from probes.catalogue.check_rows import sysctl_names
 from probes.collect.collecting import CollectOptions
-from probes.facts import Kernel, Sysctl
+from probes.facts import Clock, Kernel, Sysctl
 from probes.parsers.kernel.kernel_files import (
     Process,
     iommu_of_command_line,
@@ -29,10 +31,13 @@ from probes.parsers.kernel.kernel_files import (
     parse_boot_log,
     parse_buddyinfo,
     parse_chosen,
+    parse_commented,
+    parse_process,
+    parse_settings,
+    parse_switch,
 )
-from probes.reading.logind import remove_ipc
-from probes.reading.outputs import Output, outputs
-from probes.reading.processes import processes
+from probes.reading.merging import fill_unknown
+from probes.reading.texts import Output, outputs
 from probes.sources.base import Source, read_int, read_text
 
 _COMMAND_LINE = "/proc/cmdline"
@@ -68,41 +73,73 @@ _RELEVANT_NAMES = (
 
 Sources: leptonai/gpud, zombie and D-state checks; PyTorch names its threads pt_*; read 2026-08.
 """
+_MOST_PROCESSES = 20_000
+_LOGIND_FOLDERS = ("/etc/systemd", "/run/systemd", "/usr/lib/systemd")
+"""Folders of logind.conf by rank.
+
+The first main file counts, and a drop-in hides files of the same name in later folders.
+"""
+_SESSIONS = "/run/systemd/sessions"
+_SLICES = (
+    "/sys/fs/cgroup/system.slice",
+    "/sys/fs/cgroup/systemd/system.slice",
+    "/sys/fs/cgroup/unified/system.slice",
+)
+"""Folders of services with control groups of version 2, of version 1, and of both (systemd).
+
+The folder of a service exists while the service has a process.
+"""
+_UNITS = (
+    ("chronyd.service", "chronyd"),
+    ("chrony.service", "chronyd"),
+    ("ntpd.service", "ntpd"),
+    ("ntp.service", "ntpd"),
+    ("ntpsec.service", "ntpd"),
+    ("openntpd.service", "ntpd"),
+    ("systemd-timesyncd.service", "systemd-timesyncd"),
+    ("phc2sys.service", "phc2sys"),
+)
+_PID_FILES = ("/run/chrony/chronyd.pid", "/run/chronyd.pid", "/run/ntpd.pid", "/run/openntpd.pid")
+_DAEMONS = ("chronyd", "ntpd", "systemd-timesyn", "phc2sys", "ptp4l")
+"""Process names of the kernel, cut off after 15 characters."""
+_SYNCHRONIZED = "/run/systemd/timesync/synchronized"
+_TIMEDATECTL = ("timedatectl", "show", "-p", "NTPSynchronized")
 
 
-def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+def collect_kernel(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return the field `kernel`."""
-    all_processes = processes(source) if options.deep else DEEP_ONLY
-    first_port, last_port = _pair(source, _PORTS)
-    corrected, uncorrected = _memory_errors(source)
-    own_command_line = read_text(source, _COMMAND_LINE)
+    processes = _processes(source, options)
+    ports = map_known(read_text(source, _PORTS), _port_range)
+    command_line = read_text(source, _COMMAND_LINE)
+    numa_balancing = when_missing(read_int(source, _NUMA_BALANCING), _BUILT_WITHOUT)
+    huge_pages = when_missing(read_text(source, _HUGE_PAGES), _BUILT_WITHOUT)
     kernel = Kernel(
-        command_line=own_command_line,
-        iommu=_iommu(source, own_command_line),
-        numa_balancing=_numa_balancing(source),
-        transparent_hugepages=_chosen(source, _HUGE_PAGES),
+        command_line=command_line,
+        iommu=_iommu(source, command_line),
+        # 0 is off; 1 and 2 are modes of moving memory.
+        numa_balancing=map_known(numa_balancing, lambda number: number != 0),
+        transparent_hugepages=map_known(huge_pages, parse_chosen),
         clocksource=read_text(source, _CLOCK),
         uptime_s=_first_number(source, _UPTIME),
-        free_blocks_1mib=_free_blocks(source),
-        memory_errors_corrected=corrected,
-        memory_errors_uncorrected=uncorrected,
-        zombie_processes=map_known(all_processes, _zombies),
-        blocked_processes=map_known(all_processes, _blocked),
+        free_blocks_1mib=map_known(read_text(source, _BUDDY), parse_buddyinfo),
+        memory_errors_corrected=_memory_errors(source, "ce_count"),
+        memory_errors_uncorrected=_memory_errors(source, "ue_count"),
+        zombie_processes=map_known(processes, lambda processes: sum(row.state == "Z" for row in processes)),
+        blocked_processes=map_known(processes, _blocked),
         load_average=_first_number(source, _LOAD),
-        local_port_first=first_port,
-        local_port_last=last_port,
+        local_port_first=map_known(ports, lambda ports: ports[0]),
+        local_port_last=map_known(ports, lambda ports: ports[1]),
         somaxconn=read_int(source, _SOMAXCONN),
         file_max=read_int(source, _FILE_MAX),
-        remove_ipc=remove_ipc(source),
+        remove_ipc=_remove_ipc(source),
         sysctls=_sysctls(source),
     )
     kernel = msgspec.structs.replace(kernel, evidence=_evidence(kernel))
-    logs = outputs(source, "kernel-log")
-    return {"kernel": kernel if isinstance(logs, Unknown) else _with_logs(kernel, logs)}
+    return {"kernel": _with_logs(kernel, items_of(outputs(source, "kernel-log")))}
 
 
 def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
-    """Return the kernel with boot messages of given logs, for fields that are unknown otherwise."""
+    """Return the kernel with values from the boot messages of given logs for its unknown fields."""
     for output in logs:
         log = parse_boot_log(output.text)
         by_words = iommu_of_command_line(log.command_line) if log.command_line else None
@@ -111,13 +148,9 @@ def _with_logs(kernel: Kernel, logs: tuple[Output, ...]) -> Kernel:
             "iommu": log.iommu or by_words,
             "clocksource": log.clocksource,
         }
-        new_values = {
-            name: value for name, value in logged.items() if value and not known(getattr(kernel, name))
-        }
-        if new_values:
-            kernel = msgspec.structs.replace(
-                kernel, **new_values, evidence=(*kernel.evidence, output.evidence)
-            )
+        filled = fill_unknown(kernel, logged)
+        if filled is not kernel:
+            kernel = msgspec.structs.replace(filled, evidence=(*kernel.evidence, output.evidence))
     return kernel
 
 
@@ -136,18 +169,17 @@ def _evidence(kernel: Kernel) -> tuple[EvidenceRef, ...]:
         (kernel.somaxconn, _SOMAXCONN),
         (kernel.remove_ipc, "/etc/systemd/logind.conf"),
     )
-    settings = ((row.value, _sysctl_path(row.name)) for row in value_or(kernel.sysctls, ()))
+    settings = ((row.value, _sysctl_path(row.name)) for row in items_of(kernel.sysctls))
     return tuple(file_ref(path) for value, path in (*answers, *settings) if known(value))
 
 
 def _sysctls(source: Source) -> tuple[Sysctl, ...] | Unknown:
-    """Return every setting that a data row of a check is about; Unknown where none of them could be read."""
+    """Return every setting that a data row of a check is about; Unknown if none of them could be read."""
     rows = tuple(Sysctl(name=name, value=read_int(source, _sysctl_path(name))) for name in sysctl_names())
-    if any(known(row.value) for row in rows):
+    if only_known(row.value for row in rows):
         return rows
-    return first_unknown(*(row.value for row in rows)) or Unknown(
-        Reason.NOT_RECORDED, "no check is about one"
-    )
+    unknown = first_unknown(*(row.value for row in rows))
+    return unknown or Unknown(Reason.NOT_RECORDED, "no check is about one")
 
 
 def _sysctl_path(name: str) -> str:
@@ -155,47 +187,17 @@ def _sysctl_path(name: str) -> str:
 
 
 def _iommu(source: Source, command_line: str | Unknown) -> str | Unknown:
-    """Return the IOMMU mode from the domains of devices.
-
-    Without domains from the command line, if decisive.
-    """
-    by_words = None if isinstance(command_line, Unknown) else iommu_of_command_line(command_line)
+    """Return the IOMMU mode from the domains of devices, else from the command line if that decides."""
     units = source.names(_IOMMU)
     if units == ():
         return "off"
-    groups = source.names(_GROUPS)
-    if not isinstance(groups, Unknown):
-        types = (read_text(source, f"{_GROUPS}/{group}/type") for group in groups)
-        by_types = iommu_of_types(kind for kind in only_known(types))
-        if by_types is not None:
-            return by_types
-    if by_words is not None:
-        return by_words
-    if (
-        isinstance(units, Unknown)
-        and units.reason is Reason.TOOL_MISSING
-        and not isinstance(command_line, Unknown)
-    ):
-        return "off"  # a kernel without IOMMU support has no such class
-    return (
-        units
-        if isinstance(units, Unknown)
-        else Unknown(Reason.NOT_SUPPORTED, "the kernel states no domain type")
-    )
-
-
-def _numa_balancing(source: Source) -> bool | Unknown:
-    """Return whether NUMA balancing is on: 0 is off, 1 and 2 are modes of moving memory."""
-    number = when_missing(read_int(source, _NUMA_BALANCING), _BUILT_WITHOUT)
-    return map_known(number, lambda number: number != 0)
-
-
-def _chosen(source: Source, path: str) -> str | Unknown:
-    return map_known(when_missing(read_text(source, path), _BUILT_WITHOUT), parse_chosen)
-
-
-def _free_blocks(source: Source) -> int | Unknown:
-    return map_known(read_text(source, _BUDDY), parse_buddyinfo)
+    types = (read_text(source, f"{_GROUPS}/{group}/type") for group in items_of(source.names(_GROUPS)))
+    mode = iommu_of_types(only_known(types))
+    if mode is None and not isinstance(command_line, Unknown):
+        mode = iommu_of_command_line(command_line)
+        if mode is None and when_missing(units, None) is None:
+            mode = "off"  # a kernel without IOMMU support has no such class
+    return mode or first_unknown(units) or Unknown(Reason.NOT_SUPPORTED, "the kernel states no domain type")
 
 
 def _first_number(source: Source, path: str) -> float | Unknown:
@@ -209,46 +211,117 @@ def _first_number(source: Source, path: str) -> float | Unknown:
     return number if 0 <= number < _LARGEST_UPTIME_S else Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
 
 
-def _pair(source: Source, path: str) -> tuple[int | Unknown, int | Unknown]:
-    text = read_text(source, path)
-    if isinstance(text, Unknown):
-        return text, text
+def _port_range(text: str) -> tuple[int, int] | Unknown:
     words = text.split()
     if len(words) == 2 and all(word.isdecimal() and len(word) < 6 for word in words):
         return int(words[0]), int(words[1])
-    unknown = Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r}")
-    return unknown, unknown
+    return Unknown(Reason.UNPARSABLE, f"{_PORTS}: {text[:60]!r}")
 
 
-def _memory_errors(source: Source) -> tuple[int | Unknown, int | Unknown]:
-    """Return the corrected and uncorrected errors of all memory controllers."""
-    names = source.names(_MEMORY_CONTROLLERS)
+def _memory_errors(source: Source, counter: str) -> int | Unknown:
+    """Return the sum of a counter over all memory controllers."""
+    names = when_missing(source.names(_MEMORY_CONTROLLERS), ())
     if isinstance(names, Unknown):
-        absent = when_missing(names, _NO_CONTROLLER)
-        return absent, absent
-    controllers = [name for name in names if name.startswith("mc") and name[2:].isdecimal()]
-    if not controllers:
-        return _NO_CONTROLLER, _NO_CONTROLLER
-    return _sum(source, controllers, "ce_count"), _sum(source, controllers, "ue_count")
+        return names
+    values = [
+        read_int(source, f"{_MEMORY_CONTROLLERS}/{name}/{counter}")
+        for name in names
+        if name.startswith("mc") and name[2:].isdecimal()
+    ]
+    return first_unknown(*values) or (sum(only_known(values)) if values else _NO_CONTROLLER)
 
 
-def _sum(source: Source, controllers: list[str], counter: str) -> int | Unknown:
-    total = 0
-    for controller in controllers:
-        value = read_int(source, f"{_MEMORY_CONTROLLERS}/{controller}/{counter}")
-        if isinstance(value, Unknown):
-            return value
-        total += value
-    return total
+def _processes(source: Source, options: CollectOptions) -> tuple[Process, ...] | Unknown:
+    """Return all processes; processes that end meanwhile are left out. Each takes 20 µs."""
+    if not options.deep:
+        return DEEP_ONLY
+    names = source.names("/proc")
+    if isinstance(names, Unknown):
+        return names
+    numbers = [name for name in names if name.isdecimal()]
+    if not numbers:
+        return Unknown(Reason.NOT_RECORDED, "/proc lists no process")
+    if len(numbers) > _MOST_PROCESSES:
+        return Unknown(Reason.ERROR, f"more than {_MOST_PROCESSES} processes")
+    texts = (read_text(source, f"/proc/{number}/stat") for number in numbers)
+    processes = tuple(filter(None, map(parse_process, only_known(texts))))
+    return processes or Unknown(Reason.NOT_RECORDED, "no process could be read")
 
 
-def _zombies(running: tuple[Process, ...]) -> int:
-    return sum(process.state == "Z" for process in running)
-
-
-def _blocked(running: tuple[Process, ...]) -> tuple[str, ...]:
-    """Return names with process ids."""
-    stuck = (
-        process for process in running if process.state == "D" and process.name.startswith(_RELEVANT_NAMES)
-    )
+def _blocked(processes: tuple[Process, ...]) -> tuple[str, ...]:
+    """Return the relevant processes in uninterruptible sleep, with their process ids."""
+    stuck = (row for row in processes if row.state == "D" and row.name.startswith(_RELEVANT_NAMES))
     return tuple(f"{process.name} ({process.pid})" for process in stuck)
+
+
+def _remove_ipc(source: Source) -> bool | Unknown:
+    """Return whether systemd-logind removes shared memory of users who log out (logind.conf(5), RemoveIPC).
+
+    If no file sets the value, the main file shows the default as a comment.
+    """
+    mains = (when_missing(read_text(source, f"{folder}/logind.conf"), None) for folder in _LOGIND_FOLDERS)
+    main = next((text for text in mains if text is not None), None)
+    if main is None:
+        return Unknown(Reason.NOT_SUPPORTED, "systemd-logind is not installed here")
+    if isinstance(main, Unknown):
+        return main
+    if source.is_live and isinstance(source.names(_SESSIONS), Unknown):
+        return Unknown(Reason.NOT_SUPPORTED, "systemd-logind does not run here")
+    drop_ins: dict[str, str] = {}
+    for folder in _LOGIND_FOLDERS:
+        for name in items_of(source.names(f"{folder}/logind.conf.d")):
+            if name.endswith(".conf"):
+                drop_ins.setdefault(name, f"{folder}/logind.conf.d/{name}")
+    value = parse_settings(main, "Login").get("RemoveIPC")
+    for _, path in sorted(drop_ins.items()):  # in the order in which logind applies them
+        settings = map_known(read_text(source, path), lambda text: parse_settings(text, "Login"))
+        value = value_or(settings, {}).get("RemoveIPC", value)
+    if value is None:
+        value = parse_commented(main, "Login").get("RemoveIPC")
+    return Unknown(Reason.NOT_RECORDED, "no file shows the default") if value is None else parse_switch(value)
+
+
+def collect_clock(source: Source, options: CollectOptions) -> dict[str, object]:
+    """Return the field `clock`: the daemon that keeps the time, and whether the clock is synchronised."""
+    daemon, daemon_refs = _daemon(source, options)
+    synchronized, refs = _synchronized(source, options)
+    return {"clock": Clock(daemon=daemon, synchronized=synchronized, evidence=(*daemon_refs, *refs))}
+
+
+def _daemon(source: Source, options: CollectOptions) -> tuple[str | Unknown | None, tuple[EvidenceRef, ...]]:
+    folders_read: list[str] = []
+    for folder in _SLICES:
+        names = source.names(folder)
+        if isinstance(names, Unknown):
+            continue
+        folders_read.append(folder)
+        for unit, daemon in _UNITS:
+            if unit in names:
+                return daemon, (file_ref(f"{folder}/{unit}"),)
+    for path in _PID_FILES:
+        name = map_known(read_int(source, path), lambda pid: read_text(source, f"/proc/{pid}/comm"))
+        if name in _DAEMONS:
+            return name, (file_ref(path),)
+    processes = _processes(source, options)
+    if isinstance(processes, Unknown):
+        return (None, tuple(map(file_ref, folders_read))) if folders_read else (processes, ())
+    running = {process.name for process in processes}
+    return next((name for name in _DAEMONS if name in running), None), (file_ref("/proc"),)
+
+
+def _synchronized(source: Source, options: CollectOptions) -> tuple[bool | Unknown, tuple[EvidenceRef, ...]]:
+    """Return whether the clock is synchronised.
+
+    systemd-timesyncd leaves a file; otherwise only a command reports the kernel's state.
+    """
+    if not isinstance(source.link(_SYNCHRONIZED), Unknown):
+        return True, (file_ref(_SYNCHRONIZED),)
+    if not options.deep:
+        return DEEP_ONLY, ()
+    text = source.run(_TIMEDATECTL, timeout_s=5).text()
+    if isinstance(text, Unknown):
+        return text, ()
+    value = text.strip().partition("=")[2]
+    if value not in ("yes", "no"):
+        return Unknown(Reason.UNPARSABLE, f"timedatectl: {text[:60]!r}"), ()
+    return value == "yes", (command_ref(_TIMEDATECTL),)

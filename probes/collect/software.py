@@ -7,22 +7,23 @@ from typing import TypeVar
 
 import msgspec
 
-from probes.base.evidence import command_ref, file_ref, nvml_ref
 from probes.base.record import (
     DEEP_ONLY,
     EvidenceRef,
     Reason,
     Unknown,
+    command_ref,
+    file_ref,
     first_unknown,
     items_of,
     known,
     map_known,
+    nvml_ref,
     only_known,
     when_missing,
 )
 from probes.collect.collecting import CollectOptions
 from probes.facts import Software
-from probes.parsers.host.driver_version import parse_driver_version
 from probes.parsers.host.package_lists import parse_mentioned
 from probes.parsers.host.version_outputs import (
     DriverModule,
@@ -35,10 +36,10 @@ from probes.parsers.host.version_outputs import (
     slurm_version,
     toolkit_version,
 )
-from probes.reading.installed_software import installed
-from probes.reading.libraries import LIBRARY_FOLDERS
+from probes.reading.installed_software import LIBRARY_FOLDERS, installed
+from probes.reading.merging import fill_unknown
 from probes.reading.nvidia import SMI_QUERY, SMI_TIMEOUT_S
-from probes.reading.outputs import outputs
+from probes.reading.texts import outputs
 from probes.sources.base import Source, read_text
 
 T = TypeVar("T")
@@ -68,12 +69,12 @@ _MENTIONING = ("nvidia-smi-text", "nvidia-smi-table", "nvidia-smi-error", "kerne
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return the field `software`."""
-    module = _driver_module(source)
+    module, module_ref = _driver_module(source)
     evidence: list[EvidenceRef] = []
     software = Software(
         operating_system=_operating_system(source, evidence),
         kernel=_cited(read_text(source, _KERNEL), file_ref(_KERNEL), evidence),
-        driver_version=_driver_version(source, module, evidence),
+        driver_version=_driver_version(source, module, module_ref, evidence),
         driver_open_module=map_known(module, lambda module: module.is_open),
         cuda_driver_version=_cuda_driver_version(source, evidence),
         cuda_toolkit_version=_cuda_toolkit_version(
@@ -102,14 +103,9 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
                 "driver_library_version": mentioned.library,
                 "kernel": mentioned.kernel,
             }
-            new_values = {
-                name: value
-                for name, value in values.items()
-                if value is not None and not known(getattr(software, name))
-            }
-            if new_values:
-                evidence.append(output.evidence)
-                software = msgspec.structs.replace(software, **new_values)
+            filled = fill_unknown(software, values)
+            evidence += [] if filled is software else [output.evidence]
+            software = filled
     if known(software.modules) and not known(software.peermem_loaded):
         loaded = any(name in software.modules for name in _PEERMEM_MODULES)
         if loaded or _is_whole_list(source):
@@ -119,7 +115,7 @@ def _with_texts(source: Source, software: Software, evidence: list[EvidenceRef])
 
 def _is_whole_list(source: Source) -> bool:
     """Return False if only a part of the list of loaded modules is known."""
-    from probes.parsers.host.lsmod import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
+    from probes.parsers.host.package_lists import is_whole  # noqa: PLC0415 - sysfs tells on a live machine
 
     pasted = outputs(source, "lsmod")
     return isinstance(pasted, Unknown) or any(is_whole(output.text) for output in pasted)
@@ -133,45 +129,35 @@ def _cited(value: T, ref: EvidenceRef, evidence: list[EvidenceRef]) -> T:
 
 
 def _operating_system(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
-    text: str | Unknown = Unknown(Reason.TOOL_MISSING)
-    for path in _OS_RELEASE:
-        text = read_text(source, path)
+    texts = {path: read_text(source, path) for path in _OS_RELEASE}
+    for path, text in texts.items():
         if not isinstance(text, Unknown):
             return _cited(os_name(text), file_ref(path), evidence)
-    return text
+    return texts[_OS_RELEASE[-1]]
 
 
-def _driver_module(source: Source) -> DriverModule | Unknown:
+def _driver_module(source: Source) -> tuple[DriverModule | Unknown, EvidenceRef]:
+    """Return the loaded kernel module, else the module in a given text, and the origin."""
     text = read_text(source, _DRIVER)
-    if not isinstance(text, Unknown):
-        return parse_driver_module(text)
-    pasted = outputs(source, "driver-version")
-    return text if isinstance(pasted, Unknown) else parse_driver_version(pasted[0].text)
+    if isinstance(text, Unknown):
+        for output in items_of(outputs(source, "driver-version")):
+            return parse_driver_module(output.text), output.evidence
+    return map_known(text, parse_driver_module), file_ref(_DRIVER)
 
 
 def _driver_version(
-    source: Source, module: DriverModule | Unknown, evidence: list[EvidenceRef]
+    source: Source, module: DriverModule | Unknown, module_ref: EvidenceRef, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
     """Return the version of the kernel module, else NVML's (WSL has no /proc/driver), else nvidia-smi's."""
     if not isinstance(module, Unknown):
-        pasted = outputs(source, "driver-version")
-        return _cited(
-            module.version, file_ref(_DRIVER) if isinstance(pasted, Unknown) else pasted[0].evidence, evidence
-        )
+        return _cited(module.version, module_ref, evidence)
     by_nvml = source.nvml("nvmlSystemGetDriverVersion")
     if isinstance(by_nvml, str):
         return _cited(by_nvml, nvml_ref("nvmlSystemGetDriverVersion"), evidence)
     by_smi, _ = _smi_versions(source)
     if not isinstance(by_smi, Unknown):
         return _cited(by_smi, command_ref(SMI_QUERY), evidence)
-    answers = (module, by_nvml, by_smi)
-    if all(isinstance(answer, Unknown) and answer.reason is Reason.TOOL_MISSING for answer in answers):
-        return None
-    return next(
-        answer
-        for answer in answers
-        if isinstance(answer, Unknown) and answer.reason is not Reason.TOOL_MISSING
-    )
+    return first_unknown(*(when_missing(answer, None) for answer in (module, by_nvml, by_smi)))
 
 
 def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown:
@@ -217,8 +203,7 @@ def _nccl_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown 
         target = source.link(path)
         if not isinstance(target, Unknown):
             return _cited(nccl_library_version(target), file_ref(path), evidence)
-        if target.reason is not Reason.TOOL_MISSING:
-            unknown = target
+        unknown = when_missing(target, unknown)
     return unknown
 
 
@@ -226,10 +211,8 @@ def _by_command(
     source: Source, argv: tuple[str, ...], read: Callable[[str], str | Unknown], evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
     """Return the version that `--version` prints; None if the command is not installed."""
-    text = when_missing(source.run(argv).text(), None)
-    if text is None or isinstance(text, Unknown):
-        return text
-    return _cited(read(text), command_ref(argv), evidence)
+    version = map_known(source.run(argv).text(), read)
+    return when_missing(_cited(version, command_ref(argv), evidence), None)
 
 
 def _slurm_version(source: Source, evidence: list[EvidenceRef]) -> str | Unknown | None:
@@ -260,9 +243,8 @@ def _fabric_manager(source: Source, evidence: list[EvidenceRef]) -> str | Unknow
         return result.failure
     state = result.stdout.decode("utf-8", "replace").strip()
     if not state.isalpha():
-        return Unknown(
-            Reason.ERROR, result.stderr.decode("utf-8", "replace").strip()[:120] or "systemctl says nothing"
-        )
+        message = result.stderr.decode("utf-8", "replace").strip()[:120]
+        return Unknown(Reason.ERROR, message or "systemctl says nothing")
     return _cited(state, command_ref(_IS_ACTIVE), evidence)
 
 

@@ -1,28 +1,47 @@
-"""Collect how GPUs and NICs are connected: from NVML and sysfs, and from texts if these are incomplete."""
+"""Collect PCI devices, and how GPUs and NICs are connected.
+
+NVML and sysfs are asked first; texts add what these do not report.
+"""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-from probes.base.evidence import file_ref, nvml_ref
-from probes.base.record import EvidenceRef, Record, Unknown, value_or
+import msgspec
+
+from probes.base.record import (
+    Record,
+    Unknown,
+    file_ref,
+    first_unknown,
+    items_of,
+    map_known,
+    nvml_ref,
+    value_or,
+)
+from probes.catalogue.accelerators import accelerator_nodes, accelerator_title
+from probes.catalogue.hardware import Catalogue, load_catalogue
 from probes.collect.collecting import CollectOptions
-from probes.facts import Contradiction, Link, LinkKind, NvLink, PeerAccess, Unread
+from probes.facts import Accelerator, Contradiction, Link, LinkKind, NvLink, PciDevice, PeerAccess, Unread
 from probes.parsers.topology.pci_addresses import pci_distance
-from probes.reading.merging.merge_links import merge_links
+from probes.reading.merging import merge_groups, merge_links
 from probes.reading.nvidia import bus_id, device_count, driver_silence, nvlinks
-from probes.reading.pci import DEVICES, device_path, nvidia_gpu_addresses
-from probes.reading.pci import numa_node as numa_node_of
-from probes.reading.rdma import rdma_devices
+from probes.reading.pci import (
+    DEVICES,
+    device_path,
+    numa_node,
+    nvidia_gpu_addresses,
+    pci_devices,
+    rdma_devices,
+)
+from probes.reading.texts import LINKS, PCI_DEVICES, PEER_ACCESS, read_all, records_of, unread_of
 from probes.sources.base import Source
 
-_ANCESTORS: dict[int, LinkKind] = {10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+_ANCESTORS: dict[int, LinkKind] = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """Link kind by nvmlGpuTopologyLevel_t.
 
-0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX.
+Level 0 (two GPUs of one board) is a single bridge, which nvidia-smi prints as PIX.
 """
-
-
 _CAPABILITIES = {0: "read"}
 """Capability by nvmlGpuP2PCapsIndex_t.
 
@@ -30,6 +49,96 @@ NCCL requires reading; the driver grants writing along with it.
 """
 _STATUS = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
 """Status by nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p`."""
+_VOLATILE = frozenset({
+    "kind", "name", "class_code", "driver", "parent", "downgraded", "slot", "aer_correctable",
+    "aer_nonfatal", "aer_fatal", "is_virtual_function", "pcie.generation", "pcie.generation_max",
+    "pcie.width_max",
+})  # fmt: skip
+"""Fields that change, that tools report in different words, or that NCCL reports for the whole path."""
+
+
+def collect_pci(source: Source, options: CollectOptions) -> dict[str, object]:
+    """Return `pci_devices`, `accelerators`, contradictions and unread lines."""
+    own = pci_devices(source)
+    texts = () if source.is_live else read_all(source, PCI_DEVICES)
+    if not records_of(texts):
+        others = _accelerators(source, own)
+        return {
+            "pci_devices": own,
+            "accelerators": others,
+            "contradictions": (),
+            "unread": unread_of(texts),
+        }
+    by_address: dict[str, list[PciDevice]] = {}
+    for number, device in enumerate((*items_of(own), *records_of(texts))):
+        # A link line without an address stays a device of its own.
+        by_address.setdefault(device.bus_id or f"line {number}", []).append(device)
+    merged, contradictions = merge_groups(by_address.items(), volatile=_VOLATILE)
+    devices = {
+        address: msgspec.structs.replace(
+            device, kind=next((record.kind for record in records if record.kind != "other"), "other")
+        )
+        for device, (address, records) in zip(merged, by_address.items(), strict=True)
+    }
+    relevant = _relevant(devices)
+    return {
+        "pci_devices": relevant,
+        "accelerators": _accelerators(source, relevant),
+        "contradictions": contradictions,
+        "unread": unread_of(texts),
+    }
+
+
+def _accelerators(
+    source: Source, devices: tuple[PciDevice, ...] | Unknown
+) -> tuple[Accelerator, ...] | Unknown:
+    """Return the accelerators of other makers on the PCI bus, and those that only device files show."""
+    on_bus = [
+        (family, device)
+        for device in items_of(devices)
+        if (family := accelerator_title(device.class_code, device.device_id)) is not None
+        and device.is_virtual_function is not True
+    ]
+    names = source.names("/dev")
+    if isinstance(devices, Unknown) and isinstance(names, Unknown):
+        return devices
+    families = {family for family, _ in on_bus}
+    by_file = [
+        Accelerator(name=family, evidence=(file_ref(f"/dev/{name}"),))
+        for family, name in accelerator_nodes(items_of(names))
+        if family not in families
+    ]
+    catalogue = load_catalogue() if on_bus else None
+    return (*(_accelerator(family, device, catalogue) for family, device in on_bus), *by_file)
+
+
+def _accelerator(family: str, device: PciDevice, catalogue: Catalogue | None) -> Accelerator:
+    row = catalogue.gpu_on_bus(value_or(device.device_id, ""), "") if catalogue is not None else None
+    return Accelerator(
+        name=family if row is None else row.driver_name,
+        bus_id=device.bus_id,
+        driver=device.driver,
+        evidence=device.evidence,
+    )
+
+
+def _relevant(devices: dict[str, PciDevice]) -> tuple[PciDevice, ...]:
+    """Return the devices; of bridges and other devices only those on the path of a GPU, NVSwitch or NIC."""
+    above: set[str] = set()
+    for device in devices.values():
+        parent = device.parent if device.kind in ("gpu", "nvswitch", "rdma") else None
+        while isinstance(parent, str) and parent in devices and parent not in above:
+            above.add(parent)
+            parent = devices[parent].parent
+    tree = any(isinstance(device.parent, str) for device in devices.values())
+    return tuple(
+        device
+        for address, device in sorted(devices.items())
+        if device.kind not in ("bridge", "other")
+        or address in above
+        or (device.kind == "bridge" and not tree)
+        or (device.kind == "other" and (not device.bus_id or isinstance(device.class_code, Unknown)))
+    )
 
 
 class _Place(Record, kw_only=True):
@@ -45,15 +154,18 @@ class _Place(Record, kw_only=True):
     gpu_index: int | None = None
 
 
-def collect(source: Source, options: CollectOptions) -> dict[str, object]:
+def collect_topology(source: Source, options: CollectOptions) -> dict[str, object]:
     """Return `links` of every pair of GPUs and NICs, and `peer_access` between GPUs."""
     links, contradictions, unread = _links(source)
-    access, half_read = _peer_access(source)
+    tables = () if source.is_live else read_all(source, PEER_ACCESS)
+    access = _nvml_peer_access(source)
     return {
         "links": links,
-        "peer_access": access,
+        "peer_access": access
+        if isinstance(access, Unknown) and not tables
+        else (*items_of(access), *records_of(tables)),
         "contradictions": contradictions,
-        "unread": (*unread, *half_read),
+        "unread": (*unread, *unread_of(tables)),
     }
 
 
@@ -61,142 +173,91 @@ _Answer = tuple[tuple[Link, ...] | Unknown, tuple[Contradiction, ...], tuple[Unr
 
 
 def _links(source: Source) -> _Answer:
-    gpus = _gpus(source)
-    nics = _nics(source)
-    if isinstance(gpus, Unknown):
-        return _by_texts(source, gpus, nics)
-    places = [*gpus, *value_or(nics, [])]
+    gpus, nics = _gpus(source), _nics(source)
+    places = (*items_of(gpus), *items_of(nics))
     links = tuple(_link(source, a, b) for a, b in combinations(places, 2))
-    is_complete = all(not isinstance(link.kind, Unknown) for link in links)
+    is_complete = not isinstance(gpus, Unknown) and not first_unknown(*(link.kind for link in links))
     if source.is_live and is_complete:
         return links, (), ()
-    text_links, unread = _read_texts(source)
-    merged, contradictions = merge_links((links, *text_links))
-    return merged, contradictions, unread
+    # On a live machine the matrix of nvidia-smi is the only text.
+    texts = read_all(source, (reader for reader in LINKS if reader.is_live or not source.is_live))
+    unread = unread_of(texts)
+    if not isinstance(gpus, Unknown):
+        merged, contradictions = merge_links((links, *(text.records for text in texts)))
+        return merged, contradictions, unread
+    if records_of(texts) or (texts and not unread):
+        merged, contradictions = merge_links((*(text.records for text in texts), links))
+        return merged, contradictions, unread
+    between_nics = map_known(nics, lambda _: links)
+    return driver_silence(nvidia_gpu_addresses(source), gpus) or between_nics, (), unread
 
 
-def _gpus(source: Source) -> list[_Place] | Unknown:
+def _gpus(source: Source) -> tuple[_Place, ...] | Unknown:
     count = device_count(source)
     if isinstance(count, Unknown):
         return count
     addresses = [bus_id(source, index) for index in range(count)]
-    return [
+    return tuple(
         _Place(
             name=f"GPU{index}",
             origin=f"{DEVICES}/{address}",
             address=address,
             path=device_path(source, address),
-            numa_node=numa_node_of(source, address),
+            numa_node=numa_node(source, address),
             nvlinks=nvlinks(source, index, addresses),
             gpu_index=index,
         )
         for index, address in enumerate(addresses)
-    ]
+    )
 
 
-def _nics(source: Source) -> list[_Place] | Unknown:
-    devices = rdma_devices(source)
-    if isinstance(devices, Unknown):
-        return devices
-    return [
-        _Place(
-            name=device.name,
-            origin=device.folder,
-            address=device.pci_bus_id,
-            path=device.path,
-            numa_node=numa_node_of(source, device.pci_bus_id),
-        )
-        for device in devices
-    ]
+def _nics(source: Source) -> tuple[_Place, ...] | Unknown:
+    return map_known(
+        rdma_devices(source),
+        lambda devices: tuple(
+            _Place(
+                name=device.name,
+                origin=device.folder,
+                address=device.pci_bus_id,
+                path=device.path,
+                numa_node=numa_node(source, device.pci_bus_id),
+            )
+            for device in devices
+        ),
+    )
 
 
 def _link(source: Source, a: _Place, b: _Place) -> Link:
     count = _nvlink_count(a, b)
     if count:
+        evidence = tuple(nvml_ref(f"nvmlDeviceGetNvLink*({place.gpu_index})") for place in (a, b))
         return Link(
-            a=a.name,
-            b=b.name,
-            kind="NVLINK",
-            nvlink_count=count,
-            sees_nvlink=True,
-            evidence=_nvlink_evidence(a, b),
+            a=a.name, b=b.name, kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=evidence
         )
-    sees = not isinstance(a.nvlinks, Unknown) and not isinstance(b.nvlinks, Unknown)
     if a.gpu_index is not None and b.gpu_index is not None:
         level = source.nvml("nvmlDeviceGetTopologyCommonAncestor", a.gpu_index, b.gpu_index)
-        if isinstance(level, int) and (level == 0 or level in _ANCESTORS):
+        if isinstance(level, int) and level in _ANCESTORS:
             evidence = (nvml_ref(f"nvmlDeviceGetTopologyCommonAncestor({a.gpu_index}, {b.gpu_index})"),)
-            return Link(
-                a=a.name, b=b.name, kind=_ANCESTORS.get(level, "PIX"), sees_nvlink=sees, evidence=evidence
-            )
-    return Link(a=a.name, b=b.name, kind=_distance(a, b), evidence=(file_ref(a.origin), file_ref(b.origin)))
+            sees = not first_unknown(a.nvlinks, b.nvlinks)
+            return Link(a=a.name, b=b.name, kind=_ANCESTORS[level], sees_nvlink=sees, evidence=evidence)
+    distance = first_unknown(a.path, b.path) or pci_distance(
+        str(a.path), str(b.path), a.numa_node, b.numa_node
+    )
+    return Link(a=a.name, b=b.name, kind=distance, evidence=(file_ref(a.origin), file_ref(b.origin)))
 
 
 def _nvlink_count(a: _Place, b: _Place) -> int:
-    """Return the NVLinks between two GPUs.
-
-    Direct links, or the smaller number of links to shared switches.
-    """
+    """Return the number of NVLinks between two GPUs: direct links, or the fewer links to shared switches."""
     if isinstance(a.nvlinks, Unknown) or isinstance(b.nvlinks, Unknown):
         return 0
-    if isinstance(a.address, Unknown) or isinstance(b.address, Unknown):
-        direct = 0
-    else:
+    direct = 0
+    if not first_unknown(a.address, b.address):
         direct = sum(link.active is True and link.remote == b.address for link in a.nvlinks)
-    to_switch = [
+    to_switch = (
         sum(link.active is True and link.remote == "switch" for link in links)
         for links in (a.nvlinks, b.nvlinks)
-    ]
-    return direct or min(to_switch)
-
-
-def _distance(a: _Place, b: _Place) -> LinkKind | Unknown:
-    for path in (a.path, b.path):
-        if isinstance(path, Unknown):
-            return path
-    return pci_distance(str(a.path), str(b.path), a.numa_node, b.numa_node)
-
-
-def _nvlink_evidence(a: _Place, b: _Place) -> tuple[EvidenceRef, ...]:
-    return tuple(nvml_ref(f"nvmlDeviceGetNvLink*({place.gpu_index})") for place in (a, b))
-
-
-def _read_texts(source: Source) -> tuple[list[tuple[Link, ...]], tuple[Unread, ...]]:
-    """Return what each text reports, and what of them could not be read. A live machine has nvidia-smi's
-    matrix alone.
-    """
-    from probes.reading.readers.reader_rows import LINKS  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, unread_of  # noqa: PLC0415 - pastes only
-
-    texts = read_all(source, (reader for reader in LINKS if reader.is_live or not source.is_live))
-    return [text.records for text in texts], unread_of(texts)
-
-
-def _by_texts(source: Source, nvml: Unknown, nics: list[_Place] | Unknown) -> _Answer:
-    """Return the links of the texts if NVML does not answer; without GPUs the links among NICs."""
-    text_links, unread = _read_texts(source)
-    between_nics = (
-        () if isinstance(nics, Unknown) else tuple(_link(source, a, b) for a, b in combinations(nics, 2))
     )
-    if any(text_links) or (text_links and not unread):
-        merged, contradictions = merge_links((*text_links, between_nics))
-        return merged, contradictions, unread
-    unknown = driver_silence(nvidia_gpu_addresses(source), nvml)
-    if unknown is not None:
-        return unknown, (), unread
-    return (nics if isinstance(nics, Unknown) else between_nics), (), unread
-
-
-def _peer_access(source: Source) -> tuple[tuple[PeerAccess, ...] | Unknown, tuple[Unread, ...]]:
-    """NVML's word on each pair, and every pasted table."""
-    from probes.reading.readers.reader_rows import PEER_ACCESS  # noqa: PLC0415 - likewise
-    from probes.reading.readers.text_reader import read_all, records_of, unread_of  # noqa: PLC0415 - likewise
-
-    texts = () if source.is_live else read_all(source, PEER_ACCESS)
-    by_nvml = _nvml_peer_access(source)
-    if isinstance(by_nvml, Unknown):
-        return (records_of(texts) if texts else by_nvml), unread_of(texts)
-    return (*by_nvml, *records_of(texts)), unread_of(texts)
+    return direct or min(to_switch)
 
 
 def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:

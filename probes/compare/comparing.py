@@ -12,26 +12,25 @@ from typing import Literal
 
 from probes.base.record import Record
 from probes.base.statistics import Change, compare, outliers
-from probes.compare.expected_rates import status_of
 from probes.compare.measurement_judgement import Comparison
-from probes.compare.reference_values import Reference, reference_of
+from probes.compare.reference_values import Reference, reference_of, status_of
 from probes.facts.measurements import Baseline, Measurement, Parameter
 from probes.judging.findings import Evidence, Status
 
 SWEPT = frozenset({"m", "n", "k", "bytes", "micro_batch", "workers", "num_workers", "queue_depth", "threads"})
 """Parameters that a benchmark varies to find the best value."""
 _SECONDARY = frozenset({"algorithm_bandwidth_bytes_per_s", "peak_reserved_bytes"})
-"""Metrics that repeat another metric of the benchmark."""
+"""Metrics that repeat another metric of the same benchmark."""
 _ENDS = frozenset({"numa_node", "memory_node"})
 
 _CREDIBLE = (1e-30, 1e30)
-"""Medians outside this range come from no clock and no counter; a share of them may not even be a number."""
+"""No clock and no counter gives a median outside this range, and its share of another may be no number."""
 
 Worse = Literal["low", "high"]
 
 
 def worse(measured: Measurement) -> Worse | None:
-    """Return which side is bad for rates, times and memory; None for others, such as a noise scale."""
+    """Return whether low or high values are bad; None if neither is, for example for a noise scale."""
     if measured.unit in ("s", "byte"):
         return "high"
     return "low" if measured.unit.endswith("/s") else None
@@ -87,10 +86,10 @@ def _beside(evidence: Evidence, measured: Measurement, reference: Reference) -> 
     if status is Status.PASS:
         return Beside(measured=measured, reference=reference, status=status)
     if reference.fallback is not None:
-        slower = status_of(measured.median / reference.fallback.value, limits)
+        status = status_of(measured.median / reference.fallback.value, limits)
         # A ring at full speed is healthy, but slower than the machine can be.
-        fallback_status = Status.WARN if slower is Status.PASS else slower
-        return Beside(measured=measured, reference=reference, status=fallback_status, uses_fallback=True)
+        status = Status.WARN if status is Status.PASS else status
+        return Beside(measured=measured, reference=reference, status=status, uses_fallback=True)
     return Beside(measured=measured, reference=reference, status=status if reference.firm else Status.WARN)
 
 
@@ -114,12 +113,11 @@ def beside_peers(evidence: Evidence) -> Iterator[Peers]:
     for measured in evidence.measurements:
         if is_sound(measured) and worse(measured) is not None and measured.metric not in _SECONDARY:
             # Devices of different models are not compared with each other.
-            device = measured.conditions.get("device_name", "")
             key = (
                 measured.bench_id,
                 measured.metric,
                 _kind(measured.subject),
-                device,
+                measured.conditions.get("device_name", ""),
                 _peer_key(measured.parameters),
             )
             groups.setdefault(key, {})[measured.subject] = measured
@@ -181,20 +179,16 @@ def beside_baselines(evidence: Evidence) -> Iterator[Earlier]:
     for baseline in sorted(
         evidence.baselines, key=lambda baseline: (baseline.kind, baseline.measured.started)
     ):
-        sound = filter(is_sound, baseline.measured.measurements)
         kept.setdefault(baseline.kind, {}).update(
-            {_identity(earlier): (earlier, baseline) for earlier in sound}
+            (_identity(earlier), (earlier, baseline))
+            for earlier in filter(is_sound, baseline.measured.measurements)
         )
     pinned = kept.get("pinned", {})
     for kind, before in kept.items():
         for measured in evidence.measurements:
             identity, side = _identity(measured), worse(measured)
-            if (
-                identity not in before
-                or side is None
-                or not is_sound(measured)
-                or measured.metric in _SECONDARY
-            ):
+            is_comparable = is_sound(measured) and measured.metric not in _SECONDARY
+            if not is_comparable or side is None or identity not in before:
                 continue
             earlier, baseline = before[identity]
             if (
@@ -211,14 +205,11 @@ def _earlier(
     is_positive = all(value > 0 and math.isfinite(value) for value in (*before.samples, *measured.samples))
     change = compare(before.samples, measured.samples) if is_positive else None
     share = share_of(measured.median, before.median, side)
-    status = Status.PASS
-    if (
-        change is not None
-        and change.is_significant
-        and share < 1 - evidence.thresholds.earlier_difference_fraction.value
-    ):
+    limits, status = evidence.thresholds, Status.PASS
+    is_slower = share < 1 - limits.earlier_difference_fraction.value
+    if is_slower and change is not None and change.is_significant:
         was_busy = any(run.conditions.get("host_busy") is True for run in (before, measured))
-        fails = share < evidence.thresholds.measured_fail_fraction.value and not was_busy
+        fails = share < limits.measured_fail_fraction.value and not was_busy
         status = Status.FAIL if fails else Status.WARN
     return Earlier(
         measured=measured, before=before, baseline=baseline, change=change, side=side, status=status

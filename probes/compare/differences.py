@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record, Unknown, items_of, known
 from probes.facts import MachineFacts
 from probes.facts.flat_facts import HOST, IDENTITY, VOLATILE, Key, Leaf, flat, gpu_key, words_of
 from probes.judging.findings import Finding, Status
@@ -80,8 +80,7 @@ def is_one_machine(all_facts: Sequence[MachineFacts]) -> bool:
     is_named = not any(isinstance(name, Unknown) for name in names)
     if is_named and len(names) == 1:
         return True
-    all_gpus = [facts.gpus if isinstance(facts.gpus, tuple) else () for facts in all_facts]
-    uuids = [{gpu.uuid for gpu in gpus if isinstance(gpu.uuid, str)} for gpus in all_gpus]
+    uuids = [{gpu.uuid for gpu in items_of(facts.gpus) if known(gpu.uuid)} for facts in all_facts]
     shared = set.intersection(*uuids)
     return bool(shared) and (not is_named or all(each == shared for each in uuids))
 
@@ -99,7 +98,7 @@ def compare(
     before, after = flat(before_facts, by=by, skip=skip), flat(after_facts, by=by, skip=skip)
     labels = _labels([before_facts, after_facts], by)
     grouped: dict[_SharedDifference, list[str]] = {}
-    for key in _keys([before, after]):
+    for key in dict.fromkeys((*before, *after)):
         change = _change(before, after, key)
         if change is not None:
             subject = _label(key.subject, labels)
@@ -144,7 +143,7 @@ def odd_ones(
     tables = [(name, flat(facts, by=by, skip=skip)) for name, facts in machines]
     labels = _labels([facts for _, facts in machines], by)
     grouped: dict[tuple[str, str, str, str], list[str]] = {}
-    for key in _keys([rows for _, rows in tables]):
+    for key in dict.fromkeys(key for _, rows in tables for key in rows):
         values = {name: value for name, rows in tables if (value := _value_in_words(rows, key)) is not None}
         common, votes = Counter(values.values()).most_common(1)[0] if values else ("", 0)
         if votes * 2 <= len(tables):
@@ -185,31 +184,23 @@ def _skip(*, everything: bool, same: bool) -> frozenset[str]:
 def _class(subject: str) -> str:
     """Return the class of subjects that are reported together: GPUs, pairs, ports, PCI devices."""
     words = re.sub(r"\d+", "", subject).split(" ")
-    return (
-        words[0]
-        if len(words) == 1
-        else f"{words[0]} and {words[1]}"
-        if subject.startswith("GPU")
-        else words[0] + " "
-    )
+    if len(words) == 1:
+        return words[0]
+    return f"{words[0]} and {words[1]}" if subject.startswith("GPU") else f"{words[0]} "
 
 
 def _identity(all_facts: Sequence[MachineFacts]) -> str:
     """Return what matches GPUs: an address identifies a slot, an index only the driver's order."""
-    sets: list[set[str | None]] = []
-    for facts in all_facts:
-        gpus = facts.gpus if isinstance(facts.gpus, tuple) else ()
-        sets.append({gpu_key(gpu, "bus") for gpu in gpus})
-    shared = set.intersection(*sets) if sets else set()
-    known = all(None not in keys for keys in sets)
-    return "bus" if known and (shared or all(not keys for keys in sets)) else "index"
+    sets = [{gpu_key(gpu, "bus") for gpu in items_of(facts.gpus)} for facts in all_facts]
+    is_matching = bool(sets and set.intersection(*sets)) or not any(sets)
+    return "bus" if is_matching and not any(None in keys for keys in sets) else "index"
 
 
 def _labels(all_facts: Sequence[MachineFacts], by: str) -> dict[str, str]:
     """Return the label of each GPU key, such as `GPU3`: the index on the first machine with that GPU."""
     labels: dict[str, str] = {}
     for facts in all_facts:
-        for gpu in facts.gpus if isinstance(facts.gpus, tuple) else ():
+        for gpu in items_of(facts.gpus):
             labels.setdefault(f"GPU\0{gpu_key(gpu, by)}", f"GPU{gpu.index}")
     return labels
 
@@ -217,10 +208,6 @@ def _labels(all_facts: Sequence[MachineFacts], by: str) -> dict[str, str]:
 def _label(subject: str, labels: dict[str, str]) -> str:
     key_of_gpu = re.match(r"GPU\0\S+", subject)
     return labels.get(key_of_gpu[0], "GPU") + subject[key_of_gpu.end() :] if key_of_gpu else subject
-
-
-def _keys(tables: Sequence[dict[Key, Leaf]]) -> list[Key]:
-    return list(dict.fromkeys(key for rows in tables for key in rows))
 
 
 def _value_in_words(rows: dict[Key, Leaf], key: Key) -> str | None:

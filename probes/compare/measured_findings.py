@@ -33,8 +33,9 @@ def of(evidence: Evidence, bench_ids: Collection[str], *metrics: str) -> tuple[M
 def on_measured(
     judge: Judge, failed: Collection[str], bench_ids: Collection[str], *metrics: str, absent: str
 ) -> Callable[[Callable[[tuple[Measurement, ...], Evidence], Findings]], Check]:
-    """Give a check what some benchmarks measured, after the failures of `failed`. Without any, it is skipped
-    as `absent`.
+    """Give a check the measurements of some benchmarks, after the failures of `failed`.
+
+    Without any measurement, the check is skipped as `absent`.
     """
 
     def measured_of(
@@ -66,7 +67,7 @@ def words_of(measured: Measurement) -> str:
 
 
 def ref_of(measured: Measurement) -> EvidenceRef:
-    detail = ", ".join(part for part in (measured.subject, words_of(measured)) if part)
+    detail = ", ".join(filter(None, (measured.subject, words_of(measured))))
     return EvidenceRef(source="measurement", key=f"{measured.bench_id} {measured.metric}", detail=detail)
 
 
@@ -75,9 +76,7 @@ def refs_of(measured: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
 
 
 def failures(judge: Judge, evidence: Evidence, bench_ids: Collection[str]) -> Iterator[Finding]:
-    """Yield UNKNOWN for each of these benchmarks without a result, or SKIP if the machine is not the
-    reason.
-    """
+    """Yield UNKNOWN for each benchmark without a result, or SKIP if the machine is not the reason."""
     for failure in evidence.bench_failures:
         if failure.bench_id in bench_ids and failure.kind != WRONG:
             yield failed_benchmark(judge, failure)
@@ -104,32 +103,34 @@ def by_subject(short: Iterable[Beside]) -> Parts:
 
 
 class Aspect(NamedTuple):
-    """The words, causes and parts of a check against references."""
+    """The benchmarks, words, causes and parts of a check against references."""
+
+    judge: Judge
+    bench_ids: tuple[str, ...]
+    metric: str
+    """Metric of the benchmarks that is compared."""
 
     what: str
-    """Text that completes `no ... was measured`."""
+    """Words that complete `no ... was measured`."""
     good: str
     slow: str
     remedy: Remedy
-    """Remedy if the facts contain no cause."""
+    """Remedy if the facts show no cause."""
     cause: Callable[[Evidence, str], Cause | None]
-    """Function that returns the cause in the facts why a part is slow."""
-    belongs: Callable[[Measurement], bool]
-    """Function that selects measurements of the benchmarks."""
+    """Function that finds in the facts why a part is slow."""
     parts: Callable[[Sequence[Beside], Sequence[Beside]], Parts] = lambda short, _well: by_subject(short)
-    """Function that assigns short measurements to the parts to be named, given the short and good ones."""
+    """Function that assigns the slow measurements to named parts, from the slow and the good measurements."""
 
 
-def judge_references(
-    judge: Judge, evidence: Evidence, bench_ids: Collection[str], aspect: Aspect
-) -> Iterator[Finding]:
+def judge_references(aspect: Aspect, evidence: Evidence) -> Iterator[Finding]:
     """Compare measurements with references: a finding per short part, and one for all good parts.
 
     Measurements without a reference are listed in a SKIP. If the GPUs that were measured could not be read,
     the reference is unknown and the finding is UNKNOWN.
     """
-    yield from failures(judge, evidence, bench_ids)
-    measured = [row for row in of(evidence, bench_ids) if aspect.belongs(row)]
+    judge = aspect.judge
+    yield from failures(judge, evidence, aspect.bench_ids)
+    measured = of(evidence, aspect.bench_ids, aspect.metric)
     if not measured:
         yield judge.skipped(HOST, f"no {aspect.what} was measured")
         return
@@ -137,19 +138,19 @@ def judge_references(
     if (
         isinstance(gpus, Unknown)
         and gpus.reason is not Reason.NOT_RECORDED
-        and any(_is_of_gpus(row) for row in measured)
+        and any("GPU" in row.subject or row.parameters.get("backend") == "nccl" for row in measured)
     ):
         yield judge.undetermined(HOST, gpus, what="the GPUs that were measured")
         return
     compared = [beside for beside in beside_references(evidence) if beside.measured in measured]
-    slow = {beside.measured.subject for beside in compared if beside.status is not Status.PASS}
     short = [beside for beside in compared if beside.status is not Status.PASS]
+    slow = {beside.measured.subject for beside in short}
     well = [beside for beside in compared if beside.measured.subject not in slow]
     for part, besides in aspect.parts(short, well).items():
-        yield falls_short(judge, evidence, part, besides, aspect)
+        yield falls_short(aspect, evidence, part, besides)
     if well:
         yield judge.passed(
-            fold_names(list(dict.fromkeys(beside.measured.subject for beside in well))),
+            fold_names({beside.measured.subject for beside in well}),
             aspect.good,
             observed=observed([beside.measured for beside in well]),
             evidence=refs_of(beside.measured for beside in well),
@@ -157,30 +158,23 @@ def judge_references(
     judged = {(beside.measured.bench_id, beside.measured.subject) for beside in compared}
     unjudged = [row for row in measured if (row.bench_id, row.subject) not in judged]
     if unjudged:
-        names = fold_names(list(dict.fromkeys(row.subject for row in unjudged)))
         yield judge.skipped(
-            names,
+            fold_names({row.subject for row in unjudged}),
             f"there is no reference for this hardware: {observed(unjudged)}",
             evidence=refs_of(unjudged),
         )
 
 
-def _is_of_gpus(measured: Measurement) -> bool:
-    return "GPU" in measured.subject or measured.parameters.get("backend") == "nccl"
-
-
-def falls_short(
-    judge: Judge, evidence: Evidence, part: str, short: Sequence[Beside], aspect: Aspect
-) -> Finding:
+def falls_short(aspect: Aspect, evidence: Evidence, part: str, short: Sequence[Beside]) -> Finding:
     worst = min(short, key=lambda beside: beside.share)
     cause = aspect.cause(evidence, part)
     is_failure = any(beside.status is Status.FAIL for beside in short)
-    report = judge.failed if is_failure else judge.warned
     why = f": {cause.words}" if cause is not None else ""
     reference = worst.compared
-    return report(
+    return aspect.judge.problem(
         part,
         f"{aspect.slow}, {percent(round(worst.share, 2))} of what such hardware reaches{why}",
+        fails=is_failure,
         expected=f"about {quantity(reference.value, worst.measured.unit)} ({reference.words})",
         observed=observed([beside.measured for beside in short]),
         remedy=cause.remedy if cause is not None else aspect.remedy,

@@ -1,27 +1,126 @@
-"""Reference value of a measurement on this machine, if one is known. Pure."""
+"""Rates that a machine should reach, from its facts and the rows of published results. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from probes.base.record import EvidenceRef, Record, items_of, known, only_known
+from probes.base.record import EvidenceRef, Record, Unknown, items_of, known, only_known
 from probes.base.units import gib
-from probes.catalogue.hardware import GpuModel
-from probes.compare.bench_references import CollectiveReference, GpuReference, load_bench_references
-from probes.compare.expected_rates import (
-    Expected,
-    host_copy_rate,
-    model_of,
-    only_model,
-    peer_copy_rate,
-    ring_rate,
+from probes.catalogue.hardware import Catalogue, GpuModel
+from probes.catalogue.thresholds import Thresholds
+from probes.compare.reference_rows import (
+    AttentionReference,
+    CollectiveReference,
+    GemmReference,
+    MemoryReference,
+    load_bench_references,
+    load_references,
 )
-from probes.compare.tool_references import load_references
-from probes.facts import Gpu
+from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
-from probes.judging.findings import Evidence
+from probes.judging.findings import Evidence, Status
 from probes.judging.rails import training_ports
+
+_BOARD = 5
+"""GPUs from which a machine with NVLink has switches, so that each pair has all links."""
+_WHOLE_BOARD = 8
+"""Ranks that the ring's reference applies to.
+
+With fewer GPUs a mesh has fewer links, and switches use other algorithms.
+"""
+
+
+class Expected(Record, kw_only=True):
+    """The rate that a transfer should reach."""
+
+    rate: float
+    """Bytes per second, one direction."""
+    words: str
+    """Link in words: `PCIe 5 x16`, `18 NVLinks`."""
+    ref: EvidenceRef
+
+
+def status_of(share: float, limits: Thresholds) -> Status:
+    """Return FAIL, WARN or PASS for a share of a reference."""
+    if share < limits.measured_fail_fraction.value:
+        return Status.FAIL
+    return Status.WARN if share < limits.measured_warn_fraction.value else Status.PASS
+
+
+def model_of(gpu: Gpu | None, catalogue: Catalogue) -> GpuModel | None:
+    """Return the checked row by the driver's name, else by the PCI id."""
+    if gpu is None:
+        return None
+    model = catalogue.gpu(gpu.name) if known(gpu.name) else None
+    if model is None and known(gpu.pci_device_id):
+        model = catalogue.gpu_on_bus(gpu.pci_device_id)
+    return model if model is not None and model.checked else None
+
+
+def only_model(evidence: Evidence) -> GpuModel | None:
+    """Return the model of all GPUs; None if unknown or mixed."""
+    models = [model_of(gpu, evidence.catalogue) for gpu in items_of(evidence.facts.gpus)]
+    return models[0] if models and all(model == models[0] for model in models) else None
+
+
+def host_copy_rate(gpu: Gpu | None, model: GpuModel | None) -> Expected | None:
+    """Return the rate of the PCIe link that the GPU can have in this slot.
+
+    The link of the catalogue counts if the facts do not state it.
+    """
+    if gpu is None:
+        return None
+    generations = _numbers(gpu.pcie.generation_max, model.pcie_generation if model else None)
+    widths = _numbers(gpu.pcie.width, gpu.pcie.width_max, model.pcie_width if model else None)
+    row = load_references().host_rate(min(generations)) if generations and widths else None
+    if row is None:
+        return None
+    width = min(widths)
+    return Expected(rate=row.rate * width / 16, words=f"PCIe {row.pcie_generation} x{width}", ref=row.ref)
+
+
+def _numbers(*values: object) -> list[int]:
+    return [value for value in values if isinstance(value, int)]
+
+
+def peer_copy_rate(facts: MachineFacts, a: str, b: str, models: Sequence[GpuModel | None]) -> Expected | None:
+    """Return the rate of the NVLinks between two GPUs of one model; None if there are none or unknown."""
+    model = models[0] if models else None
+    row = (
+        load_references().nvlink_rate(model)
+        if model is not None and all(other == model for other in models)
+        else None
+    )
+    if row is None or model is None:
+        return None
+    link = next((link for link in items_of(facts.links) if {link.a, link.b} == {a, b}), None)
+    if link is not None:
+        count = link.nvlink_count if link.kind == "NVLINK" else None
+    else:
+        has_switches = len(items_of(facts.gpus)) >= _BOARD and model.nvlink_count > 6
+        count = model.nvlink_count if has_switches and not model.nvlink_bridge else None
+    return Expected(rate=row.rate * count, words=f"{count} NVLinks", ref=row.ref) if count else None
+
+
+def ring_rate(evidence: Evidence, ranks: int | None, nodes: int | None) -> Expected | None:
+    """Return the bus bandwidth of a ring over all GPUs of this machine for messages that saturate the links.
+
+    None across machines, with fewer GPUs than a whole board, and if the GPUs or their links are unknown.
+    """
+    gpus, model = evidence.facts.gpus, only_model(evidence)
+    if isinstance(gpus, Unknown) or model is None or model.nvlink_bridge:
+        return None
+    if nodes != 1 or ranks != len(gpus) or len(gpus) < _WHOLE_BOARD:
+        return None
+    words = f"a ring over {ranks} {model.title}"
+    if model.ring_bus_bandwidth_bytes_per_s is not None:
+        ref = EvidenceRef(source="catalogue", key=model.id, detail=model.source)
+        return Expected(rate=model.ring_bus_bandwidth_bytes_per_s, words=words, ref=ref)
+    row = load_references().nvlink_rate(model)
+    if row is None or not model.nvlink_count:
+        return None
+    return Expected(rate=row.rate * model.nvlink_count, words=words, ref=row.ref)
 
 
 class Reference(Record, kw_only=True):
@@ -35,13 +134,12 @@ class Reference(Record, kw_only=True):
     firm: bool = True
     """False if a lower value causes a warning at most."""
     fallback: Reference | None = None
-    """Reference of a slower algorithm that is no fault, such as a ring where the switch could reduce."""
+    """Reference of a slower algorithm that is no fault, such as a ring although the switch could reduce."""
 
 
 def gpu_named(evidence: Evidence, name: str) -> Gpu | None:
     """Return the GPU of the facts with a name such as `GPU3`."""
-    gpus = evidence.facts.gpus
-    return next((gpu for gpu in gpus if f"GPU{gpu.index}" == name), None) if known(gpus) else None
+    return next((gpu for gpu in items_of(evidence.facts.gpus) if f"GPU{gpu.index}" == name), None)
 
 
 def gpus_in(subject: str) -> tuple[str, ...]:
@@ -62,8 +160,10 @@ def _model(evidence: Evidence, measured: Measurement) -> GpuModel | None:
     return None if gpu is None or gpu.mig_enabled is True else model_of(gpu, evidence.catalogue)
 
 
-def _reference_of_row(row: GpuReference, value: float, words: str) -> Reference:
-    return Reference(value=value, words=words, ref=row.ref, firm=row.firm)
+def _reference_of_row(
+    row: GemmReference | MemoryReference | AttentionReference | None, words: str
+) -> Reference | None:
+    return None if row is None else Reference(value=row.value, words=words, ref=row.ref, firm=row.firm)
 
 
 def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -76,8 +176,7 @@ def _gemm(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     if any(not isinstance(size, (int, float)) or size < table.gemm_shapes.least_dimension for size in shape):
         return None
-    row = table.gemm_rate(model.id, dtype)
-    return _reference_of_row(row, row.value, f"{model.title}, {dtype}") if row is not None else None
+    return _reference_of_row(table.gemm_rate(model.id, dtype), f"{model.title}, {dtype}")
 
 
 def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -92,24 +191,19 @@ def _attention(evidence: Evidence, measured: Measurement) -> Reference | None:
     ):
         return None
     row = load_bench_references().attention_rate(model.id, phase, head, length)
-    return (
-        _reference_of_row(row, row.value, f"{model.title}, {phase}, head dimension {head}")
-        if row is not None
-        else None
-    )
+    return _reference_of_row(row, f"{model.title}, {phase}, head dimension {head}")
 
 
 def _memory(evidence: Evidence, measured: Measurement) -> Reference | None:
     direction = measured.parameters.get("direction", "device_to_device")
-    if direction == "device_to_device":
-        model = _model(evidence, measured)
-        row = load_bench_references().memory_rate(model.id) if model is not None else None
-        return (
-            _reference_of_row(row, row.value, f"{model.title}, read and written")
-            if row is not None and model is not None
-            else None
-        )
-    return _host_copy(evidence, measured) if direction in ("host_to_device", "device_to_host") else None
+    if direction in ("host_to_device", "device_to_host"):
+        return _host_copy(evidence, measured)
+    model = _model(evidence, measured)
+    if model is None or direction != "device_to_device":
+        return None
+    return _reference_of_row(
+        load_bench_references().memory_rate(model.id), f"{model.title}, read and written"
+    )
 
 
 def _host_copy(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -151,7 +245,9 @@ def _collective(evidence: Evidence, measured: Measurement) -> Reference | None:
         return None
     if layer == "nic":
         return _nic_only(evidence, measured)
-    return _across_nodes(evidence, measured) if _nodes(measured) > 1 else _within_node(evidence, measured)
+    nodes = measured.parameters.get("nodes", 1)
+    is_one_node = not isinstance(nodes, int) or nodes <= 1
+    return _within_node(evidence, measured) if is_one_node else _across_nodes(evidence, measured)
 
 
 def _nic_only(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -179,11 +275,6 @@ def _port_rates(evidence: Evidence) -> list[float]:
     ports = items_of(training_ports(evidence.facts))
     rates = only_known(port.rate_gbps for port in ports)
     return rates if len(rates) == len(ports) else []
-
-
-def _nodes(measured: Measurement) -> int:
-    count = measured.parameters.get("nodes", 1)
-    return count if isinstance(count, int) else 1
 
 
 def _within_node(evidence: Evidence, measured: Measurement) -> Reference | None:
@@ -231,9 +322,11 @@ def _across_nodes(evidence: Evidence, measured: Measurement) -> Reference | None
     rates = _port_rates(evidence)
     if row is None or not rates:
         return None
-    line_rate = sum(rates) * 1e9 / 8
-    words = f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all"
-    return Reference(value=line_rate * row.fraction, words=words, ref=row.ref)
+    return Reference(
+        value=sum(rates) * 1e9 / 8 * row.fraction,
+        words=f"{row.fraction:.0%} of {len(rates)} ports with {sum(rates):g} Gb/s in all",
+        ref=row.ref,
+    )
 
 
 _RULES: dict[str, Callable[[Evidence, Measurement], Reference | None]] = {

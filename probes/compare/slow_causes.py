@@ -1,10 +1,12 @@
 """Causes in a machine's facts for a slow measurement. Pure.
 
-A cause was read, or measured on a part of the machine. Without a cause, the finding lists where to look.
+A cause is a fact of the machine, or a measurement of a part of it. Without a cause, the finding lists what to
+inspect.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from probes.base.record import Record, items_of, known
@@ -51,8 +53,7 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
                 needs_root=True,
             ),
         )
-    reasons = held_down(evidence, f"GPU{gpu.index}")
-    active = {*reasons, *items_of(gpu.throttle_reasons)}
+    active = held_down(evidence, f"GPU{gpu.index}").union(items_of(gpu.throttle_reasons))
     for row in reversed(evidence.thresholds.throttle_reasons):
         if row.name in active:
             yield Cause(
@@ -73,8 +74,8 @@ def _compute_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
     shared = next(
         (
             row.conditions["gpu_shared_with"]
-            for row in _measurements_on(evidence, gpu)
-            if "gpu_shared_with" in row.conditions
+            for row in evidence.measurements
+            if row.subject == f"GPU{gpu.index}" and "gpu_shared_with" in row.conditions
         ),
         "",
     )
@@ -122,21 +123,14 @@ def _clock_causes(evidence: Evidence, gpu: Gpu) -> Iterator[Cause]:
             return
 
 
-def _measurements_on(evidence: Evidence, gpu: Gpu) -> Iterator[Measurement]:
-    return (row for row in evidence.measurements if row.subject == f"GPU{gpu.index}")
-
-
 def held_down(evidence: Evidence, subject: str) -> frozenset[str]:
     """Return the clock event reasons that were active on a GPU during its measurements.
 
     Reasons are NVML's names in lower case.
     """
-    reasons_of_runs = (
-        str(row.conditions.get("throttle_reasons", ""))
-        for row in evidence.measurements
-        if row.subject == subject
-    )
-    return frozenset(reason for words in reasons_of_runs for reason in words.split(", ") if reason)
+    rows = (row for row in evidence.measurements if row.subject == subject)
+    lists = (str(row.conditions.get("throttle_reasons", "")).split(", ") for row in rows)
+    return frozenset(itertools.chain.from_iterable(lists)) - {""}
 
 
 def of_host_copy(evidence: Evidence, subject: str) -> Cause | None:
@@ -167,10 +161,10 @@ def of_peer_copy(evidence: Evidence, subjects: Iterable[str]) -> Cause | None:
 
     NVLinks down, ACS, refused peer access, or a translating IOMMU.
     """
-    names = tuple(subjects)
+    names, facts = tuple(subjects), evidence.facts
     gpus = [gpu for name in names if (gpu := gpu_named(evidence, name)) is not None]
-    acs = _of_acs(evidence.facts, _over_pcie(gpus))
-    return _of_nvlinks(gpus) or _of_access(evidence.facts, names) or acs or _of_iommu(evidence.facts)
+    cause = _of_nvlinks(gpus) or _of_access(facts, names) or _of_acs(facts, _over_pcie(gpus))
+    return cause or _of_iommu(facts)
 
 
 def of_collective(evidence: Evidence) -> Cause | None:
@@ -205,8 +199,7 @@ def _of_slow_pairs(evidence: Evidence) -> Cause | None:
 
 def of_network(evidence: Evidence) -> Cause | None:
     """Return why NCCL is slow over NICs: training ports down or slow, variables, or ACS above GPUs."""
-    facts = evidence.facts
-    rails = training_rails(facts)
+    facts, rails = evidence.facts, training_rails(evidence.facts)
     down = tuple(port for port in rails.down if is_down(port))
     for ports, words in ((down, "not up"), (rails.slower, "slower than the others")):
         if ports and rails.active:
@@ -235,11 +228,8 @@ def _of_nvlinks(gpus: Iterable[Gpu]) -> Cause | None:
 
 def _of_access(facts: MachineFacts, names: tuple[str, ...]) -> Cause | None:
     for access in items_of(facts.peer_access):
-        if (
-            {access.a, access.b} == set(names)
-            and access.capability in ("read", "write")
-            and access.status != "OK"
-        ):
+        is_refused = access.capability in ("read", "write") and access.status != "OK"
+        if is_refused and {access.a, access.b} == set(names):
             return Cause(
                 words=f"the driver refuses peer access ({access.status})",
                 remedy=Remedy(

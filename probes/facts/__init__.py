@@ -5,7 +5,7 @@ Field names are the JSON contract of `rigtune probe --format json`.
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, items_of
 from probes.facts.expected import Cluster, ExpectedDevice, ExpectedPort, Profile
 from probes.facts.gpu_facts import (
     Fabric,
@@ -34,7 +34,7 @@ from probes.facts.host_facts import (
 from probes.facts.named import Count, State, count_of, counts, state_of, states
 from probes.facts.network_facts import FabricPort, FabricSwitch, Gid, Interface, Nic
 from probes.facts.observed import Contradiction, Diagnosis, LogEvent, Reading, ToolResult, Unread
-from probes.facts.pci_facts import Link, LinkKind, PciDevice, PciKind, PeerAccess
+from probes.facts.pci_facts import Accelerator, Link, LinkKind, PciDevice, PciKind, PeerAccess
 from probes.facts.software_facts import (
     Cloud,
     Container,
@@ -46,6 +46,7 @@ from probes.facts.software_facts import (
 )
 
 __all__ = [
+    "Accelerator",
     "Clock",
     "Cloud",
     "Cluster",
@@ -98,8 +99,10 @@ __all__ = [
     "Unread",
     "count_of",
     "counts",
+    "is_virtual",
     "state_of",
     "states",
+    "value_of",
 ]
 
 SCHEMA_VERSION = 1
@@ -123,6 +126,8 @@ class MachineFacts(Record, kw_only=True):
     It exceeds the length of `gpus` if an output was cut off or a GPU is lost.
     """
     pci_devices: tuple[PciDevice, ...] | Unknown = NOT_RECORDED
+    accelerators: tuple[Accelerator, ...] | Unknown = NOT_RECORDED
+    """Accelerators of other makers than NVIDIA."""
     nics: tuple[Nic, ...] | Unknown = NOT_RECORDED
     links: tuple[Link, ...] | Unknown = NOT_RECORDED
     peer_access: tuple[PeerAccess, ...] | Unknown = NOT_RECORDED
@@ -150,10 +155,22 @@ class MachineFacts(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...] | Unknown = NOT_RECORDED
     tool_results: tuple[ToolResult, ...] | Unknown = NOT_RECORDED
     profile: Profile = Profile()
-    """Always not recorded: no text that rigtune reads holds a hardware profile. The field stays for readers
-    of the JSON.
+    """Always not recorded, because no text that rigtune reads contains a hardware profile.
+
+    The field remains for readers of the JSON.
     """
     cluster: Cluster = Cluster()
-    """Always not recorded, likewise."""
+    """Always not recorded, like `profile`."""
     contradictions: tuple[Contradiction, ...] = ()
     unread: tuple[Unread, ...] = ()
+
+
+def value_of(facts: MachineFacts, name: str) -> str | None:
+    """Return the effective value of a variable; None if not set, or if the environment is unknown."""
+    rows = items_of(facts.environment)
+    return next((row.value for row in rows if row.name == name and row.is_effective), None)
+
+
+def is_virtual(facts: MachineFacts) -> bool:
+    """Return True if a hypervisor is named or the processor reports one; False also if both are unknown."""
+    return isinstance(facts.container.virtualization, str) or facts.cpu.virtualization_flag is True

@@ -1,4 +1,4 @@
-"""Facts as a flat table from subject and field to a value in words, for comparing several machines."""
+"""Turn facts into a flat table with a value in words per subject and field, to compare several machines."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def flat(facts: MachineFacts, *, by: str = "bus", skip: frozenset[str] = frozens
 
     `by` selects what identifies a GPU: `bus` (PCI address) or `index`.
     """
-    # All GPUs share one driver. Its version per GPU counts only if the version of the machine is unknown.
+    # All GPUs share one driver. The version per GPU is used only if the version of the machine is unknown.
     known_driver = not isinstance(facts.software.driver_version, Unknown)
     per_gpu = frozenset({"driver_version"}) if known_driver else frozenset()
     rows: dict[Key, Leaf] = {}

@@ -6,14 +6,14 @@ from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown, value
 from probes.facts.named import Count
 
 UNNUMBERED = -1
-"""Index of a GPU in a text that does not number GPUs like NVML; the collector replaces it."""
+"""Index of a GPU in a text that does not number GPUs like NVML; the collector replaces this value."""
 
 
 class PcieLink(Record, kw_only=True):
     """The trained and the possible PCIe link of a device."""
 
     generation: int | Unknown = NOT_RECORDED
-    """Current generation; an idle GPU lowers it, so it is judged under load only."""
+    """Current generation; checks judge the generation only under load, because an idle GPU lowers it."""
     generation_max: int | Unknown = NOT_RECORDED
     width: int | Unknown = NOT_RECORDED
     width_max: int | Unknown = NOT_RECORDED
@@ -33,14 +33,15 @@ class NvLink(Record, kw_only=True):
     remote: str | Unknown = NOT_RECORDED
     """`switch`, or the PCI bus id of the GPU at the other end."""
     disabled: bool | Unknown = NOT_RECORDED
-    """True if the link was switched off on purpose (`X` of dcgmi), unlike a link that is down."""
+    """True if the link was disabled on purpose (`X` in dcgmi); a link that is down for other reasons is not.
+    """
     replay_errors: int | Unknown = NOT_RECORDED
     recovery_errors: int | Unknown = NOT_RECORDED
     crc_errors: int | Unknown = NOT_RECORDED
 
 
 class GpuProcess(Record, kw_only=True):
-    """A process that computes on a GPU. Programs that only draw are not listed."""
+    """A process that computes on a GPU. Programs that only use graphics are not listed."""
 
     pid: int
     name: str | Unknown = NOT_RECORDED
@@ -64,7 +65,7 @@ class Fabric(Record, kw_only=True):
     """A GPU's view of the NVLink fabric behind its switches."""
 
     status: str | Unknown = NOT_RECORDED
-    """`success`, or the driver's words for what went wrong."""
+    """`success`, or the error in the words of the driver."""
     clique_id: int | Unknown = NOT_RECORDED
     cluster_uuid: str | Unknown = NOT_RECORDED
     health: tuple[str, ...] | Unknown = NOT_RECORDED
@@ -78,7 +79,7 @@ class Fabric(Record, kw_only=True):
 class GpuMemoryHealth(Record, kw_only=True):
     """Error counts and repairs of GPU memory.
 
-    `volatile` counts since the driver was loaded, `aggregate` over the life of the board.
+    `volatile` counts begin when the driver is loaded; `aggregate` counts cover the life of the board.
     """
 
     ecc_pending: bool | Unknown = NOT_RECORDED
@@ -103,17 +104,17 @@ class GpuMemoryHealth(Record, kw_only=True):
 
     @property
     def retired_pages(self) -> int:
-        """Pages retired for any reason, as far as that was read."""
+        """Number of retired pages; a count that is unknown adds 0."""
         return value_or(self.retired_pages_single_bit, 0) + value_or(self.retired_pages_double_bit, 0)
 
 
 class GpuLimits(Record, kw_only=True):
-    """Limits that reduce a GPU's clocks, or may reduce them."""
+    """Limits that may reduce the clocks of a GPU, and the current values."""
 
     temperature_margin_c: int | Unknown = NOT_RECORDED
-    """T.Limit: degrees until clocks fall; Hopper and newer."""
+    """T.Limit: degrees until the clocks are reduced; Hopper and newer."""
     temperature_slowdown_c: int | Unknown = NOT_RECORDED
-    """Temperature at which clocks fall; on GPUs with a margin, the margin at which they fall (-2)."""
+    """Temperature at which clocks are reduced; on GPUs with a margin, the margin at that point (-2)."""
     temperature_shutdown_c: int | Unknown = NOT_RECORDED
     temperature_max_operating_c: int | Unknown = NOT_RECORDED
     memory_temperature_c: int | Unknown = NOT_RECORDED

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown, first_unknown, value_or
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    map_both,
+    map_known,
+    value_or,
+)
 
 
 class Cpu(Record, kw_only=True):
@@ -35,7 +44,7 @@ class NumaNode(Record, kw_only=True):
     memory_bytes: int | Unknown = NOT_RECORDED
     memory_free_bytes: int | Unknown = NOT_RECORDED
     distances: tuple[int, ...] | Unknown = NOT_RECORDED
-    """Distance to each node in their order, 10 to itself, as stated by the firmware."""
+    """Distance to each node in the order of the nodes, as stated by the firmware; 10 to the node itself."""
     is_gpu_memory: bool | Unknown = NOT_RECORDED
     """True for memory of a GPU that the kernel shows as a NUMA node."""
 
@@ -55,10 +64,12 @@ class Memory(Record, kw_only=True):
     @property
     def available_fraction(self) -> float | Unknown:
         """Share of the memory that is available."""
-        total, available = self.total_bytes, self.available_bytes
-        if isinstance(total, Unknown) or isinstance(available, Unknown):
-            return first_unknown(total, available) or NOT_RECORDED
-        return available / total if total > 0 else Unknown(Reason.UNPARSABLE, "a total of 0")
+        no_total = Unknown(Reason.UNPARSABLE, "a total of 0")
+        return map_both(
+            self.total_bytes,
+            self.available_bytes,
+            lambda total, available: available / total if total > 0 else no_total,
+        )
 
 
 Limit = int | Literal["unlimited"] | Unknown
@@ -91,11 +102,10 @@ class Filesystem(Record, kw_only=True):
 
     @property
     def used_fraction(self) -> float | Unknown:
-        """Share of the space that is in use; 0 of a filesystem without space."""
-        total, free = self.total_bytes, self.free_bytes
-        if isinstance(total, Unknown) or isinstance(free, Unknown):
-            return first_unknown(total, free) or NOT_RECORDED
-        return 1 - free / total if total > 0 else 0.0
+        """Share of the space that is in use; 0 for a filesystem without space."""
+        return map_both(
+            self.total_bytes, self.free_bytes, lambda total, free: 1 - free / total if total > 0 else 0.0
+        )
 
 
 class Dmi(Record, kw_only=True):
@@ -145,26 +155,21 @@ class Kernel(Record, kw_only=True):
     somaxconn: int | Unknown = NOT_RECORDED
     file_max: int | Unknown = NOT_RECORDED
     remove_ipc: bool | Unknown = NOT_RECORDED
-    """Whether systemd-logind removes shared memory of a user who logs out."""
+    """True if systemd-logind removes the shared memory of a user who logs out."""
     sysctls: tuple[Sysctl, ...] | Unknown = NOT_RECORDED
-    """The further settings that data rows of checks are about."""
+    """Other settings that data rows of checks use."""
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
     def local_ports(self) -> int | Unknown:
-        """How many ports a program may take for its connections."""
-        first, last = self.local_port_first, self.local_port_last
-        if isinstance(first, Unknown) or isinstance(last, Unknown):
-            return first_unknown(first, last) or NOT_RECORDED
-        return last - first + 1
+        """Number of ports that a program may use for its connections."""
+        return map_both(self.local_port_first, self.local_port_last, lambda first, last: last - first + 1)
 
     @property
     def memory_errors_corrected_per_day(self) -> float | Unknown:
-        """Corrected errors of the memory controllers per day since boot; all of them in the first day."""
-        errors = self.memory_errors_corrected
-        if isinstance(errors, Unknown):
-            return errors
-        return errors / max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
+        """Corrected errors of the memory controllers per day since boot; in the first day, the total."""
+        days = max(1.0, value_or(self.uptime_s, 0.0) / _DAY_S)
+        return map_known(self.memory_errors_corrected, lambda errors: errors / days)
 
 
 class Clock(Record, kw_only=True):
@@ -180,12 +185,12 @@ class Naming(Record, kw_only=True):
     """The addresses behind the host's own name."""
 
     addresses: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Addresses that the name resolves to here; loopback addresses break rendezvous."""
+    """Addresses to which this machine resolves the name; loopback addresses break rendezvous."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
 class Power(Record, kw_only=True):
-    """Power and temperatures of the whole machine, as its management controller measures them."""
+    """Power and temperatures of the whole machine, measured by its management controller."""
 
     system_w: float | Unknown = NOT_RECORDED
     supply_capacity_w: float | Unknown = NOT_RECORDED

@@ -1,4 +1,7 @@
-"""Measurements: samples with the conditions under which they were taken. Statistics are derived."""
+"""Measurements: samples, and the conditions under which they were taken.
+
+Statistics are computed from these.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Parameter = str | int | float | bool
 BUSY_SHARE = 0.1
 """Share of all CPUs that other processes may use.
 
-A larger share costs as much as the deficit that a warning reports (less than 90 % of the reference).
+A larger share slows a benchmark as much as a problem that gives a warning (below 90 % of the reference).
 """
 
 
@@ -67,7 +70,7 @@ class BenchFailure(Record, kw_only=True):
     message: str
     log_tail: str = ""
     command: str = ""
-    """The command line that reproduces it."""
+    """The command line that reproduces the failure."""
 
 
 class MeasurementSet(Record, kw_only=True):
@@ -79,7 +82,7 @@ class MeasurementSet(Record, kw_only=True):
     """UTC time, ISO 8601."""
     interpreter: str = ""
     machine: str = ""
-    """Identity of the machine, under which baselines are stored."""
+    """Identity of the machine, which is the key of stored baselines."""
     measurements: tuple[Measurement, ...] = ()
     failures: tuple[BenchFailure, ...] = ()
 

@@ -15,7 +15,7 @@ class Count(Record, kw_only=True):
 
 
 class State(Record, kw_only=True):
-    """A thing and its state in the words of the tool."""
+    """The name of a unit, setting or device, and its state in the words of the tool."""
 
     name: str
     value: str

@@ -32,13 +32,13 @@ class Nic(Record, kw_only=True):
     """Physical state: `LinkUp`, `Polling`, `Disabled` ..."""
     rate_gbps: float | Unknown = NOT_RECORDED
     lanes: int | Unknown = NOT_RECORDED
-    """Link width: 4 of `4X NDR`."""
+    """Link width: 4 for `4X NDR`."""
     speed: str | Unknown = NOT_RECORDED
     """Name of the speed of one lane: `QDR`, `EDR`, `HDR`, `NDR`, `XDR`."""
     device_type: str | Unknown = NOT_RECORDED
     firmware_version: str | Unknown = NOT_RECORDED
     board_id: str | Unknown = NOT_RECORDED
-    """The vendor's parameter set (PSID), equal for cards of one kind."""
+    """The vendor's parameter set (PSID), the same for all cards of one kind."""
     node_guid: str | Unknown = NOT_RECORDED
     """Lower case hex digits in groups of four: `946d:ae03:0012:3456`."""
     port_guid: str | Unknown = NOT_RECORDED

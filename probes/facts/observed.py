@@ -41,11 +41,11 @@ EventKind = Literal[
 _INVENTORY: frozenset[EventKind] = frozenset(
     {"driver-loaded", "nic-firmware", "pcie-link", "filesystem-back"}
 )
-"""Kinds that complain of nothing."""
+"""Kinds of event that only describe the machine."""
 
 
 class LogEvent(Record, kw_only=True):
-    """A kind of event on one device in a log. Equal events are counted, not repeated."""
+    """An event on one device in a log. Equal events are one record with a count."""
 
     kind: EventKind
     code: int | None = None
@@ -55,7 +55,7 @@ class LogEvent(Record, kw_only=True):
     device: str | None = None
     """PCI address without function (`0000:9b:00`), network interface, or RDMA device."""
     message: str
-    """First line of its kind, without time stamp and prefix."""
+    """First line of the event, without time stamp and prefix."""
     fatal: bool | Unknown = NOT_RECORDED
     """Severity according to the log, if stated."""
     count: int = 1
@@ -66,14 +66,16 @@ class LogEvent(Record, kw_only=True):
     """Number of the first line, from 1."""
     last_line: int = 0
     settled: bool = False
-    """True where the log goes on with a boot, a new load of the driver, the GPU's word that it needs no
-    recovery, or the file server's answer.
+    """True if a later line settles the event.
+
+    Such a line reports a boot, a new load of the driver, a GPU that needs no recovery, or a file server that
+    answers again.
     """
     evidence: tuple[EvidenceRef, ...] = ()
 
     @property
     def is_complaint(self) -> bool:
-        """False for what a log only says of how the machine is."""
+        """False if the event only describes the machine."""
         return self.kind not in _INVENTORY
 
 
@@ -109,7 +111,7 @@ class ToolResult(Record, kw_only=True):
     nodes: int | None = None
     """Machines that took part."""
     message: str = ""
-    """Complaint of the tool, if any."""
+    """Warning or error of the tool, if any."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -121,7 +123,7 @@ class Reading(Record, kw_only=True):
 
 
 class Contradiction(Record, kw_only=True):
-    """Two sources that report different values of a field that cannot change in between."""
+    """Different values that several sources report for a field that cannot change in between."""
 
     subject: str
     field: str
@@ -130,7 +132,7 @@ class Contradiction(Record, kw_only=True):
 
 
 class Unread(Record, kw_only=True):
-    """A part of an input that could not be read. The remainder was used."""
+    """A part of an input that could not be read. rigtune uses the rest of the input."""
 
     source: str
     """File name or command line."""

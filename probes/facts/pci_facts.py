@@ -7,17 +7,15 @@ from typing import Literal
 from probes.base.record import NOT_RECORDED, EvidenceRef, Record, Unknown
 from probes.facts.gpu_facts import PcieLink
 
-PciKind = Literal["gpu", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "other"]
+PciKind = Literal["gpu", "accelerator", "nvswitch", "rdma", "ethernet", "nvme", "bridge", "other"]
+"""Use of a device; an accelerator is no GPU, for example a Gaudi."""
 
 
 class PciDevice(Record, kw_only=True):
     """A device that matters for training, or a bridge above such a device."""
 
     bus_id: str
-    """Address in lower case with a four-digit domain: `0000:1b:00.0`.
-
-    Empty if a pasted part does not name it.
-    """
+    """Address in lower case with a four-digit domain: `0000:1b:00.0`; empty if a pasted part lacks it."""
     kind: PciKind
     device_id: str | Unknown = NOT_RECORDED
     """Vendor and device: `10de:2330`."""
@@ -54,6 +52,18 @@ class PciDevice(Record, kw_only=True):
     evidence: tuple[EvidenceRef, ...] = ()
 
 
+class Accelerator(Record, kw_only=True):
+    """An accelerator of another maker than NVIDIA, which rigtune recognises and does not judge."""
+
+    name: str
+    """Model (`AMD Instinct MI300X`), or the family if the model is unknown."""
+    bus_id: str = ""
+    """Address on the PCI bus; empty if only a device file shows the accelerator."""
+    driver: str | Unknown | None = NOT_RECORDED
+    """The kernel driver; None if none is bound."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
 LinkKind = Literal["NVLINK", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """NVLINK, or the PCIe distance.
 
@@ -70,7 +80,7 @@ class Link(Record, kw_only=True):
     kind: LinkKind | Unknown
     nvlink_count: int | None = None
     sees_nvlink: bool = False
-    """True if the source would report an NVLink between the two; a listing of the PCI bus would not."""
+    """True if the source reports NVLinks at all; a listing of the PCI bus does not."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 

@@ -1,7 +1,4 @@
-"""Facts of the software.
-
-Driver, libraries, services, training interpreter, container, cloud, batch system.
-"""
+"""Facts of the software: driver, libraries, services, interpreter, container, cloud, batch system."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class Software(Record, kw_only=True):
     nccl_plugins: tuple[str, ...] | Unknown = NOT_RECORDED
     """Paths of the network and tuner plugins that NCCL would load."""
     nccl_libraries: tuple[Library, ...] | Unknown = NOT_RECORDED
-    """Libraries libnccl on the loader's search path, in search order."""
+    """Every libnccl on the loader's search path, in search order."""
     evidence: tuple[EvidenceRef, ...] = ()
 
 
@@ -73,8 +70,9 @@ class TrainingPython(Record, kw_only=True):
     nccl_version: str | Unknown | None = NOT_RECORDED
     """The NCCL that torch brings."""
     refused: tuple[str, ...] | Unknown = NOT_RECORDED
-    """Interpreters that others could have written, with the reason and what to do. They come before `path` in
-    the order.
+    """Interpreters before `path` that rigtune did not start because others can write them.
+
+    Each entry contains the reason and the remedy.
     """
     evidence: tuple[EvidenceRef, ...] = ()
 

@@ -1,8 +1,9 @@
 """Derive the NICs and CPUs that belong to each GPU from the facts.
 
-A rank sends through the training port at the shortest PCIe distance. Among equally near ones, those of its
-NUMA node come first, and GPUs that have the same choice share the ports out evenly. What the facts leave open
-stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL; linux-rdma/perftest#241.
+A rank sends through the training port at the shortest PCIe distance. Among equally near ports, the ports of
+its NUMA node come first, and GPUs that have the same choice share the ports evenly. A value that the facts
+do not show stays unknown. Source: NCCL user guide, NCCL_CROSS_NIC and NCCL_NET_GDR_LEVEL;
+linux-rdma/perftest#241.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ class Affinity(Record, kw_only=True):
     nics: tuple[str, ...] | Unknown
     """RDMA devices to send through; GPUs that share devices get a part each.
 
-    Empty if the machine has none up.
+    Empty if no device of the machine is up.
     """
     kind: LinkKind | Unknown | None = None
-    """Distance to `nics`; None where there are none."""
+    """Distance to `nics`; None if there are none."""
     cpus: str | Unknown
     """CPUs to bind its rank to, as the kernel writes them."""
     numa_node: int | Unknown
@@ -48,7 +49,7 @@ class Affinity(Record, kw_only=True):
 
 
 class ProbeReport(MachineFacts, kw_only=True):
-    """The facts and what follows from them, which `rigtune probe --format json` prints."""
+    """The facts and the conclusions from them, which `rigtune probe --format json` prints."""
 
     affinity: tuple[Affinity, ...] | Unknown
     """One entry for each GPU, in the order of the GPUs."""
@@ -57,7 +58,7 @@ class ProbeReport(MachineFacts, kw_only=True):
 
 
 def report_of(facts: MachineFacts) -> ProbeReport:
-    """Return the facts with what follows from them."""
+    """Return the facts with the conclusions from them."""
     roles = roles_of(facts)
     return ProbeReport(
         **{name: getattr(facts, name) for name in MachineFacts.__struct_fields__},
@@ -75,15 +76,15 @@ def affinity_of(facts: MachineFacts) -> tuple[Affinity, ...] | Unknown:
     if isinstance(facts.gpus, Unknown):
         return facts.gpus
     ports = _ports(facts)
-    shares = ports if isinstance(ports, Unknown) else _shares(facts.gpus, ports)
-    return tuple(
-        _with_cpus(gpu, shares if isinstance(shares, Unknown) else shares[gpu.index], facts)
-        for gpu in facts.gpus
-    )
+    if isinstance(ports, Unknown):
+        unknown = _Share(ports, ports, "the RDMA devices are not known")
+        return tuple(_with_cpus(gpu, unknown, facts) for gpu in facts.gpus)
+    shares = _shares(facts.gpus, ports)
+    return tuple(_with_cpus(gpu, shares[gpu.index], facts) for gpu in facts.gpus)
 
 
 class _Ports(NamedTuple):
-    """The RDMA devices that a GPU may be given, and those that it would have if they were up."""
+    """The RDMA devices that a GPU may be given, and the devices that are down."""
 
     up: tuple[str, ...]
     down: tuple[str, ...]
@@ -102,7 +103,7 @@ class _Share(NamedTuple):
 def _ports(facts: MachineFacts) -> _Ports | Unknown:
     """Return the devices that GPUs can be given.
 
-    Only training ports count if the facts show which those are. Otherwise all ports count, or only those
+    Only training ports count if the facts show which ports train. Otherwise all ports count, or only ports
     below a GPU's switch if there are any.
     """
     distances: dict[tuple[str, str], LinkKind] = {}
@@ -124,7 +125,7 @@ def _ports(facts: MachineFacts) -> _Ports | Unknown:
     names = dict.fromkeys(nic.name for nic in nics) or others
     if not names:
         return facts.nics if isinstance(facts.nics, Unknown) else NOT_RECORDED
-    # Without states of ports, only the place can tell training ports from storage ports.
+    # Without states of ports, only the place distinguishes training ports from storage ports.
     near = {nic for (_, nic), kind in distances.items() if kind in NEAR}
     return _Ports(_natural([name for name in names if not near or name in near]), (), distances, nodes)
 
@@ -132,8 +133,7 @@ def _ports(facts: MachineFacts) -> _Ports | Unknown:
 def _implied_nodes(gpus: Sequence[Gpu], distances: Mapping[tuple[str, str], LinkKind]) -> dict[str, int]:
     """Return the NUMA nodes of devices below the host bridge of a GPU.
 
-    A device below the bridges of several nodes is in a virtual machine that hides where the device is; it
-    is left out.
+    A device below the bridges of several nodes is left out: the virtual machine hides its place.
     """
     nodes = {subject_name(gpu): gpu.numa_node for gpu in gpus if isinstance(gpu.numa_node, int)}
     nodes_of_nic: dict[str, set[int]] = {}
@@ -152,8 +152,7 @@ def _natural(names: Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
 def _shares(gpus: Sequence[Gpu], ports: _Ports) -> dict[int, _Share]:
     """Share the ports out among the GPUs.
 
-    GPUs with the nearest ports choose first, so that a GPU without a port of its own takes the least used
-    one.
+    GPUs with the nearest ports choose first, so that a GPU without an own port takes the least used port.
     """
     shares: dict[int, _Share] = {}
     groups: dict[tuple[int, tuple[str, ...]], list[Gpu]] = {}
@@ -181,8 +180,8 @@ def _dealt(
 ) -> list[tuple[str, ...]]:
     """Return the ports of each of `number` GPUs.
 
-    Each GPU gets its part of the free ports in order. If there are fewer free ports than GPUs, each gets
-    one port; if none is free, one of those that carry least.
+    Each GPU gets its part of the free ports in order. If there are fewer free ports than GPUs, each GPU gets
+    one port; if none is free, it gets a port that the fewest GPUs use.
     """
     if len(free) >= number:
         # Even parts in order; the first GPUs get one port more if the division leaves a remainder.
@@ -249,9 +248,7 @@ def _nearer_but_down(gpu: str, kind: LinkKind, ports: _Ports) -> str:
     return f", as {fold_names(nearer)} is down" if nearer else ""
 
 
-def _with_cpus(gpu: Gpu, share: _Share | Unknown, facts: MachineFacts) -> Affinity:
-    if isinstance(share, Unknown):
-        share = _Share(share, share, "the RDMA devices are not known")
+def _with_cpus(gpu: Gpu, share: _Share, facts: MachineFacts) -> Affinity:
     node = _node(gpu, facts)
     return Affinity(
         gpu=subject_name(gpu),

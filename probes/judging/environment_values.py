@@ -25,7 +25,7 @@ def variables_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, V
 
 
 def on_variables(judge: Judge) -> Callable[[Callable[[Variables, Evidence], Findings]], Check]:
-    """Give a check the environment variables that count, by name."""
+    """Give a check the effective environment variables by name."""
     return given(judge, variables_of)
 
 
@@ -59,7 +59,7 @@ def parse_names(text: str) -> NameList:
 
 
 def chosen(wanted: NameList, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `names` that the list admits, in their order."""
+    """Return the names that the list admits, in the order of `names`."""
 
     def is_listed(name: str) -> bool:
         return any(name == entry if wanted.exact else name.startswith(entry) for entry in wanted.names)

@@ -41,7 +41,7 @@ class Remedy(Record, kw_only=True):
 
 
 class Finding(Record, kw_only=True):
-    """One judgement with its evidence."""
+    """The result of one check on one subject, with its evidence."""
 
     check_id: str
     subject: str
@@ -51,7 +51,7 @@ class Finding(Record, kw_only=True):
     expected: str = ""
     observed: str = ""
     why: str = ""
-    """Why it matters for training."""
+    """Why the check matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
     waived: Waiver | None = None
@@ -89,6 +89,28 @@ class Judge(Record, kw_only=True):
     ) -> Finding:
         return self._finding(subject, Status.PASS, summary, observed=observed, evidence=evidence)
 
+    def problem(
+        self,
+        subject: str,
+        summary: str,
+        *,
+        fails: bool,
+        expected: str,
+        observed: str,
+        remedy: Remedy,
+        evidence: tuple[EvidenceRef, ...] = (),
+    ) -> Finding:
+        """Return a FAIL, or a WARN if the problem does not fail the check."""
+        return self._finding(
+            subject,
+            Status.FAIL if fails else Status.WARN,
+            summary,
+            expected=expected,
+            observed=observed,
+            remedy=remedy,
+            evidence=evidence,
+        )
+
     def warned(
         self,
         subject: str,
@@ -99,10 +121,10 @@ class Judge(Record, kw_only=True):
         remedy: Remedy,
         evidence: tuple[EvidenceRef, ...] = (),
     ) -> Finding:
-        return self._finding(
+        return self.problem(
             subject,
-            Status.WARN,
             summary,
+            fails=False,
             expected=expected,
             observed=observed,
             remedy=remedy,
@@ -119,10 +141,10 @@ class Judge(Record, kw_only=True):
         remedy: Remedy,
         evidence: tuple[EvidenceRef, ...] = (),
     ) -> Finding:
-        return self._finding(
+        return self.problem(
             subject,
-            Status.FAIL,
             summary,
+            fails=True,
             expected=expected,
             observed=observed,
             remedy=remedy,

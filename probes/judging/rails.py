@@ -1,6 +1,6 @@
-"""The RDMA ports and the network interface that carry training: one answer for checks, plans and scripts.
+"""Select the RDMA ports and the network interface that carry training, for checks, plans and scripts.
 
-A node also has ports and interfaces for storage and management, and those may be down or slower.
+A node also has ports and interfaces for storage and management, which may be down or slower.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from probes.catalogue.nic_models import load_nic_models
 from probes.facts import Interface, Link, MachineFacts, Nic
 
 NEAR = frozenset({"PIX", "PXB"})
-"""A NIC below the same PCIe switch as a GPU was put there for it."""
+"""Distances of a NIC below the same PCIe switch as a GPU: somebody put the NIC there for this GPU."""
 BRIDGES_AND_TUNNELS = (
     "docker",
     "virbr",
@@ -38,13 +38,13 @@ class Rails(Record, kw_only=True):
     """The ports of a machine by what they are for."""
 
     active: tuple[Nic, ...] = ()
-    """Training ports that are up, at the rate that most of them have."""
+    """Training ports that are up at the usual rate."""
     slower: tuple[Nic, ...] = ()
-    """Up and of the same kind, but below the rate of the others."""
+    """Ports of the same kind that are up, but slower than the others."""
     down: tuple[Nic, ...] = ()
     """Ports of the same kind that are not up, or whose state is unknown (see `is_down`)."""
     others: tuple[Nic, ...] = ()
-    """Storage, management, unused."""
+    """Ports for storage or management, and unused ports."""
 
 
 def is_up(nic: Nic) -> bool:
@@ -95,32 +95,31 @@ def _unread_states(facts: MachineFacts) -> Unknown | None:
 
 
 def training_rails(facts: MachineFacts) -> Rails:
-    """Sort the ports. Pure guesswork is avoided: a port counts as a rail by three facts in turn.
+    """Sort the ports by three facts in turn.
 
-    Of the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric;
-    where the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs stand aside
-    for plain ports of the same rate, unless they are the majority (some machines train over them). A port
-    outside that group belongs to it when it has the same link layer and device type (and, where known, sits
-    below a GPU's switch too); the unused second port of a card does not, unless other cards use both. When no
-    port is up, all of them are `down`.
+    Among the ports that are up, the group of one link layer and rate with the most bandwidth is the fabric.
+    If the PCIe distances are known, only ports below a GPU's switch compete. Bonds and DPUs give way to plain
+    ports of the same rate, unless they are the majority (some machines train over them). A port outside this
+    group belongs to it if it has the same link layer and device type (and, if distances are known, is below a
+    GPU's switch too). The unused second port of a card does not belong to it, unless other cards use both
+    ports. If no port is up, all ports are `down`.
     """
     nics, competing = items_of(facts.nics), _competing(facts)
     if not competing:
         return Rails(down=nics)
     near = _names_near_gpus(facts.links)
-    near_and_up = bool(near & {nic.name for nic in competing})
     fabric, aside = _set_aside(_widest_group(competing))
-    # The ports outside the group that belong to it: slower ones, and those that are down.
+    # Ports outside the group also belong to the fabric if they are of its kind but slower or down.
     chosen = {(nic.name, nic.port) for nic in fabric}
     rest = [nic for nic in nics if (nic.name, nic.port) not in chosen]
     kin = [nic for nic in rest if _is_kin(nic, fabric[0]) and nic not in aside]
     # If a GPU's switch has a port that is up, ports elsewhere are for storage or management.
-    if near_and_up:
+    if near & {nic.name for nic in competing}:
         kin = [nic for nic in kin if nic.name in near]
     if not any(_is_bond(nic) for nic in fabric):
         kin = [nic for nic in kin if not _is_bond(nic)]
     cards = [card_of(nic) for nic in fabric]
-    # If each card has one port in the group, an unused second port of such a card is no failed rail.
+    # If each card has one port in the group, an unused second port of a card is no failed rail.
     if len(cards) == len(set(cards)):
         kin = [nic for nic in kin if is_up(nic) or card_of(nic) not in cards]
     return Rails(
@@ -132,7 +131,7 @@ def training_rails(facts: MachineFacts) -> Rails:
 
 
 def _competing(facts: MachineFacts) -> list[Nic]:
-    """Return the ports that are up: those below a GPU's switch where there are such, else all."""
+    """Return the ports that are up: only ports below a GPU's switch if there are any, else all."""
     up = [nic for nic in items_of(facts.nics) if is_up(nic)]
     near = _names_near_gpus(facts.links)
     return [nic for nic in up if nic.name in near] or up
@@ -142,7 +141,7 @@ def roles_of(facts: MachineFacts) -> dict[tuple[str, int], str] | Unknown:
     """Return what every port is for, by name and port.
 
     The training ports are `rail`, `slow rail` and `rail, down`; the others are `bond`, `DPU`, `side`
-    (storage, management) and `unused` (not up). Unknown where no text states which ports are up.
+    (storage, management) and `unused` (not up). Unknown if no text states which ports are up.
     """
     unread = _unread_states(facts)
     if unread is not None:
@@ -225,20 +224,15 @@ def candidate_interfaces(facts: MachineFacts) -> tuple[Interface, ...] | Unknown
 
 
 def _leads_to_a_network(interface: Interface) -> bool:
-    if (
-        interface.up is not True
-        or isinstance(interface.bond, str)
-        or interface.name.startswith(NOT_A_NETWORK)
-    ):
+    is_own_link = interface.up is True and not isinstance(interface.bond, str)
+    if not is_own_link or interface.name.startswith(NOT_A_NETWORK):
         return False
-    addresses = interface.addresses
-    return isinstance(addresses, Unknown) or any(
-        not address.lower().startswith("fe80") for address in addresses
-    )
+    addresses = value_or(interface.addresses, ("unknown",))
+    return any(not address.lower().startswith("fe80") for address in addresses)
 
 
 def default_interface(facts: MachineFacts) -> Interface | None:
-    """Return the candidate that holds the default route; None if none or several do, or if it is unknown."""
+    """Return the candidate with the default route; None if none or several have it, or if it is unknown."""
     holders = [
         interface for interface in items_of(candidate_interfaces(facts)) if interface.is_default_route is True
     ]

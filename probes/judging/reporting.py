@@ -1,19 +1,28 @@
-"""Select what a check looks at, and make one finding per problem and one for all that is well."""
+"""Select the subjects of a check, and make one finding per problem and one for all good subjects."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown, first_unknown, items_of, known
 from probes.facts import Filesystem, Gpu, Interface, LogEvent, MachineFacts, Nic, ToolResult
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 
 Judged = Finding | Unknown | str
-"""Verdict on one subject: a problem, why it could not be judged, or the good value."""
+"""Verdict on one subject: a problem, the reason why it could not be judged, or the good value."""
+
+
+class HasEvidence(Protocol):
+    """A record with references to the texts that it was read from."""
+
+    @property
+    def evidence(self) -> tuple[EvidenceRef, ...]: ...
+
 
 Subject = TypeVar("Subject", Gpu, Nic, Interface, Filesystem)
 
@@ -57,6 +66,12 @@ def has_no_gpu(facts: MachineFacts) -> bool:
     if isinstance(facts.gpus, Unknown):
         return facts.pci_gpus == () and facts.gpus.reason not in (Reason.TIMEOUT, Reason.PERMISSION)
     return not facts.gpus
+
+
+def accelerator_words(facts: MachineFacts) -> str:
+    """Return the accelerators of other makers (`8 x AMD Instinct MI300X`); empty if there are none."""
+    counts = Counter(accelerator.name for accelerator in items_of(facts.accelerators))
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 def is_behind_switch(gpu: Gpu) -> bool:
@@ -120,7 +135,7 @@ def given(
     judge: Judge,
     input_of: Callable[[Judge, Evidence], Generator[Finding, None, Input | None]],
 ) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
-    """Pass what `input_of` returns to a check. If that is None, use the finding that it yields instead."""
+    """Pass the result of `input_of` to a check. If it is None, only the findings that it yields count."""
 
     def decorate(function: Callable[[Input, Evidence], Findings]) -> Check:
         def check(evidence: Evidence) -> Iterator[Finding]:
@@ -135,17 +150,46 @@ def given(
 
 
 def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
-    """Give a check the GPUs, of which there is at least one."""
+    """Give a check the GPUs, at least one."""
     return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
 
 
 def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, Evidence], Judged]], Check]:
     """Make a check of a function that judges one GPU, as `judge_each` does it."""
+    return _each(judge, gpus_of, what=what, good=good)
 
-    def decorate(verdict_of: Callable[[Gpu, Evidence], Judged]) -> Check:
+
+def each_port(
+    judge: Judge, ports_of: Callable[[Evidence], Sequence[Nic]], *, absent: str, what: str, good: str
+) -> Callable[[Callable[[Nic, Evidence], Judged]], Check]:
+    """Make a check of a function that judges one RDMA port of `ports_of`.
+
+    If the machine has RDMA ports and `ports_of` selects none, the check is skipped as `absent`.
+    """
+
+    def select(judge: Judge, evidence: Evidence) -> Generator[Finding, None, Sequence[Nic]]:
+        nics = yield from nics_of(judge, evidence)
+        ports = ports_of(evidence) if nics else ()
+        if nics and not ports:
+            yield judge.skipped(HOST, absent)
+        return ports
+
+    return _each(judge, select, what=what, good=good)
+
+
+def _each(
+    judge: Judge,
+    select: Callable[[Judge, Evidence], Generator[Finding, None, Sequence[Subject]]],
+    *,
+    what: str,
+    good: str,
+) -> Callable[[Callable[[Subject, Evidence], Judged]], Check]:
+    def decorate(verdict_of: Callable[[Subject, Evidence], Judged]) -> Check:
         def check(evidence: Evidence) -> Iterator[Finding]:
-            gpus = yield from gpus_of(judge, evidence)
-            yield from judge_each(judge, gpus, lambda gpu: verdict_of(gpu, evidence), what=what, good=good)
+            subjects = yield from select(judge, evidence)
+            yield from judge_each(
+                judge, subjects, lambda subject: verdict_of(subject, evidence), what=what, good=good
+            )
 
         return check
 
@@ -153,7 +197,7 @@ def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, 
 
 
 def on_nics(judge: Judge) -> Callable[[Callable[[tuple[Nic, ...], Evidence], Findings]], Check]:
-    """Give a check the RDMA ports, of which there is at least one."""
+    """Give a check the RDMA ports, at least one."""
     return given(judge, lambda judge, evidence: _some(nics_of(judge, evidence)))
 
 
@@ -162,9 +206,25 @@ def on_events(judge: Judge) -> Callable[[Callable[[tuple[LogEvent, ...], Evidenc
     return given(judge, events_of)
 
 
+def on_fact(
+    judge: Judge, what: str, fact_of: Callable[[MachineFacts], Input | Unknown], part: str = ""
+) -> Callable[[Callable[[Input, Evidence], Findings]], Check]:
+    """Give a check one fact. If it is unknown, the check is UNKNOWN and cites the `part` of the facts."""
+
+    def read(judge: Judge, evidence: Evidence) -> Generator[Finding, None, Input | None]:
+        fact = fact_of(evidence.facts)
+        if not isinstance(fact, Unknown):
+            return fact
+        refs = getattr(evidence.facts, part).evidence if part else ()
+        yield judge.undetermined(HOST, fact, what=what, evidence=refs)
+        return None
+
+    return given(judge, read)
+
+
 def on_results(judge: Judge) -> Callable[[Callable[[tuple[ToolResult, ...], Evidence], Findings]], Check]:
-    """Give a check what other tools measured."""
-    return given(judge, _results_of)
+    """Give a check the measurements of other tools."""
+    return on_fact(judge, "the measurements", lambda facts: facts.tool_results)
 
 
 def _some(
@@ -173,12 +233,9 @@ def _some(
     return (yield from subjects) or None
 
 
-def _results_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[ToolResult, ...] | None]:
-    results = evidence.facts.tool_results
-    if isinstance(results, Unknown):
-        yield judge.undetermined(HOST, results, what="the measurements")
-        return None
-    return results
+def unknown_among(*values: object) -> Unknown:
+    """Return the first unknown value of some values that are not all known."""
+    return first_unknown(*values) or NOT_RECORDED
 
 
 def events_in(facts: MachineFacts, log: str = "kernel-log") -> tuple[LogEvent, ...] | Unknown:
@@ -199,10 +256,10 @@ def judge_each(
     what: str,
     good: str,
 ) -> Iterator[Finding]:
-    """Ask `verdict_of` about every subject.
+    """Judge every subject with `verdict_of`.
 
     A problem is a finding of its own. Subjects that could not be judged for the same reason share one
-    finding (SKIP if the device reports that it has no such value), and so do all that are well. `what`
+    finding (SKIP if the device reports that it has no such value), and so do all good subjects. `what`
     completes "... could not be read" and `good` the summary after the names: "GPU0-7: no uncorrected
     errors".
     """
@@ -220,21 +277,21 @@ def judge_each(
         names = fold_names([subject_name(subject) for subject in affected])
         if unknown.reason is Reason.NOT_SUPPORTED:
             yield judge.skipped(
-                names, f"not supported here: {unknown.detail or what}", evidence=_refs(affected)
+                names, f"not supported here: {unknown.detail or what}", evidence=evidence_of(affected)
             )
         else:
-            yield judge.undetermined(names, unknown, what=what, evidence=_refs(affected))
+            yield judge.undetermined(names, unknown, what=what, evidence=evidence_of(affected))
     if well:
         fine = [subject for group in well.values() for subject in group]
         yield judge.passed(
             fold_names([subject_name(subject) for subject in fine]),
             good,
             observed="; ".join(observed for observed in well if observed),
-            evidence=_refs(fine),
+            evidence=evidence_of(fine),
         )
 
 
-def fold_names(names: Sequence[str]) -> str:
+def fold_names(names: Iterable[str]) -> str:
     """Return names in natural order with runs of numbers folded: `GPU0-2, GPU5, mlx5_0`."""
     parts: list[str] = []
     first = last = ("", -2)
@@ -256,6 +313,6 @@ def _split(name: str) -> tuple[str, int]:
     return (stem, int(digits)) if digits and is_plain and len(digits) < 10 else (name, -1)
 
 
-def _refs(subjects: Iterable[Gpu | Nic | Interface | Filesystem]) -> tuple[EvidenceRef, ...]:
+def evidence_of(subjects: Iterable[HasEvidence]) -> tuple[EvidenceRef, ...]:
     """Return the evidence of all subjects, each reference once."""
     return tuple(dict.fromkeys(ref for subject in subjects for ref in subject.evidence))

@@ -1,19 +1,44 @@
-"""Derive one verdict and one exit code from all findings."""
+"""Derive one verdict and one exit code from all findings, without those that a waiver of the policy covers.
+
+The profile of whoever started the check decides the meaning of the exit code. It never depends on the output
+format.
+
+| profile | 0 | 1 | 2 | 3 |
+| --- | --- | --- | --- | --- |
+| gate | fit | findings at or above `fail_on` | wrong usage or input | a required check is UNKNOWN |
+| nagios | OK | WARNING | CRITICAL | UNKNOWN, also when rigtune itself failed |
+| npd | OK | problem | unknown, also when rigtune itself failed | |
+| slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
+
+A fault of rigtune itself ends with 70, except under nagios and npd.
+
+Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-detector, custom plugin
+monitor; Slurm, prolog and epilog guide; LBNL Node Health Check, custom checks (2026-11).
+"""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
+
+import msgspec
 
 from probes.base.errors import ExitCode
 from probes.base.record import NOT_RECORDED, Record, Unknown
 from probes.base.table_rows import CheckRow, Tier
 from probes.judging.findings import WORST_FIRST, Finding, Status
+from probes.judging.policies.policy import Waiver
 
 SCHEMA_VERSION = 1
 
 FailOn = Literal["fail", "warn"]
+Profile = Literal["gate", "nagios", "npd", "slurm", "nhc"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
+
+_NAGIOS = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3, Status.SKIP: 3}
+_NPD = {ExitCode.OK: 0, ExitCode.FINDINGS: 1, ExitCode.UNKNOWN: 2}
+_WAIVABLE = frozenset({Status.FAIL, Status.WARN, Status.UNKNOWN})
 
 
 class Verdict(Record, kw_only=True):
@@ -34,14 +59,14 @@ class Verdict(Record, kw_only=True):
     waived: int = 0
     """Findings that do not count because a waiver of the policy covers them."""
     notes: tuple[str, ...] = ()
-    """Other facts for the operator: waivers that no longer cover anything."""
+    """Notes for the operator about waivers that no longer cover anything."""
     tier: Tier = "deep"
     deep_only: tuple[str, ...] = ()
     """Checks that `--tier deep` would add."""
     deselected: tuple[str, ...] = ()
     """Checks that `--only` or `--skip` left out."""
     started: datetime.datetime | None = None
-    """When the machine was looked at, in UTC."""
+    """When the facts were read, in UTC."""
     duration_s: float | None = None
 
 
@@ -120,3 +145,58 @@ def _sorted(findings: Iterable[Finding], rows: Sequence[CheckRow]) -> tuple[Find
             key=lambda finding: (WORST_FIRST.index(finding.status), place.get(finding.check_id, len(rows))),
         )
     )
+
+
+def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "fail") -> int:
+    """Return the exit code of a verdict.
+
+    Nagios has a code of its own for warnings, so `fail_on` does not affect it.
+    """
+    code = exit_code(verdict, fail_on)
+    match profile:
+        case "gate":
+            return int(code)
+        case "nagios":
+            return _NAGIOS[verdict.verdict]
+        case "npd":
+            return _NPD[code]
+        case _:
+            return 0 if code is ExitCode.OK else 1
+
+
+def failure_status(code: int, profile: Profile = "gate") -> int:
+    """Return the exit code if rigtune gave no verdict; `code` is rigtune's own."""
+    return {"nagios": 3, "npd": 2}.get(profile, code)
+
+
+def waive(
+    findings: Iterable[Finding], waivers: Sequence[Waiver], *, today: datetime.date | None
+) -> tuple[Finding, ...]:
+    """Return the findings; those that a waiver covers on this day are marked."""
+    valid = [waiver for waiver in waivers if waiver.holds_on(today)]
+    return tuple(_marked(finding, valid) for finding in findings)
+
+
+def unused(
+    findings: Iterable[Finding], waivers: Sequence[Waiver], *, ran: Iterable[str], today: datetime.date | None
+) -> tuple[str, ...]:
+    """Return a note on each valid waiver that covers none of `findings`.
+
+    A waiver for a check that is not in `ran` may still be needed.
+    """
+    made = set(ran)
+    problems = [finding for finding in findings if finding.status in _WAIVABLE]
+    return tuple(
+        f"the waiver of {waiver.check} on {waiver.subject} covers nothing; remove it"
+        for waiver in waivers
+        if waiver.holds_on(today)
+        and waiver.check in made
+        and not any(waiver.covers(finding.check_id, finding.subject) for finding in problems)
+    )
+
+
+def _marked(finding: Finding, valid: Sequence[Waiver]) -> Finding:
+    if finding.status not in _WAIVABLE:
+        return finding
+    waiver = next((waiver for waiver in valid if waiver.covers(finding.check_id, finding.subject)), None)
+    return finding if waiver is None else msgspec.structs.replace(finding, waived=waiver)

@@ -1,4 +1,4 @@
-"""Facts of measurements in a log: bus bandwidth of nccl-tests by collective, copies, RDMA."""
+"""Facts from measurements: bus bandwidths of nccl-tests by collective, and rates of copies and RDMA."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MOST_TESTS = 64
 
 
 class BenchFacts:
-    """Facts of measurements as events come in."""
+    """Facts from measurements, collected event by event."""
 
     def __init__(self) -> None:
         self._gpus: dict[tuple[object, ...], str] = {}
-        """Model of each GPU by host, bus and number."""
+        """Model of each GPU, by host, bus id and number."""
         self._bandwidth: dict[str, dict[str, object]] = {}
         self._ranks = 0
         self._nodes = 0
@@ -32,7 +32,7 @@ class BenchFacts:
         self._measured: dict[str, dict[str, object]] = {}
 
     def add(self, event: Event) -> None:
-        """Add an event; kinds that are not of measurements are ignored."""
+        """Add an event; only events of measurements have an effect."""
         match event.what:
             case NcclTestsRank() as device if len(self._gpus) < _MOST_GPUS:
                 self._gpus.setdefault((device.host, device.bus, device.gpu), device.name)
@@ -54,7 +54,7 @@ class BenchFacts:
                 )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts that lines report; `ranks` and `nodes` are those of the largest measurement."""
+        """Return the reported facts; `ranks` and `nodes` belong to the largest measurement."""
         models: dict[str, int] = {}
         for model in self._gpus.values():
             if model and (model in models or len(models) < _MOST_MODELS):

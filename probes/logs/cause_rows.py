@@ -1,4 +1,4 @@
-"""Rows of `probes/data/causes.toml`: the events by which each fault is recognised."""
+"""Rows of `probes/data/causes.toml`: the events that reveal each fault."""
 
 from __future__ import annotations
 
@@ -17,45 +17,38 @@ class EventPattern(StrictRecord, kw_only=True):
     """An event of a kind whose fields meet conditions."""
 
     event: str
-    """Kind of the event; `nccl.ib.*` means any kind with that prefix, `nccl.warning|nccl.notice` either."""
+    """Kind of the event; `nccl.ib.*` means any kind with that prefix, and `|` separates alternatives."""
     where: dict[str, Condition] = {}
     """Condition of each field.
 
-    A value; a list of values; `~` with a regular expression, `!~` with one that must not match; `>`, `>=`,
-    `<` or `<=` with a number; `*` for any value; `-` for a field that the line does not name.
+    A value, or a list of values; `~` with a regular expression, or `!~` with an expression that must not
+    match; `>`, `>=`, `<` or `<=` with a number; `*` for any value; `-` if the line does not name the field.
     """
     at_least: int = 1
     """Smallest number of such events, counted over all their lines."""
 
 
-class Pattern(StrictRecord, kw_only=True):
-    """A pattern of events by which a cause shows."""
+class Pattern(EventPattern, kw_only=True):
+    """A pattern of events that reveals a cause."""
 
-    event: str
-    where: dict[str, Condition] = {}
-    at_least: int = 1
     confidence: float
-    """Confidence from 0 to 1 if only this pattern fits."""
+    """Confidence of the pattern, from 0 to 1."""
     machine: tuple[str, ...] = ()
-    """Ids of checks, one of which the machine must fail."""
+    """Ids of checks; the machine must fail at least one of them."""
     when: str = ""
-    """Name of a condition of `probes/logs/causes/conditions.py`, for what needs more than one event."""
+    """Name of a condition in `probes/logs/causes/conditions.py`, if the pattern needs more than one event."""
     fault: bool | None = None
-    """Replaces the cause's own value where it is set."""
+    """Replaces the cause's own value if it is set."""
     root: bool = False
-    """Whether this causes all symptoms beside it; a symptom then does not cause it."""
+    """Whether the pattern causes all symptoms in the logs, so that no symptom causes the pattern."""
     doubt: bool = False
-    """Whether the run may have failed: it is not called healthy, though this is no fault by itself."""
+    """Whether the run may have failed: it is not healthy, though the pattern alone is no fault."""
     summary: str = ""
-    """Replaces the cause's own value where it is set."""
+    """Replaces the cause's own value if it is set."""
     remedy: str = ""
-    """Replaces the cause's own value where it is set."""
+    """Replaces the cause's own value if it is set."""
     command: str = ""
-    """Replaces the cause's own value where it is set."""
-
-    @property
-    def main(self) -> EventPattern:
-        return EventPattern(event=self.event, where=self.where, at_least=self.at_least)
+    """Replaces the cause's own value if it is set."""
 
     @property
     def is_alone(self) -> bool:
@@ -70,29 +63,28 @@ class Cause(StrictRecord, kw_only=True):
     title: str
     fault: bool = True
     symptom: bool = False
-    """Whether any other fault explains this cause, which is then reported as an effect."""
+    """Whether the cause is reported as an effect if there is any other fault."""
     summary: str
-    """Sentence with fields of the first event as `{field}`; a part in [brackets] needs its field to be known.
-    """
+    """Sentence with fields of the first event as `{field}`; a part in [brackets] needs a known field."""
     remedy: str
     command: str | None = None
     source: str
     versions: str = ""
     """Versions of NCCL, PyTorch or the driver that show or fix the fault."""
     effects: tuple[str, ...] = ()
-    """Ids of causes that follow from this cause: where both occur, they are secondary."""
+    """Ids of causes that follow from this cause: they are secondary if both occur."""
     pattern: tuple[Pattern, ...] = ()
 
 
 class Collect(StrictRecord, kw_only=True):
-    """A request for data where the cause is not known."""
+    """A request for data if the cause is unknown."""
 
     text: str
     """Words of the request, filled with the fields of the first event of `when`."""
     when: tuple[str, ...] = ()
-    """Kinds of events of which one must have been seen; empty for always."""
+    """Kinds of events of which at least one is needed; empty for always."""
     unless: tuple[str, ...] = ()
-    """Kinds of events whose presence makes the request needless."""
+    """Kinds of events that make the request unnecessary."""
 
 
 class CauseRows(StrictRecord, kw_only=True):
@@ -100,21 +92,17 @@ class CauseRows(StrictRecord, kw_only=True):
 
     date: str
     failures: tuple[str, ...]
-    """Kinds of events that are evidence of a failure even where no cause explains them."""
+    """Kinds of events that are evidence of a failure even if no cause explains them."""
     complaints: frozenset[str]
-    """Kinds of failures that runs may survive: alone they are no evidence that the run failed."""
+    """Kinds of failures that runs may survive: alone, they do not prove that the run failed."""
     of_peers: frozenset[str]
-    """Kinds that a rank or launcher reports after another rank ended, for whatever reason."""
+    """Kinds that a rank or launcher reports after another rank ended for any reason."""
     collect: tuple[Collect, ...]
     cause: tuple[Cause, ...]
 
     def find(self, cause_id: str) -> Cause:
         """Return the row of an id. Raises KeyError for an unknown id."""
-        return self.by_id[cause_id]
-
-    @property
-    def by_id(self) -> dict[str, Cause]:
-        return _by_id()
+        return {row.id: row for row in self.cause}[cause_id]
 
 
 @functools.lru_cache(maxsize=1)
@@ -124,7 +112,7 @@ def load_causes() -> CauseRows:
 
 
 def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
-    """Return the rows that can be read, and by the id of its cause what is wrong with each other pattern."""
+    """Return the readable rows, and the fault of each broken pattern by the id of its cause."""
     broken: dict[str, str] = {}
     causes = []
     for row in table["cause"]:
@@ -139,8 +127,3 @@ def sound_rows(table: dict[str, Any]) -> tuple[CauseRows, dict[str, str]]:
         )
     others = msgspec.convert({**table, "cause": []}, CauseRows)
     return msgspec.structs.replace(others, cause=tuple(causes)), broken
-
-
-@functools.lru_cache(maxsize=1)
-def _by_id() -> dict[str, Cause]:
-    return {row.id: row for row in load_causes().cause}

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from probes.logs.deducing import bandwidth, course, coverage, networks
+from probes.logs.deducing import bandwidth, course, networks
 from probes.logs.deducing import gpu_deductions as gpus
 from probes.logs.deducing import meeting_interfaces as interfaces
 from probes.logs.deducing import parted_collectives as collectives
-from probes.logs.deducing import recorder_deductions as flight_recorder
 from probes.logs.deducing import variables_in_force as variables
 from probes.logs.event import Event
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
-Deduction = Callable[[Seen], Iterator[Event]]
+Deduction = Callable[[LoggedEvents], Iterator[Event]]
 
 DEDUCTIONS: tuple[Deduction, ...] = (
     *interfaces.DEDUCTIONS,
     *networks.DEDUCTIONS,
     *gpus.DEDUCTIONS,
     *collectives.DEDUCTIONS,
-    *flight_recorder.DEDUCTIONS,
     *variables.DEDUCTIONS,
     *bandwidth.DEDUCTIONS,
-    *coverage.DEDUCTIONS,
     *course.DEDUCTIONS,
 )
-"""All deductions; those about the course of the run come last, since they ask whether anything failed."""
+"""All deductions; those about the course of the run come last, since they ask for failures."""
 
 
-def deduce(seen: Seen) -> list[Event]:
+def deduce(logged: LoggedEvents) -> list[Event]:
     """Return all deduced events."""
-    return [event for deduction in DEDUCTIONS for event in deduction(seen)]
+    return [event for deduction in DEDUCTIONS for event in deduction(logged)]

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from probes.base.record import Record
-from probes.logs.event import Event, Value
 
 SCHEMA_VERSION = 1
 
 State = Literal["healthy", "fault", "unknown"]
-"""State of the run; `fault` if and only if the first diagnosis is a fault, whoever caused it."""
+"""State of the run; `fault` if and only if the first diagnosis is a fault."""
 
 
 class EvidenceLine(Record, kw_only=True):
-    """A line that a diagnosis rests on."""
+    """A line that supports a diagnosis."""
 
     source: str
     line: int
-    """Line number from 1; 0 for evidence outside the logs: the machine's facts, the recipe."""
+    """Line number from 1; 0 for evidence outside the logs, such as the machine's facts or the recipe."""
     text: str
     host: str | None = None
     rank: int | None = None
@@ -40,12 +39,12 @@ class Diagnosis(Record, kw_only=True):
     is_fault: bool = True
     """False for `healthy` and for informative causes."""
     secondary: tuple[str, ...] = ()
-    """Effects of this cause that were also seen, in words."""
+    """Effects of this cause in the same logs, in words."""
     evidence: tuple[EvidenceLine, ...] = ()
     source: str = ""
     """Source of the diagnosis: documentation, code, issue."""
     versions: str = ""
-    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty where it affects all."""
+    """Versions of NCCL, PyTorch or the driver that show or fix the fault; empty if all do."""
 
 
 class Explanation(Record, kw_only=True):
@@ -56,14 +55,10 @@ class Explanation(Record, kw_only=True):
     diagnoses: tuple[Diagnosis, ...]
     """Diagnoses, the best first."""
     facts: dict[str, Any] = {}
-    """Facts of the run: version, interfaces, transports, channels, ranks, timings, environment (`facts.py`).
-    """
+    """Facts of the run: version, interfaces, transports, ranks, timings, environment (`facts.py`)."""
     expected: tuple[str, ...] = ()
     """Performance of a healthy run of this shape, in words."""
     collect_next: tuple[str, ...] = ()
     """Data to collect if the cause is unknown."""
     lines_read: int = 0
     sources: tuple[str, ...] = ()
-
-
-__all__ = ["Diagnosis", "Event", "EvidenceLine", "Explanation", "Value"]

@@ -1,6 +1,6 @@
 """Prefixes of launchers, containers, journals and time stamps: removed, and kept as host, rank and time.
 
-`host:pid:tid [gpu]` of NCCL is part of its grammar and stays. Only text that is surely an envelope is
+NCCL's `host:pid:tid [gpu]` is part of its grammar and stays. Only text that is surely an envelope is
 removed.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from probes.base.patterns import pattern
 from probes.logs import stamps
+from probes.logs.event import LogLine
 from probes.logs.file_names import writer_of
-from probes.logs.line import LogLine
 from probes.parsers.kernel.log_lines import GREP_OR_QUOTE, HUMAN_TIME, KERNEL_BEGINS
 
 _MOST_LAYERS = 8
@@ -24,7 +24,7 @@ _BEGINS = (
     rf"\d{{4}}-\d\d-\d\d[T ]\d\d:|\d{{1,6}}: |"
     rf"\[\s{{0,8}}\d{{1,10}}\.\d{{6}}\] |\[[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} |kern\s{{0,4}}: )"
 )
-"""Beginnings of lines that prove that a doubtful prefix before them is an envelope."""
+"""Beginnings of lines: a doubtful prefix before such a beginning is an envelope."""
 _NCCL_START = pattern(_NCCL)
 _GLUED = pattern(rf"{_NCCL}(?:[\w./-]{{1,80}}:\d{{1,6}} (?:\(\w{{1,80}}\) )?)?NCCL (?:INFO|WARN|CALL|TRACE) ")
 
@@ -61,7 +61,7 @@ _Opener = Callable[[re.Match[str], _Opened, "Unwrapper"], _Opened]
 class Unwrapper:
     """Removes the envelopes from the lines of one source.
 
-    `year` is the year of time stamps that name none: the year in which the file was written.
+    `year` is the year of time stamps without a year: the year in which the file was written.
     """
 
     def __init__(self, source: str, year: int | None = None) -> None:
@@ -71,16 +71,13 @@ class Unwrapper:
         self._hosts: dict[str, None] = {}
 
     def lines(self, number: int, raw: bytes) -> tuple[LogLine, ...]:
-        """Return the line, or the several lines that were written into one without an end of line.
-
-        Never raises.
-        """
+        """Return the line, or its parts if several processes wrote into one line. Never raises."""
         text = raw.decode("utf-8", "replace")
         parts = self._parts(text)
         return tuple(self._line(number, part, text) for part in parts)
 
     def may_be_host(self, name: str) -> bool:
-        """Return whether a name may be a host: it has a number or a domain, or NCCL named it.
+        """Return whether a name may be a host: the name has a number or a domain, or NCCL used it as a host.
 
         Names of streams, steps and versions of Python have numbers too and are excluded.
         """
@@ -100,7 +97,7 @@ class Unwrapper:
         if line.rank is None and line.local_rank is None:
             line = line._replace(rank=self._writer.rank, local_rank=self._writer.local_rank)
         if line.host is None and line.is_kernel:
-            # Other lines name hosts in their own way, which may differ from the name of the file.
+            # Other lines contain the host's name, which may differ from the name of the file.
             line = line._replace(host=self._writer.host)
         return LogLine(
             self.source,
@@ -116,7 +113,7 @@ class Unwrapper:
         )
 
     def _opened(self, line: _Opened) -> _Opened | None:
-        """Return the text with one envelope less; None where there is none."""
+        """Return the text without its outermost envelope; None if there is none."""
         text = line.text
         if text[:1] == "{":
             return _json(line, self)
@@ -132,7 +129,7 @@ class Unwrapper:
         return None
 
     def _parts(self, text: str) -> list[str]:
-        """Return the parts of a line that two processes wrote at once, by NCCL's own beginning of a line."""
+        """Return the parts of a line that two processes wrote; each part begins with NCCL's own prefix."""
         if text.count(" NCCL ") < 2 or text.startswith("{"):
             self._learn(text)
             return [text]
@@ -144,10 +141,7 @@ class Unwrapper:
         return [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
 
     def _start(self, text: str, start: int) -> int:
-        """Return the start of the line: its host's name or a launcher's prefix.
-
-        The name may touch the previous text.
-        """
+        """Return the start of a line: a launcher's prefix, or the host's name, which may touch other text."""
         name = text[start : text.find(":", start)]
         start = max(
             (start + len(name) - len(host) for host in self._hosts if name.endswith(host)), default=start
@@ -224,7 +218,7 @@ def _kernel(match: re.Match[str], line: _Opened, _of: Unwrapper) -> _Opened:
 
 
 _MARKS_OF_LOGS = frozenset({"stream", "severity", "level", "levelname", "record"})
-"""Keys of which a record of a log has one; without them `text` is a sample's."""
+"""Keys of log records: without any of these keys, `text` is the text of a sample."""
 
 
 def _json(line: _Opened, of: Unwrapper) -> _Opened | None:
@@ -269,7 +263,7 @@ def _json_time(record: dict[str, Any], of: Unwrapper) -> float | None:
 
 _BARE_ISO = pattern(stamps.ISO)
 _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
-    # Syslog and journal, then stamps with nothing else.
+    # Syslog and journal, then stamps alone.
     (
         " <a",
         pattern(
@@ -310,7 +304,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     (" a", pattern(rf"\s{{0,8}}{stamps.WEEKDAY}(?=\[|<std| ) {{0,4}}"), _stamp),
     (" [1", pattern(rf"\s{{0,8}}\[?{stamps.US}\]? {{0,4}}"), _stamp),
     ("a", pattern(rf"{stamps.SYSLOG} {{1,4}}"), _stamp),
-    # The kernel's own clock, and its name where somebody cut time and host off.
+    # The kernel's own clock, and its name if somebody cut off time and host.
     (
         " <[",
         pattern(
@@ -344,7 +338,7 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("[", pattern(r"\[(?:[A-Za-z][A-Za-z_-]{0,40})?(?P<local_rank>\d{1,4})\]: ?"), _strip),
     # Accelerate.
     ("[", pattern(r"\[RANK (?P<rank>\d{1,7})\] "), _strip),
-    # Ray: `(RayTrainWorker pid=1234, ip=10.0.0.1) `, with a count where it folds repetitions.
+    # Ray: `(RayTrainWorker pid=1234, ip=10.0.0.1) `, with a count if Ray folds repetitions.
     (
         "(",
         pattern(
@@ -365,6 +359,5 @@ _ENVELOPES: tuple[tuple[str, re.Pattern[str], _Opener], ...] = (
     ("1a", pattern(rf"(?P<name>[A-Za-z\d][\w.,\[\]-]{{0,80}}): (?={_BEGINS})"), _named),
     ("a", pattern(rf"[A-Za-z]\w{{0,40}}/(?P<task>\d{{1,6}}) (?={_BEGINS})"), _strip),
 )
-"""Envelopes by their possible first characters (`1` a digit, `a` a letter): their shape and how to open them.
-"""
+"""Envelopes: possible first characters (`1` a digit, `a` a letter), shape, and the function that opens it."""
 _BY_START = {start: tuple(row[1:] for row in _ENVELOPES if start in row[0]) for start in " <[(1a/>|"}

@@ -1,12 +1,11 @@
-"""An event: what a line of a log reports, and where and when the line was written."""
+"""An event: the content of a line of a log, with its place, time and process."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeGuard
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeGuard
 
 from probes.base.record import Record
-from probes.logs.events.log_record import LogRecord, Value, fields_of
-from probes.logs.line import LogLine
+from probes.logs.events.log_record import LogRecord, Value, fields_of, kind_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -19,7 +18,29 @@ else:
 Other = TypeVar("Other", bound=LogRecord)
 
 _CLOCKS_DIFFER_S = 30.0
-"""A cause may be stamped so much later than its effect: hosts' clocks and buffers differ."""
+"""Most seconds by which the stamp of a cause may follow that of its effect, since clocks differ."""
+
+
+class LogLine(NamedTuple):
+    """A line without prefixes, and its origin; None for parts of the origin that are unknown."""
+
+    source: str
+    """Name of the file, `-` for a pipe."""
+    number: int
+    """Number of the line, from 1."""
+    text: str
+    """Text without prefixes and colours, at most 8 KiB."""
+    host: str | None = None
+    rank: int | None = None
+    """Global rank, from the launcher's prefix or the line itself."""
+    local_rank: int | None = None
+    pid: int | None = None
+    time_s: float | None = None
+    """Seconds since 1970 in UTC if the stamp has a date; without a zone, only differences have a meaning."""
+    raw: str = ""
+    """The original line of the file, as shown to people."""
+    is_kernel: bool = False
+    """Whether the removed prefix belongs to a kernel or a service that stores kernel messages."""
 
 
 class Event(Record, Generic[What_co], kw_only=True):
@@ -32,23 +53,23 @@ class Event(Record, Generic[What_co], kw_only=True):
     number: int
     """Line, from 1."""
     text: str
-    """The line as read, for showing as evidence."""
+    """The line as read, shown as evidence."""
     host: str | None = None
     rank: int | None = None
     local_rank: int | None = None
     pid: int | None = None
     time_s: float | None = None
     count: int = 1
-    """Number of equal events; this is the first."""
+    """Number of equal events, of which this is the first."""
 
     @property
     def kind(self) -> str:
         """Return the dotted name of the kind of the record."""
-        return self.what.KIND
+        return kind_of(self.what)
 
     @property
     def fields(self) -> dict[str, Value]:
-        """Return the fields of the record by name, for rows and templates; code uses the record itself."""
+        """Return the record's fields by name, for rows of data and templates."""
         return fields_of(self.what)
 
 
@@ -68,7 +89,7 @@ def event_of(what: Other, line: LogLine) -> Event[Other]:
 
 
 def reporting(event: Event, what: Other) -> Event[Other]:
-    """Return an event of the same line with another record."""
+    """Return a copy of the event with another record."""
     return Event(
         what=what,
         source=event.source,
@@ -84,18 +105,12 @@ def reporting(event: Event, what: Other) -> Event[Other]:
 
 
 def carries(event: Event, *records: type[Other]) -> TypeGuard[Event[Other]]:
-    """Return whether an event carries one of some records."""
+    """Return whether the event's record is of one of some types."""
     return isinstance(event.what, records)
 
 
 def is_clearly_later(event: Event, than: Event) -> bool:
-    """Return whether an event comes so long after another that it cannot be its cause.
-
-    False where a time is not known.
-    """
+    """Return whether an event is too late to be the cause of another event; False without times."""
     if event.time_s is None or than.time_s is None:
         return False
     return event.time_s > than.time_s + _CLOCKS_DIFFER_S
-
-
-__all__ = ["Event", "Value", "carries", "event_of", "is_clearly_later", "reporting"]

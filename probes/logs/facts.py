@@ -1,13 +1,13 @@
-"""Facts of a run from its logs: a dict of plain values, in memory that ranks and lines do not increase.
+"""Facts of a run from its logs: a dict of plain values, in memory that does not grow with ranks and lines.
 
 A fact that no line reports is absent. Names and values:
 
-- nccl: versions, with the CUDA they were built for; library: `RCCL` where it is not NCCL; hip, rocm;
+- nccl: versions, with the CUDA that they were built for; library: `RCCL` if it is not NCCL; hip, rocm;
   cuda_driver: `12.8`.
 - hosts: number of hosts that wrote lines; ranks, nodes, ranks_per_node: of the largest communicator;
   communicators.
 - bootstrap_interfaces, networks, socket_interfaces, hcas: a name, or a list of names with their hosts
-  where hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
+  if hosts differ; hca_links: `IB`, `RoCE`; hca_speed_gbps: gigabits per second.
 - ofi_plugin, libfabric, ofi_provider, ofi_protocol, efa_nics, platform; plugins: kind and name;
   plugins_missing: kinds.
 - within_node, between_nodes: ways with their numbers of channels (`P2P/CUMEM` 128, `NET/IB/GDRDMA` 64), a
@@ -19,7 +19,7 @@ A fact that no line reports is absent. Names and values:
   used; clique_size; fabric_health: NVML's mask as NCCL prints it.
 - nvlink_gigabytes_per_s, pcie_gigabytes_per_s: of one GPU, in NCCL's model; tuned: by collective,
   `RING/SIMPLE`; algorithms_forced; topology_file.
-- environment: variables in force, a list of values where processes differ; environment_by_plugin.
+- environment: variables in force, a list of values if processes differ; environment_by_plugin.
 - init_started, init_completed: number of ranks of the largest communicator; init_incomplete: ranks that
   began and did not complete, init_incomplete_hosts: their hosts; init_unseen: ranks that never began by
   these logs (which may be those of some hosts only); store_joined: processes at the rendezvous (`6 of
@@ -38,20 +38,34 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from probes.logs.bench_facts import BenchFacts
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import LogRecord
+from probes.logs.event import Event
+from probes.logs.events.log_record import LogRecord, Value, field_of
 from probes.logs.events.measurement_events import NcclTestsResult
-from probes.logs.events.nccl_failure_events import NcclError
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
+    NcclChannel,
+    NcclChannels,
+    NcclConnected,
     NcclDriver,
     NcclEnvironment,
     NcclMatrixForced,
+    NcclMnnvl,
+    NcclNvls,
+    NcclNvlsBuffers,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
+    NcclPath,
     NcclRankOfCommunicator,
     NcclRas,
+    NcclRings,
+    NcclTopology,
+    NcclTopologyLoaded,
+    NcclTrees,
+    NcclTuned,
     NcclVersion,
     RcclVersion,
 )
+from probes.logs.events.nccl_failure_events import NcclError
 from probes.logs.events.nccl_network_events import (
     NcclDmaBuf,
     NcclGdr,
@@ -70,22 +84,6 @@ from probes.logs.events.nccl_network_events import (
     OfiProvider,
     OfiVersion,
 )
-from probes.logs.events.nccl_topology_events import (
-    NcclChannel,
-    NcclChannels,
-    NcclConnected,
-    NcclMnnvl,
-    NcclNvls,
-    NcclNvlsBuffers,
-    NcclP2pDisabled,
-    NcclP2pUnavailable,
-    NcclPath,
-    NcclRings,
-    NcclTopology,
-    NcclTopologyLoaded,
-    NcclTrees,
-    NcclTuned,
-)
 from probes.logs.events.torch_events import TorchStoreRanksMissing
 from probes.logs.failure_facts import FailureFacts
 from probes.logs.init_facts import InitFacts
@@ -93,18 +91,41 @@ from probes.logs.machine_facts import MachineFacts
 from probes.logs.spread import Spread
 
 _SPREAD = ("bootstrap_interfaces", "networks", "socket_interfaces", "hcas")
-"""Facts on which hosts may disagree."""
+"""Facts that may differ between hosts."""
 _MOST_NAMES = 512
 _MOST_VALUES = 8
 _MOST_PAIRS = 64
 _RUN_KINDS = ("nccl", "torch", "ofi", "rccl")
 """Beginnings of the kinds of events whose hosts take part in the run."""
 _IGNORED = (NcclTestsResult, NcclRankOfCommunicator, NcclConnected, NcclError)
-"""Frequent records that hold no fact for this module."""
+"""Frequent records without a fact for this module."""
+_FIRST: dict[type[LogRecord], tuple[str, str]] = {
+    OfiVersion: ("ofi_plugin", "version"),
+    OfiLibfabric: ("libfabric", "version"),
+    OfiProtocol: ("ofi_protocol", "name"),
+    OfiPlatform: ("platform", "name"),
+    NcclTopologyLoaded: ("topology_file", "path"),
+    NcclRas: ("ras", "address"),
+}
+"""Facts that the first record of a kind reports, and the record's field."""
+_TRUE: dict[type[LogRecord], str] = {
+    NcclDmaBuf: "dma_buf",
+    NcclSharp: "sharp",
+    NcclNvlsBuffers: "nvls",
+    NcclMatrixForced: "algorithms_forced",
+}
+"""Facts that are true as soon as a record of a kind comes."""
+_LARGEST: dict[type[LogRecord], dict[str, str]] = {
+    NcclChannels: {"channels": "coll", "nvls_channels": "nvls", "p2p_channels": "p2p"},
+    NcclRings: {"rings": "channels"},
+    NcclTrees: {"trees": "channels"},
+    OfiProvider: {"efa_nics": "nics"},
+}
+"""Facts that are the largest number in a field of a kind of records."""
 
 
 class Facts:
-    """Facts as events come in."""
+    """Facts, collected event by event."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, None] = {}
@@ -118,7 +139,7 @@ class Facts:
         self._between: Counter[int] = Counter()
         self._decided: Counter[int] = Counter()
         self._by_channel: dict[str, None] = {}
-        """Networks in lines of channels, for versions that do not report the network that they use."""
+        """Networks in lines of channels, since some versions do not report their network otherwise."""
         self._links: dict[str, None] = {}
         self._plugins: dict[str, None] = {}
         self._missing: dict[str, None] = {}
@@ -132,7 +153,7 @@ class Facts:
         self._failures = FailureFacts()
 
     def add(self, event: Event) -> None:
-        """Add an event of any kind; those that report nothing of the run are passed over."""
+        """Add an event of any kind; events that report nothing about the run have no effect."""
         host = event.host
         if (
             host is not None
@@ -148,23 +169,20 @@ class Facts:
         if not isinstance(event.what, _IGNORED):
             self._add_network(event)
             self._add_plugin(event.what)
-            self._add_fabric(event.what)
             self._add_way(event)
-            self._add_links(event.what)
             self._add_setup(event.what)
+            self._add_field(event.what)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts in the order of interest, without those that no line reports."""
+        """Return the reported facts, the most interesting first."""
         bench = self._bench.as_dict()
         if (nvls := self._most.get("nvls_channels")) is not None:
             self._plain["nvls"] = nvls > 0 and self._plain.get("nvls") is not False
         init = {**{name: bench.pop(name, None) for name in ("ranks", "nodes")}, **self._init.as_dict()}
-        within = {
-            way: count for way, count in self._ways.most_common() if not way.startswith(("NET/", "COLLNET/"))
-        }
-        between = {
-            way: count for way, count in self._ways.most_common() if way.startswith(("NET/", "COLLNET/"))
-        }
+        within: dict[str, int] = {}
+        between: dict[str, int] = {}
+        for way, count in self._ways.most_common():
+            (between if way.startswith(("NET/", "COLLNET/")) else within)[way] = count
         spread = {name: values.words() for name, values in self._spread.items()}
         spread["networks"] = spread["networks"] or ", ".join(self._by_channel)
         facts: dict[str, object] = {
@@ -229,25 +247,6 @@ class Facts:
             case NcclPluginMissing(kind=kind):
                 _remember(self._missing, kind)
 
-    def _add_fabric(self, record: LogRecord) -> None:
-        """Note what libfabric, its plugin and the adapters can do."""
-        match record:
-            case OfiVersion(version=version):
-                self._plain.setdefault("ofi_plugin", version)
-            case OfiLibfabric(version=version):
-                self._plain.setdefault("libfabric", version)
-            case OfiProtocol(name=name):
-                self._plain.setdefault("ofi_protocol", name)
-            case OfiPlatform(name=name):
-                self._plain.setdefault("platform", name)
-            case OfiProvider(name=name, fabric=fabric, nics=nics):
-                self._raise("efa_nics", nics)
-                self._plain.setdefault("ofi_provider", fabric or name)
-            case NcclDmaBuf():
-                self._plain["dma_buf"] = True
-            case NcclSharp():
-                self._plain["sharp"] = True
-
     def _add_way(self, event: Event) -> None:
         """Note how ranks reach each other."""
         match event.what:
@@ -256,34 +255,16 @@ class Facts:
             case NcclTopology(link="NVL" | "PCI" as link, gbps=float(rate)):
                 name = "nvlink_gigabytes_per_s" if link == "NVL" else "pcie_gigabytes_per_s"
                 self._plain[name] = max(rate, _number(self._plain.get(name)) or 0.0)
-            case NcclChannels(coll=coll, nvls=nvls, p2p=p2p):
-                self._raise("channels", coll)
-                self._raise("nvls_channels", nvls)
-                self._raise("p2p_channels", p2p)
-            case NcclRings(channels=channels):
-                self._raise("rings", channels)
-            case NcclTrees(channels=channels):
-                self._raise("trees", channels)
+            case NcclNvls(available=available):
+                self._plain["nvls"] = bool(self._plain.get("nvls")) or available
+            case NcclMnnvl() as mnnvl:
+                self._add_mnnvl(mnnvl)
             case NcclTuned(coll=name, algorithm=algorithm, protocol=protocol):
                 if name in self._algorithms or len(self._algorithms) < _MOST_VALUES:
                     _remember(self._algorithms.setdefault(name, {}), f"{algorithm}/{protocol}")
             case NcclP2pUnavailable(a=a, b=b) | NcclP2pDisabled(a=a, b=b) if len(self._refused) < _MOST_PAIRS:
                 first, second = sorted((str(a), str(b)))
                 self._refused[first, second] = None
-
-    def _add_links(self, record: LogRecord) -> None:
-        """Note NVLink's own ways, and what was forced."""
-        match record:
-            case NcclNvls(available=available):
-                self._plain["nvls"] = bool(self._plain.get("nvls")) or available
-            case NcclNvlsBuffers():
-                self._plain["nvls"] = True
-            case NcclMnnvl() as mnnvl:
-                self._add_mnnvl(mnnvl)
-            case NcclMatrixForced():
-                self._plain["algorithms_forced"] = True
-            case NcclTopologyLoaded(path=path):
-                self._plain.setdefault("topology_file", path)
 
     def _add_setup(self, record: LogRecord) -> None:
         """Note versions, variables and who joined."""
@@ -300,8 +281,8 @@ class Facts:
                 }
             case NcclEnvironment() as variable:
                 self._add_variable(variable)
-            case NcclRas(address=address):
-                self._plain.setdefault("ras", address)
+            case OfiProvider(name=name, fabric=fabric):
+                self._plain.setdefault("ofi_provider", fabric or name)
             case TorchStoreRanksMissing(joined=joined, expected=expected):
                 self._plain["store_joined"] = f"{joined} of {expected}"
 
@@ -309,9 +290,18 @@ class Facts:
         if value:
             self._spread[fact].add(value, event.host)
 
-    def _raise(self, fact: str, value: int | None) -> None:
-        if value is not None:
-            self._most[fact] = max(value, self._most.get(fact, 0))
+    def _add_field(self, record: LogRecord) -> None:
+        """Note a fact that is one field of a record, or the record itself."""
+        kind = type(record)
+        if kind in _FIRST:
+            fact, field = _FIRST[kind]
+            self._plain.setdefault(fact, field_of(record, field))
+        elif kind in _TRUE:
+            self._plain[_TRUE[kind]] = True
+        for fact, field in _LARGEST.get(kind, {}).items():
+            value = getattr(record, field)
+            if value is not None:
+                self._most[fact] = max(value, self._most.get(fact, 0))
 
     def _add_channel(self, channel: NcclChannel, count: int) -> None:
         words = f"{channel.transport}/{channel.how}"
@@ -373,7 +363,7 @@ class Facts:
             self._plain["fabric_health"] = mnnvl.health
 
     def _gpudirect(self) -> object:
-        """Return whether the network writes into GPU memory, by received channels or NCCL's decision."""
+        """Return whether the network writes into GPU memory, from channels or else NCCL's decision."""
         counts = self._between or self._decided
         if not counts:
             return None

@@ -1,4 +1,4 @@
-"""Facts of failures: the first one, and the ranks that report failures in their order."""
+"""Facts of failures: the first failure, and the failed ranks in order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from probes.logs.cause_rows import EventPattern, load_causes
 from probes.logs.event import Event
-from probes.logs.ranks import RankBook
-from probes.logs.seen import meets
+from probes.logs.logged_events import meets
+from probes.logs.ordering import RankBook
 
 _ALSO = ("kernel.xid",)
-"""Further kinds of failures, whose cause depends on their number."""
+"""Further kinds of failures, whose cause depends on a number in the event."""
 _FAILS_ALONE = 0.6
-"""Least confidence from which an event in a fault's row is a failure by itself."""
+"""Least confidence of a fault's pattern for which its event alone is a failure."""
 _MOST_RANKS = 4096
 _MOST_RANKS_LISTED = 32
 
@@ -21,7 +21,7 @@ _MOST_RANKS_LISTED = 32
 class FailureFacts:
     """First failures, counted event by event.
 
-    The first is the earlier by time if both events have one, else the event that was read first.
+    Events with times are ordered by time, others by the order of reading.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class FailureFacts:
         self._earliest_s: float | None = None
         self._book = RankBook()
         self._by_rank: dict[tuple[str, str | int], Event] = {}
-        """First failures by rank, or by process where no rank is known yet."""
+        """First failures by rank, or by process if the rank is not known yet."""
 
     def add(self, event: Event) -> None:
         """Add an event of any kind."""
@@ -79,7 +79,7 @@ class FailureFacts:
 
 
 def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str, object]:
-    """Return facts with the failures of these events only, after others turned out to be none."""
+    """Return the facts with the failures of the given events only."""
     failures = FailureFacts()
     for event in events:
         failures.add(event)
@@ -90,13 +90,13 @@ def with_failures(facts: dict[str, object], events: Iterable[Event]) -> dict[str
 def is_failure(event: Event) -> bool:
     """Return whether an event is evidence of a failure by itself."""
     failures, patterns = _failures()
-    kind = event.what.KIND
+    kind = event.kind
     return kind in failures or any(meets(event.what, pattern.where) for pattern in patterns.get(kind, ()))
 
 
 @functools.lru_cache(maxsize=1)
 def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
-    """Return the kinds that are always failures, and those that are failures under conditions."""
+    """Return the kinds that are always failures, and the patterns of other kinds that are failures."""
     table = load_causes()
     patterns: dict[str, list[EventPattern]] = {}
     for row in table.cause:
@@ -104,7 +104,7 @@ def _failures() -> tuple[frozenset[str], dict[str, list[EventPattern]]]:
             is_fault = row.fault if pattern.fault is None else pattern.fault
             if is_fault and pattern.is_alone and pattern.confidence >= _FAILS_ALONE:
                 for kind in pattern.event.split("|"):
-                    patterns.setdefault(kind, []).append(pattern.main)
+                    patterns.setdefault(kind, []).append(pattern)
     return frozenset((*table.failures, *_ALSO)), patterns
 
 

@@ -18,7 +18,7 @@ _HOST = pattern(r"^((?:node|host|nid|cn|compute|worker|dgx|hgx)[A-Za-z-]{0,20}[-
 
 
 class Writer(NamedTuple):
-    """The writer of a log; None where the name does not contain it."""
+    """The writer of a log; None for parts that the name does not contain."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -26,7 +26,7 @@ class Writer(NamedTuple):
 
 
 def writer_of(name: str) -> Writer:
-    """Return the writer by the name of the file, else by that of its folder."""
+    """Return the writer from the name of the file, else from the name of its folder."""
     path = PurePath(name)
     torchrun = _TORCHRUN.search(path.as_posix())
     if torchrun is not None:

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.process_events import ProcessFrame
 from probes.logs.events.torch_events import TorchException
-from probes.logs.line import LogLine
 
 SIGNS: tuple[bytes, ...] = (b"Traceback (most recent call last)", b'File "')
 _FRAME = pattern(
@@ -23,7 +22,7 @@ _OF_LIBRARIES = pattern(r"site-packages|dist-packages|[/\\]lib(?:64)?[/\\]python
 _LAST = pattern(r"^(?P<name>[A-Za-z_][\w.]{2,120}): (?P<message>\S.{0,300})$")
 _MOST_PROCESSES = 4096
 _MOST_LINES = 200
-"""Most lines between a frame and its exception; outputs of several ranks may be mixed."""
+"""Most lines between a frame and its exception, since outputs of several ranks may be mixed."""
 
 Process = tuple[str | None, int | None]
 
@@ -65,7 +64,7 @@ class Frames:
             return events
         if not events and (match := _LAST.match(line.text)) is not None:
             events = (event_of(TorchException(name=match["name"], message=match["message"]), line),)
-        if not any(event.kind.startswith(("process.", TorchException.KIND)) for event in events):
+        if not any(event.kind.startswith(("process.", "torch.exception")) for event in events):
             return events
         del self._frames[process]
         placed = tuple(_placed(event, frame.place) for event in events)
@@ -73,7 +72,7 @@ class Frames:
 
 
 def _placed(event: Event, place: str) -> Event:
-    """Return the event with the line of the program's own code, where its record holds one."""
+    """Return the event with the line of the program's own code, if its record has a field for the line."""
     if "place" not in event.what.__struct_fields__:
         return event
     return reporting(event, msgspec.structs.replace(event.what, place=place))

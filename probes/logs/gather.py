@@ -1,4 +1,4 @@
-"""Gathering of events: from bytes of a source to a bounded number of events of all readers."""
+"""Collection of events: from the bytes of a source to a bounded number of events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from probes.logs.echoes import is_echo
+from probes.base.table_rows import Row
 from probes.logs.envelopes import Unwrapper
 from probes.logs.event import Event
-from probes.logs.logged_data import without_data
-from probes.logs.reader_table import READERS, ReaderRow, document_readers, line_readers
+from probes.logs.no_events import is_echo, without_data
+from probes.logs.reader_table import READERS, document_readers, line_readers
 from probes.logs.stream import LONGEST_LINE, LogStream, RawLine
 
 MOST_OF_A_KIND = 20_000
@@ -19,20 +19,20 @@ MOST_EVENTS = 40_000
 LONGEST_TEXT = 1000
 """Characters of a line that are kept for showing."""
 HEAD_BYTES = 65536
-"""Bytes at the start of a document by which it is recognised."""
+"""Bytes at the start of a document that are searched for its signs."""
 LARGEST_DOCUMENT_BYTES = 32 << 20
 _TAIL_BYTES = 32768
 _LAST_LINES = 60
-"""Lines at the end of a log that are read whatever they contain."""
+"""Lines at the end of a log that are always read."""
 _LAST_PARTS = 4
-"""Redrawn versions of a line with carriage returns that are read."""
+"""Last versions of a redrawn line (with carriage returns) that are read."""
 _FILLING = (b" NCCL INFO ", b" NCCL CALL ", b" NCCL TRACE ", b"srun: ", b"slurmstepd: ")
-"""Marks of lines without a program's words; a call of NCCL in them was requested, not yet completed."""
+"""Marks of lines that the program itself did not write; such a line may request a call, not complete it."""
 _NO_PROGRAM = re.compile(
     rb"^\W*$|^\s*#|^\s*\(.{0,400}\)\s*$|Warning\b|^.{0,80}(?:\[W\d{0,4}[ \]]|\b[WEI]\d{4} \d\d:)|"
     rb"(?i:\bhangs?\b|\bstuck\b|\bno (?:further|more) output|\bnothing (?:happens|more|else)\b)"
 )
-"""Lines that do not show that a program goes on: heads of tables, remarks, warnings, people's notes."""
+"""Lines that do not prove that a program goes on: heads of tables, comments, warnings, notes of people."""
 
 Sink = Callable[[Event], None]
 
@@ -41,9 +41,9 @@ class SourceReader:
     """Runs all readers on one source and gives each event to `sink`, in the order of the lines."""
 
     def __init__(
-        self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[ReaderRow] = READERS
+        self, name: str, sink: Sink, *, year: int | None = None, rows: Sequence[Row] = READERS
     ) -> None:
-        """Start a source; `year` is that of time stamps without a year."""
+        """Start a source; `year` is used for time stamps without a year."""
         self.name = name
         self._sink = sink
         self._readers = line_readers(rows)
@@ -54,7 +54,7 @@ class SourceReader:
         self._unwrapper = Unwrapper(name, year)
         self._rows = rows
         self._document: list[bytes] | None = []
-        """Bytes read so far, while the source may be a document."""
+        """Bytes so far, as long as the source may be a document."""
         self._size = 0
         self._tail = b""
         self._last_word = 0
@@ -67,8 +67,8 @@ class SourceReader:
     def last_word(self) -> int:
         """Return the number of the last line that the program itself wrote.
 
-        Blank lines and those with which NCCL, launchers and libraries fill a log do not count. Without a
-        line of the program, the result is the number of the first line that was kept of the end.
+        Blank lines, and lines of NCCL, launchers and libraries, do not count. Without a line of the program,
+        the result is the number of the first line in the stored end of the log.
         """
         if self._stream is None:
             return self._last_word
@@ -86,7 +86,7 @@ class SourceReader:
             self._read(raw)
 
     def end(self) -> None:
-        """End the source: read its last bytes, and the events that readers hold back."""
+        """End the source: read its last bytes, and collect the last events of readers."""
         if self._stream is None:
             return
         for raw in self._stream.finish():
@@ -96,7 +96,7 @@ class SourceReader:
         self._lines, self._stream = (
             self._stream.lines_read,
             None,
-        )  # its memory is large for thousands of sources
+        )  # the stream's memory is large for thousands of sources
         for reader in self._readers:
             self._pass_on(reader.end())
         if self._document:
@@ -107,7 +107,7 @@ class SourceReader:
         self._document = None
 
     def _read_tail(self) -> None:
-        """Read the last lines again, for readers that want them whatever they contain."""
+        """Read the last lines again, for readers that want the last lines of any content."""
         places = tuple(place for place, reader in enumerate(self._readers) if reader.lines_after)
         lines = self._tail.split(b"\n")
         first = self.lines_read - len(lines) + 1 + (not lines[-1])
@@ -144,7 +144,7 @@ class SourceReader:
 
 
 class EventBook:
-    """Events in bounded memory, equal ones kept once with their number."""
+    """Events in bounded memory; equal events are stored once with their number."""
 
     def __init__(self, longest_text: int = LONGEST_TEXT) -> None:
         """Start without events; `longest_text` is the most characters that are kept of a line."""
@@ -163,7 +163,7 @@ class EventBook:
         if count is not None:
             self._counts[key] = count + event.count
             return
-        kind = event.what.KIND
+        kind = event.kind
         number = self._of_kind.get(kind, 0)
         if number >= MOST_OF_A_KIND or (len(self._events) >= MOST_EVENTS and number):
             return
@@ -174,7 +174,7 @@ class EventBook:
         self._counts[key] = event.count
 
     def events(self) -> list[Event]:
-        """Return the events in the order in which each was read first."""
+        """Return the events in the order in which each was first read."""
         return [
             event
             if event.count == self._counts[key]

@@ -1,16 +1,18 @@
-"""Facts of the initialisation: ranks that began, completed or never came, and the time it took."""
+"""Facts of the initialisation: ranks that began, completed or never came, and its duration."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from probes.logs.event import Event
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclCommShape,
     NcclInitComplete,
     NcclInitStart,
     NcclInitTimings,
     NcclRankOfCommunicator,
 )
-from probes.logs.sieve import MOST_ALIKE
+from probes.logs.stream import MOST_ALIKE
 
 _MOST_COMMUNICATORS = 4096
 _MOST_RANKS = 1 << 20
@@ -20,28 +22,28 @@ _STEPS = ("kernels", "alloc", "bootstrap", "allgathers", "topo", "graphs", "conn
 
 
 class _Communicator:
-    """Ranks as bits: 10 000 of them take 1.3 KB."""
+    """Ranks of a communicator as bits: 10,000 ranks need 1.3 KB."""
 
     __slots__ = ("done", "hosts", "ranks", "started")
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
         self.hosts: dict[str, int] = {}
-        """Number of ranks of each rank's largest communicator."""
+        """Number of ranks by host."""
         self.started = 0
         self.done = 0
 
 
 class InitFacts:
-    """Facts of initialisation as events come in."""
+    """Facts of the initialisation, collected event by event."""
 
     def __init__(self) -> None:
         self._communicators: dict[tuple[str, int], _Communicator] = {}
         self._waiting: dict[tuple[str, int, int], str | None] = {}
-        """Hosts of ranks that began and did not complete, by communicator, its size and rank."""
+        """Hosts of ranks that began and did not complete, by communicator, its size, and the rank."""
         self._is_folded = False
-        """Whether one line stands for those of several ranks."""
-        self._lines = {NcclInitStart.KIND: 0, NcclInitComplete.KIND: 0}
+        """Whether one line represents the lines of several ranks."""
+        self._lines = Counter[type[NcclRankOfCommunicator]]()
         self._nodes = 0
         self._largest = 0
         self._ranks = 0
@@ -50,10 +52,10 @@ class InitFacts:
         self._step: tuple[float, str] | None = None
 
     def add(self, event: Event) -> None:
-        """Add an event; kinds that are not of the initialisation are ignored."""
+        """Add an event; only events of the initialisation have an effect."""
         match event.what:
             case NcclInitStart() | NcclInitComplete() as record:
-                self._lines[record.KIND] += 1
+                self._lines[type(record)] += 1
                 self._is_folded |= event.count > 1
                 self._add_rank(record, event.host)
             case NcclCommShape(ranks=ranks, nodes=nodes, local_ranks=local) if ranks >= self._ranks:
@@ -65,8 +67,8 @@ class InitFacts:
                 self._add_timings(timings)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts that lines report."""
-        largest = max(self._communicators.values(), key=lambda one: one.ranks, default=None)
+        """Return the reported facts."""
+        largest = max(self._communicators.values(), key=lambda communicator: communicator.ranks, default=None)
         ranks = max(self._ranks, largest.ranks if largest else 0)
         facts: dict[str, object] = {
             "ranks": ranks or None,
@@ -94,8 +96,8 @@ class InitFacts:
             "init_started": known.bit_count(),
             "init_completed": largest.done.bit_count(),
         }
-        # Beyond MOST_ALIKE, lines are not read, so that missing ranks prove nothing.
-        everything = not self._is_folded and max(self._lines.values()) < MOST_ALIKE
+        # Lines beyond MOST_ALIKE are not read, so that missing ranks prove nothing.
+        everything = not self._is_folded and max(self._lines.values(), default=0) < MOST_ALIKE
         if everything and (waiting := largest.started & ~largest.done):
             facts["init_incomplete"] = _names(waiting)
         absent = ((1 << largest.ranks) - 1) & ~known
@@ -104,7 +106,7 @@ class InitFacts:
         return facts
 
     def _hosts(self, ranks: int) -> list[str]:
-        """Return the hosts on which ranks of communicators of that size wait."""
+        """Return the hosts with waiting ranks of communicators of this size."""
         hosts = dict.fromkeys(
             host for (_, size, _), host in self._waiting.items() if size == ranks and host is not None
         )
@@ -145,7 +147,7 @@ class InitFacts:
 
 
 def _names(ranks: int) -> list[str]:
-    """Return ranks as `0-7`, `12`; at most as many ranges as a page shows."""
+    """Return ranks as ranges, such as `0-7` and `12`; at most as many as a page shows."""
     ranges: list[str] = []
     start = 0
     while ranks and len(ranges) < _MOST_NAMED:

@@ -1,12 +1,12 @@
 """Facts of the machine from kernel logs and diagnostics, in bounded memory.
 
-A fact that no line reports is absent. Names and values:
+A fact without a line is absent. Names and values:
 
 - driver, fabric_manager: versions.
 - fabric: number of switches and gpus in the Fabric Manager's inventory; multicast_teams: how many were
   set_up.
 - nic_firmware: number of cards by version; pcie_links: number of network cards by rate and width.
-- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal where a line
+- xids: by number (`79`, with the sub-code of NVLink 5 `149.38`): lines, gpus, and fatal if a line
   reports it.
 - sxids: by number: lines, fatal, switches.
 - pcie_errors: lines by severity; pcie_limited: by device, `252.048 of 504.112 Gbit/s`.
@@ -25,14 +25,7 @@ A fact that no line reports is absent. Names and values:
 
 from __future__ import annotations
 
-from probes.logs.event import Event, Value
-from probes.logs.events.fabric_manager_events import (
-    FabricDevice,
-    FabricManagerRecord,
-    FabricStarted,
-    FabricSwitchError,
-    FabricTeam,
-)
+from probes.logs.event import Event
 from probes.logs.events.host_events import (
     DcgmFailure,
     DcgmMachine,
@@ -52,6 +45,11 @@ from probes.logs.events.host_events import (
     NvlinkRecord,
 )
 from probes.logs.events.kernel_log_events import (
+    FabricDevice,
+    FabricManagerRecord,
+    FabricStarted,
+    FabricSwitchError,
+    FabricTeam,
     KernelAer,
     KernelCable,
     KernelDriver,
@@ -65,7 +63,7 @@ from probes.logs.events.kernel_log_events import (
     KernelSxid,
     KernelXid,
 )
-from probes.logs.events.log_record import fields_of
+from probes.logs.events.log_record import Value, fields_of
 from probes.logs.events.measurement_events import NvbandwidthVersion, NvbandwidthWarning
 
 _MOST = 256
@@ -86,7 +84,7 @@ class MachineFacts:
         self._fabric: dict[tuple[str, str], None] = {}
 
     def add(self, event: Event) -> None:
-        """Count one more event; kinds that report nothing about a machine are passed over."""
+        """Count an event; events that report nothing about a machine have no effect."""
         match event.what:
             case KernelRecord():
                 self._add_kernel(event.what, event.count)
@@ -104,7 +102,7 @@ class MachineFacts:
                 self._name("nvbandwidth_complaints", reason)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts that lines report."""
+        """Return the reported facts."""
         names = {name: [*values] for name, values in self._names.items()}
         facts: dict[str, object] = {
             **self._plain,
@@ -195,7 +193,7 @@ class MachineFacts:
             case FabricStarted():
                 self._plain["fabric_manager"] = what.version
             case FabricDevice() if len(self._fabric) < _MOST * 2:
-                # The inventory is written at each start: a device counts once.
+                # Each start writes the inventory again, so a device counts once.
                 self._fabric[what.kind, what.bus] = None
             case FabricTeam():
                 self._count("multicast_teams", "set_up", times)
@@ -212,7 +210,7 @@ class MachineFacts:
 
     def _add_link(self, link: KernelLink, times: int) -> None:
         if link.state == "up" and link.device not in self._tables.get("links", {}):
-            return  # Every link comes up once.
+            return  # Every link comes up at least once.
         row = self._row("links", link.device)
         row[link.state] = _whole(row.get(link.state)) + times
         row["last"] = link.state
@@ -267,7 +265,7 @@ class MachineFacts:
 
 
 def _add_lines(row: dict[str, object], where: str, bus: Value | None, times: int) -> None:
-    """Count lines, and add the place once."""
+    """Count lines, and add the place if it is new."""
     row["lines"] = _whole(row.get("lines")) + times
     places = row.setdefault(where, [])
     if isinstance(places, list) and bus and bus not in places and len(places) < _MOST_LISTED:

@@ -1,21 +1,28 @@
-"""A program's own failure: the first exception that ended a rank, before the reports of its peers."""
+"""A program's own failure: the first exception that ended a rank, before the reports of its peers.
+
+Rows of `probes/data/exceptions.toml` say what to do about an exception, by the last line of its traceback.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
+from probes.base.record import StrictRecord
+from probes.base.rows import read_rows
 from probes.logs.cause_rows import load_causes
 from probes.logs.diagnosis import Diagnosis, EvidenceLine
 from probes.logs.event import Event, is_clearly_later
 from probes.logs.events.process_events import ProcessFrame, ProcessNoSpace, ProcessTooManyFiles
 from probes.logs.events.torch_events import TorchException
-from probes.logs.exceptions import row_of
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _NEAR_LINES = 60
-"""Most lines between two exceptions of one process of which one follows from the other."""
+"""Most lines between two related exceptions of one process."""
 _LONGEST = 200
 _CONFIDENCE = 0.6
 _MOST_LINES = 8
@@ -30,12 +37,61 @@ _FOLLOWING = re.compile(
     r"NCCL|Gloo|Connection(?!Pool)|Socket|Broken pipe|timed? ?out",
     re.I,
 )
-"""Exceptions that follow a failure at its peers and launcher, or by which a library reports it."""
+"""Exceptions of peers, launchers and libraries after a failure elsewhere."""
 _OUTSIDE = re.compile(r"https?://|HTTPS?ConnectionPool|huggingface", re.I)
 
 
+class ExceptionRow(StrictRecord, kw_only=True):
+    """Exceptions with one remedy, recognised by number, by kind, or by name or message."""
+
+    errno: tuple[int, ...] = ()
+    """Error number of Linux."""
+    name: str = ""
+    """Expression for the class, with its module if the line names the module."""
+    message: str = ""
+    """Expression for the message after the class."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events other than `torch.exception`."""
+    system: bool = False
+    """Whether the operating system refused something, which causes other exceptions."""
+    what: str
+    remedy: str
+    command: str | None = None
+
+    def fits(self, event: Event) -> bool:
+        """Return whether an event fits the row."""
+        exception = event.what
+        if not isinstance(exception, TorchException):
+            return event.kind in self.kinds
+        if exception.errno is not None:
+            return exception.errno in self.errno or (not self.errno and self._is_named(exception))
+        return self._is_named(exception)
+
+    def _is_named(self, exception: TorchException) -> bool:
+        return bool(
+            (self.name and re.search(self.name, exception.name, re.IGNORECASE))
+            or (self.message and re.search(self.message, exception.message or "", re.IGNORECASE))
+        )
+
+
+class _Rows(StrictRecord, kw_only=True):
+    date: str
+    exception: tuple[ExceptionRow, ...]
+
+
+def row_of(event: Event) -> ExceptionRow | None:
+    """Return the first row that fits an exception."""
+    return next((row for row in load_exceptions() if row.fits(event)), None)
+
+
+@functools.lru_cache(maxsize=1)
+def load_exceptions() -> tuple[ExceptionRow, ...]:
+    """Return the rows shipped with rigtune."""
+    return msgspec.convert(read_rows("exceptions"), _Rows).exception
+
+
 class OwnFailure(NamedTuple):
-    """An exception, and the line of the program's own code at which it was raised."""
+    """An exception, and the line of the program's own code that raised it."""
 
     event: Event
     frame: Event[ProcessFrame] | None
@@ -44,17 +100,11 @@ class OwnFailure(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the exception surely ended a rank.
-
-        It has a traceback, or the launcher names the rank.
-        """
+        """Return whether the exception ended a rank: it has a traceback, or the launcher names the rank."""
         return self.frame is not None or self.event.rank is not None or self.event.local_rank is not None
 
     def is_before(self, event: Event) -> bool:
-        """Return whether another rank's report may follow from this failure.
-
-        Decided by time, or by place in one log; never for the same rank.
-        """
+        """Return whether another rank's report may follow from this failure, by time or by place."""
         own = self.event
         if own.rank is not None and own.rank == event.rank:
             return False
@@ -76,7 +126,7 @@ class OwnFailure(NamedTuple):
             summary = f"{row.what[:1].upper()}{row.what[1:]}, and the program ended: {words}."
         else:
             summary = f"The program itself failed first: {words}: {row.what}."
-        others = " The other ranks only tell of its end." if secondary or len(self.others) > 1 else ""
+        others = " The other ranks only report its end." if secondary or len(self.others) > 1 else ""
         remedy = row.remedy if row is not None else _REMEDY
         evidence = [*([self.frame] if self.frame is not None else []), event, *self.others]
         return Diagnosis(
@@ -91,7 +141,7 @@ class OwnFailure(NamedTuple):
         )
 
 
-def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
+def own_failure(logged: LoggedEvents, explained: Iterable[tuple[str, int]]) -> OwnFailure | None:
     """Return the program's first exception whose line no cause explains.
 
     `explained` contains sources and numbers of the lines of causes.
@@ -99,7 +149,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     known = frozenset(explained)
     own = [
         event
-        for event in seen.in_order(seen.of(TorchException, ProcessNoSpace, ProcessTooManyFiles))
+        for event in logged.in_order(logged.of(TorchException, ProcessNoSpace, ProcessTooManyFiles))
         if (event.source, event.number) not in known and _is_own(event)
     ]
     if not own:
@@ -114,7 +164,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
     frame = next(
         (
             event
-            for event in seen.of(ProcessFrame)
+            for event in logged.of(ProcessFrame)
             if event.source == root.source
             and event.what.ends in {exception.number for exception in (root, *near)}
         ),
@@ -124,7 +174,7 @@ def own_failure(seen: Seen, explained: Iterable[tuple[str, int]]) -> OwnFailure 
 
 
 def _words(event: Event) -> tuple[str, str]:
-    """Return the class and the message of an exception, empty where the event is none."""
+    """Return the class and message of an exception; empty for other events."""
     match event.what:
         case TorchException(name=name, message=message):
             return name, message or ""

@@ -1,4 +1,4 @@
-"""State of a reading: bytes of logs in, an explanation out."""
+"""The reading of logs: from their bytes to an explanation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.logs.causes import explain
+from probes.logs.causes.explaining import explain
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.facts import Facts, facts_of
 from probes.logs.gather import EventBook, SourceReader
-from probes.logs.merge import merged
-from probes.logs.ranks import with_ranks
+from probes.logs.ordering import merged, with_ranks
 from probes.logs.redacting import LogRedactor
 from probes.logs.stream import LONGEST_LINE
 from probes.parsers.kernel.log_lines import is_log_line
@@ -20,7 +19,7 @@ from probes.parsers.kernel.log_lines import is_log_line
 _HEAD_BYTES = 4096
 _FEW_LINES = 20
 _NOTHING_FOUND = (
-    "Nothing in there tells of a failure, or of how the run was set up. Take the whole output of all "
+    "Nothing in these logs reports a failure, or the setup of the run. Take the whole output of all "
     "ranks, with "
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL set for the job, and the kernel log of each node "
     "(dmesg -T).",
@@ -37,14 +36,14 @@ class Reading:
         self._facts = Facts()
         self._sources: dict[str, SourceReader] = {}
         self._is_kernel_log = False
-        """Summary of kernel logs without a complaint, in which no line is read."""
+        """Whether a source is a kernel log, which may contain no line that a reader wants."""
 
     @property
     def has_events(self) -> bool:
         return self._book.total > 0
 
     def source(self, name: str, *, year: int | None = None) -> SourceReader:
-        """Return the reader of a further source; `year` is that of time stamps without a year."""
+        """Return the reader of a further source; `year` is used for time stamps without a year."""
         reader = self._sources[name] = SourceReader(name, self._take, year=year)
         return reader
 
@@ -55,11 +54,11 @@ class Reading:
         reader.feed(chunk)
 
     def events(self) -> list[Event]:
-        """Return the events by time as far as known, each with the rank of its process."""
+        """Return the events in order, each with the rank of its process."""
         return with_ranks(merged(self._book.events()))
 
     def explanation(self, beside: Iterable[Event] = ()) -> Explanation:
-        """Return the explanation so far, with facts of the machine and the recipe in `beside`."""
+        """Return the explanation so far; `beside` are facts of the machine and the recipe."""
         beside = tuple(beside)
         if self._redactor is not None:
             self._redactor.learn((*self._book.events(), *beside), self._sources)

@@ -1,7 +1,7 @@
 """Failures that a run survived: caught exceptions, and restarts by torchrun.
 
 Programs catch exceptions, print them and go on, for example when they search for a batch size that fits.
-NCCL also reports failed calls at level INFO that it can do without, such as the PCI path of a virtual
+NCCL also reports failed calls at level INFO that do not matter, such as for the PCI path of a virtual
 interface.
 """
 
@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping
 from probes.logs.cause_rows import load_causes
 from probes.logs.event import Event, carries
 from probes.logs.events.framework_events import K8sNotRunning
+from probes.logs.events.nccl_events import NcclConnected, NcclInitComplete
 from probes.logs.events.nccl_failure_events import NcclError
-from probes.logs.events.nccl_init_events import NcclInitComplete
-from probes.logs.events.nccl_topology_events import NcclConnected
-from probes.logs.events.process_events import ProgramProgress
-from probes.logs.events.slurm_events import SlurmKilled
+from probes.logs.events.process_events import ProgramProgress, SlurmKilled
 from probes.logs.readers.nccl_errors import is_network_layer
 
 _SURVIVED = (
@@ -27,9 +25,9 @@ _SURVIVED = (
 )  # fmt: skip
 """Kinds of failures that programs may catch, or that may resolve themselves."""
 _STARTS_AGAIN = ("preemption", "requeue")
-"""Reasons for which a scheduler ends a job and starts it again, possibly appending to the same log."""
+"""Reasons of a scheduler to end a job and start it again, perhaps with the same log."""
 _FROM_OUTSIDE = ("slurm.killed", "torch.agent-signal", "process.interrupted", "slurm.task-killed")
-"""Kinds of ends of a run that do not show whether it worked until then."""
+"""Kinds of ends that do not show whether the run worked until then."""
 _ENDED_BY_AGENT = (
     "torch.worker-failed",
     "torch.child-failed",
@@ -40,16 +38,16 @@ _ENDED_BY_AGENT = (
 """Other kinds that precede a restart of the workers by torchrun."""
 _Process = tuple[str, str | None, int | None]
 _MANY_LINES = 100
-"""More lines than the tracebacks of libraries and the launcher's report after a fatal exception."""
+"""Number of lines that exceeds tracebacks and the launcher's report after a fatal exception."""
 
 
 def without_recovered(events: Iterable[Event], last_lines: Mapping[str, int]) -> list[Event]:
     """Return the events without failures that their program survived.
 
-    These are exceptions after which the process counted on or finished well, or after which a source writes
-    much without another failure; failures before a successful restart; the end of a job that its scheduler
-    started again; and calls of NCCL that failed at level INFO in processes that were initialised later or
-    whose program finished well.
+    These are: exceptions after which the process counts further steps or finishes well, or after which the
+    source has many lines without another failure; failures before a successful restart; the end of a job
+    that its scheduler started again; and calls of NCCL that failed at level INFO in processes that were
+    initialised later or finished well.
     """
     kept = _without_restarted(_without_placed(_without_overcome(list(events))))
     progress = [event for event in kept if carries(event, ProgramProgress)]
@@ -93,7 +91,7 @@ def _last(events: list[Event], kinds: set[str], *, kernel: bool = False) -> dict
 
 
 def _without_placed(events: list[Event]) -> list[Event]:
-    """Return the events without pods that found no node at first and were started then."""
+    """Return the events without pods that found no node at first and were started later."""
     started = _last(events, {"k8s.started"})
     return [
         event
@@ -105,7 +103,7 @@ def _without_placed(events: list[Event]) -> list[Event]:
 
 
 def _without_restarted(events: list[Event]) -> list[Event]:
-    """Return the events without failures before a restart by torchrun that went well."""
+    """Return the events without failures before a successful restart by torchrun."""
     restarts = _last(events, {"torch.agent-restart"})
     finished = _last(events, {"program.finished"})
     kinds = {*load_causes().failures, *_SURVIVED, *_ENDED_BY_AGENT, "torch.agent-restart"}
@@ -121,8 +119,8 @@ def _without_restarted(events: list[Event]) -> list[Event]:
 def _without_overcome(events: list[Event]) -> list[Event]:
     """Return the events without failed calls of NCCL that did no harm.
 
-    They failed at level INFO before their process was initialised, or only tried a network plugin: there
-    was no warning, and no caller outside NCCL's network layer failed for it.
+    Such calls failed at level INFO before their process was initialised, or only tried a network plugin:
+    there was no warning, and no caller outside NCCL's network layer failed.
     """
     initialised: dict[_Process, int] = {}
     failed: set[_Process] = set()

@@ -1,7 +1,7 @@
-"""Redaction of events: names of machines and people and secrets, by the rules of `rigtune capture`.
+"""Redaction of names and secrets in events, by the rules of `rigtune capture`.
 
-Events are redacted before any text is made of them, so that all later text contains placeholders. Rules
-cannot know every name: a person should check the result.
+Events are redacted before they become text, so that all later text contains placeholders. The rules
+miss some names: a person should check the result.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from probes.logs.event import Event, Value
-from probes.logs.events.log_record import with_fields
+from probes.logs.event import Event
+from probes.logs.events.log_record import Value, with_fields
 from probes.logs.file_names import writer_of
 from probes.logs.gather import LONGEST_TEXT
 from probes.redaction.text import TextRedactor
@@ -32,31 +32,28 @@ _HOST_PLACES = tuple(
 )
 """Places in which NCCL, torchrun, MPI and torch's stores name a host.
 
-In other texts than logs, too many other words match.
+Outside logs, too many other words match.
 """
 _HOST_FIELDS = frozenset({"host", "hosts", "peer", "node", "nodes"})
 _HOST_TITLE = "host"
 _LONG = 24
-"""Characters: a shorter text is never what is left of a longer one."""
+"""Characters: a shorter text is not treated as a part of the line."""
 
 
 class LogRedactor:
     """Replaces names in events by placeholders, always the same for the same name.
 
-    Nobody can find out the name behind a placeholder by trying names without `salt`.
+    Without `salt`, nobody can find the name of a placeholder by trying names.
     """
 
     def __init__(self, salt: bytes) -> None:
         self._names = TextRedactor(salt, trusts_labels=True)
         self._learnt: set[tuple[str, str]] = set()
         self._redacted: dict[tuple[str, str], str] = {}
-        """Redacted texts with the names that are known now, by title or whole, and by text."""
+        """Redacted texts, with the known names, by title (or line) and text."""
 
     def learn(self, events: Iterable[Event], sources: Iterable[str] = ()) -> None:
-        """Learn the names in events, in their whole lines and in names of logs.
-
-        All must be learnt before the first event is redacted.
-        """
+        """Learn the names in events, in their lines and in names of logs, before any event is redacted."""
         before = self._names.names_known
         for name in sources:
             if (host := writer_of(name).host) is not None:
@@ -122,11 +119,8 @@ class LogRedactor:
 
 
 def _title(name: str, fields: Mapping[str, Value]) -> str:
-    """Return the title of a field: that of hosts, or the variable whose value the field is; else empty."""
+    """Return the title of a field: `host`, or the variable whose value the field contains; else empty."""
     if name in _HOST_FIELDS:
         return _HOST_TITLE
     variable = fields.get("name") if name == "value" else None
     return variable if isinstance(variable, str) else ""
-
-
-__all__ = ["LogRedactor"]

@@ -22,7 +22,7 @@ class Spread:
             hosts[host] = None
 
     def words(self) -> object:
-        """Return the value; all values with their hosts if they differ; None where there is none."""
+        """Return the value; all values with their hosts if they differ; None without a value."""
         if len(self._hosts) <= 1:
             return next(iter(self._hosts), None)
         return [_with_hosts(value, [*hosts]) for value, hosts in self._hosts.items()]

@@ -23,21 +23,18 @@ _GLOG = pattern(rf"[\[\s]{{0,2}}[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK} ")
 _FABRIC_MANAGER = pattern(rf"\[(?P<name>[A-Z][a-z]{{2}}) (?P<day>\d\d) (?P<year>\d{{4}}) {_CLOCK}\]")
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _FEWEST_DATED_S = 1e8
-"""Return the seconds since 1970 of a stamp, in UTC unless it names a zone; None if it is no date.
-
-`year` is that of stamps without a year; None without it too.
-"""
+"""Seconds since 1970 from which a time has a date; uptimes are shorter."""
 
 
 def has_date(time_s: float | None) -> bool:
-    """Return whether a time is a calendar time, by which different sources can be compared."""
+    """Return whether a time has a date, so that times of different sources can be compared."""
     return time_s is not None and time_s >= _FEWEST_DATED_S
 
 
 def seconds(match: re.Match[str], year: int | None) -> float | None:
-    """Return the seconds since 1970 of a stamp, in UTC unless it names a zone; None if it is no date.
+    """Return the seconds since 1970 of a stamp, in UTC unless the stamp names a zone; None if it is no date.
 
-    `year` is that of stamps without a year; None without it too.
+    `year` is used for a stamp without a year; without both, the result is None.
     """
     parts = match.groupdict()
     stated = parts.get("year") or year
@@ -51,7 +48,7 @@ def seconds(match: re.Match[str], year: int | None) -> float | None:
 
 
 def inner_seconds(text: str, year: int | None) -> float | None:
-    """Return the time at the beginning of a message that is part of the message's grammar."""
+    """Return the time at the beginning of a message, if the stamp is part of the message's grammar."""
     match = _GLOG.match(text) or _FABRIC_MANAGER.match(text)
     return seconds(match, year) if match else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from probes.base.units import GIB
 from probes.logs.event import Event
-from probes.logs.seen import number
+from probes.logs.logged_events import number
 
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -25,7 +25,7 @@ def filled(
     """Return a template filled with fields of the first event, and of the others for missing names.
 
     `{field}` inserts a field, `{field:GiB}` one in bytes, `{field:CUDA}` CUDA's version by its API's number
-    (12040 is 12.4), and `{field:rank}` gives "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a
+    (12040 is 12.4), and `{field:rank}` becomes "rank 3" or "ranks 3, 6". A part in [brackets] is omitted if a
     field in it is unknown. Without `parts`, brackets are plain text.
     """
     fields: dict[str, object] = {**(more or {})}
@@ -43,15 +43,12 @@ def filled(
 
 
 def begun(words: str) -> str:
-    """Return `words` as the beginning of a sentence; addresses and unusual names stay unchanged."""
+    """Return `words` with a capital letter; addresses and unusual names stay unchanged."""
     return f"{words[:1].upper()}{words[1:]}" if words.partition(" ")[0].isalpha() else words
 
 
 def command_for(command: str | None, events: Iterable[Event]) -> str | None:
-    """Return a command with the port or device of events in place of `<port>` or `<hca>`.
-
-    Names and addresses stay open.
-    """
+    """Return a command in which `<port>` or `<hca>` is replaced from events; other names stay open."""
     if command is None:
         return None
     known: dict[str, str] = {}

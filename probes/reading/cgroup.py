@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from probes.base.record import Reason, Record, Unknown, when_missing
+from probes.base.record import Reason, Record, Unknown, map_both, map_known, when_missing
 from probes.parsers.host.mounts import MountRoot, parse_mountinfo
 from probes.parsers.host.procfs import parse_cgroup
 from probes.sources.base import Source, read_int, read_text
@@ -14,44 +14,50 @@ _CGROUP = "/proc/self/cgroup"
 _MOUNTINFO = "/proc/self/mountinfo"
 _NO_LIMIT_BYTES = 1 << 60
 """Bound for "no limit": version 1 writes the largest number of whole pages instead."""
+_Value = float | Unknown | None
 
 
 class Limit(Record, kw_only=True):
-    """The tightest limit on the path up to the root, and the file that sets it."""
+    """The tightest limit on the path up to the root, and the file that sets the limit."""
 
-    value: float | Unknown | None
+    value: _Value
     """Value of the limit; None if nothing limits."""
     file: str = ""
 
 
 def memory_limit(source: Source) -> Limit:
     """Return the most memory that the group may use, in bytes."""
-    return _tightest(source, "memory", _read_memory_limit)
+    files = {"memory.max": _memory_limit, "memory.limit_in_bytes": _memory_limit}
+    return _tightest(source, "memory", files)
 
 
 def cpu_quota(source: Source) -> Limit:
     """Return the CPU time that the group may use, in CPUs: 2.5 for 250 ms in every 100 ms."""
-    return _tightest(source, "cpu", _read_cpu_quota)
+    return _tightest(source, "cpu", {"cpu.max": _cpu_max, "cpu.cfs_quota_us": _cpu_quota})
 
 
-def _tightest(source: Source, controller: str, read: Callable[[Source, str], Limit]) -> Limit:
+def _tightest(source: Source, controller: str, files: Mapping[str, Callable[[Source, str], _Value]]) -> Limit:
+    """Return the smallest limit in the group's folders. Per folder the first existing file counts."""
     folders = _folders(source, controller)
     if isinstance(folders, Unknown):
         return Limit(value=folders)
     tightest = Limit(value=None)
     for folder in folders:
-        limit = read(source, folder)
-        if isinstance(limit.value, Unknown):
-            return limit
-        if limit.value is not None and (
-            not isinstance(tightest.value, float) or limit.value < tightest.value
-        ):
-            tightest = limit
+        for name, read in files.items():
+            file = f"{folder}/{name}"
+            if when_missing(read_text(source, file), None) is None:
+                continue
+            value = read(source, file)
+            if isinstance(value, Unknown):
+                return Limit(value=value, file=file)
+            if value is not None and (not isinstance(tightest.value, float) or value < tightest.value):
+                tightest = Limit(value=value, file=file)
+            break
     return tightest
 
 
 def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
-    """Return the group's own folder and all above it, in every hierarchy that may hold the controller."""
+    """Return the group's folder and all folders above, in every hierarchy that may have the controller."""
     memberships, mounts = read_text(source, _CGROUP), read_text(source, _MOUNTINFO)
     if isinstance(memberships, Unknown):
         # A kernel without control groups limits nothing.
@@ -63,16 +69,10 @@ def _folders(source: Source, controller: str) -> tuple[str, ...] | Unknown:
         if group.controllers and controller not in group.controllers:
             continue
         kind = "cgroup" if group.controllers else "cgroup2"
-        mount = next(
-            (
-                m
-                for m in parse_mountinfo(mounts)
-                if m.kind == kind and (kind == "cgroup2" or controller in m.options)
-            ),
-            None,
-        )
-        if mount is not None:
-            folders.extend(_upwards(mount, group.path))
+        for mount in parse_mountinfo(mounts):
+            if mount.kind == kind and (kind == "cgroup2" or controller in mount.options):
+                folders.extend(_upwards(mount, group.path))
+                break
     return tuple(folders)
 
 
@@ -82,46 +82,36 @@ def _upwards(mount: MountRoot, path: str) -> Iterator[str]:
     inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
     if ".." in inside.parts:
         inside = PurePosixPath()
-    folder = PurePosixPath(mount.path) / inside
-    yield str(folder)
-    for _ in inside.parts:
-        folder = folder.parent
-        yield str(folder)
+    for part in (inside, *inside.parents):
+        yield str(PurePosixPath(mount.path) / part)
 
 
-def _read_memory_limit(source: Source, folder: str) -> Limit:
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        file = f"{folder}/{name}"
-        text = read_text(source, file)
-        if isinstance(text, Unknown):
-            if text.reason is not Reason.TOOL_MISSING:
-                return Limit(value=text, file=file)
-        elif text == "max":
-            return Limit(value=None, file=file)
-        elif not text.isdecimal():
-            return Limit(value=Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}"), file=file)
-        else:
-            return Limit(value=float(text) if int(text) < _NO_LIMIT_BYTES else None, file=file)
-    return Limit(value=None)
-
-
-def _read_cpu_quota(source: Source, folder: str) -> Limit:
-    file = f"{folder}/cpu.max"
+def _memory_limit(source: Source, file: str) -> _Value:
     text = read_text(source, file)
-    if not isinstance(text, Unknown):
-        quota, _, period = text.partition(" ")
-        if quota == "max":
-            return Limit(value=None, file=file)
-        if quota.isdecimal() and period.isdecimal() and int(period):
-            return Limit(value=int(quota) / int(period), file=file)
-        return Limit(value=Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}"), file=file)
-    if text.reason is not Reason.TOOL_MISSING:
-        return Limit(value=text, file=file)
-    file = f"{folder}/cpu.cfs_quota_us"
+    if isinstance(text, Unknown):
+        return text
+    if text == "max":
+        return None
+    if not text.isdecimal():
+        return Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}")
+    return float(text) if int(text) < _NO_LIMIT_BYTES else None
+
+
+def _cpu_max(source: Source, file: str) -> _Value:
+    text = read_text(source, file)
+    if isinstance(text, Unknown):
+        return text
+    quota, _, period = text.partition(" ")
+    if quota == "max":
+        return None
+    if quota.isdecimal() and period.isdecimal() and int(period):
+        return int(quota) / int(period)
+    return Unknown(Reason.UNPARSABLE, f"{file}: {text[:60]!r}")
+
+
+def _cpu_quota(source: Source, file: str) -> _Value:
     quota_us = read_int(source, file)
-    if isinstance(quota_us, Unknown):
-        return Limit(value=when_missing(quota_us, None), file=file)
-    period_us = read_int(source, f"{folder}/cpu.cfs_period_us")
-    if isinstance(period_us, Unknown):
-        return Limit(value=period_us, file=file)
-    return Limit(value=quota_us / period_us if quota_us > 0 and period_us > 0 else None, file=file)
+    period_us = map_known(quota_us, lambda _: read_int(source, file.replace("quota", "period")))
+    return map_both(
+        quota_us, period_us, lambda quota, period: quota / period if quota > 0 and period > 0 else None
+    )

@@ -1,41 +1,58 @@
-"""Read modules, services, helpers and plugins of the software around training, for `collect/software.py`."""
+"""Read libraries, modules, services and packages of the software around training, for `collect/software.py`.
+
+Libraries are found by the names of their files, like the loader does; no library is opened.
+"""
 
 from __future__ import annotations
 
-from probes.base.evidence import command_ref, file_ref
+from collections.abc import Iterator
+
 from probes.base.record import (
     DEEP_ONLY,
+    NOT_RECORDED,
     EvidenceRef,
     Reason,
     Record,
     Unknown,
+    command_ref,
+    file_ref,
+    first_unknown,
     items_of,
+    known,
     map_known,
+    value_or,
     when_missing,
 )
 from probes.base.versions import numbers_of
-from probes.parsers.host.lsmod import parse_lsmod
-from probes.parsers.host.package_lists import parse_efa_packages
-from probes.reading.libraries import loader_cache, nccl_files, version_of
-from probes.reading.outputs import outputs
-from probes.reading.service_states import FABRIC_MANAGER, SHOW, Packages, imex, packages, services
+from probes.facts import Library, State, states
+from probes.parsers.host.package_lists import (
+    library_version,
+    parse_efa_packages,
+    parse_imex,
+    parse_ld_cache,
+    parse_lsmod,
+    parse_packages,
+    parse_units,
+)
+from probes.reading.texts import outputs
 from probes.sources.base import Source, read_text
 
-_MODULES = ("/proc/modules", "/sys/module")
-_RELEVANT_MODULES = (
-    "nvidia",
-    "nv_peer_mem",
-    "gdrdrv",
-    "ib_",
-    "mlx",
-    "rdma",
-    "iw_cm",
-    "efa",
-    "irdma",
-    "bnxt_re",
-    "nouveau",
-    "knem",
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/nccl/lib",
+    "/opt/nccl/build/lib",
 )
+"""Folders of the libraries in packages of NVIDIA, distributions and cloud images."""
+_CACHE = "/etc/ld.so.cache"
+_MOST_FOLDERS = 24
+_MODULES = "/proc/modules"
+_RELEVANT_MODULES = (
+    "nvidia", "nv_peer_mem", "gdrdrv", "ib_", "mlx", "rdma", "iw_cm", "efa", "irdma", "bnxt_re", "nouveau",
+    "knem",
+)  # fmt: skip
 _OFED = "/sys/module/mlx_compat/version"
 """File that only the vendor's modules have; the kernel's modules need no such shim."""
 _OFED_VERSION = "/sys/module/mlx5_core/version"
@@ -49,6 +66,22 @@ _BY_PACKAGE = {
     "gdrcopy_version": ("libgdrapi", "gdrcopy"),
     "ofed_version": ("mlnx-ofed-kernel-dkms", "mlnx-ofa_kernel", "doca-ofed"),
 }
+_UNITS = (
+    "nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-dcgm", "dcgm-exporter",
+    "openibd", "slurmd", "munge", "containerd", "docker", "irqbalance", "nvidia-cdi-refresh",
+)  # fmt: skip
+_SHOW = ("systemctl", "show", "-p", "Id,LoadState,ActiveState", *(f"{unit}.service" for unit in _UNITS))
+_SYSTEMD = "/run/systemd/system"
+_IMEX = ("nvidia-imex-ctl", "-N")
+_IMEX_FILE = "/usr/bin/nvidia-imex-ctl"
+_PACKAGES = (
+    "datacenter-gpu-manager", "datacenter-gpu-manager-4-core", "nvidia-container-toolkit", "libfabric1",
+    "libfabric-aws", "libfabric", "libgdrapi", "gdrcopy", "mlnx-ofed-kernel-dkms", "mlnx-ofa_kernel",
+    "doca-ofed", "libnccl2", "nvidia-imex",
+)  # fmt: skip
+_FABRIC_MANAGER = ("nv-fabricmanager", "--version")
+_DPKG = ("dpkg-query", "-W", "-f", "${Package} ${Version}\\n", *_PACKAGES)
+_RPM = ("rpm", "-q", "--qf", "%{NAME} %{VERSION}\\n", *_PACKAGES)
 
 
 class _Version(Record, kw_only=True):
@@ -57,56 +90,76 @@ class _Version(Record, kw_only=True):
     ref: EvidenceRef | None = None
 
 
+class _Packages(Record, kw_only=True):
+    """The versions that a package manager reports."""
+
+    versions: dict[str, str]
+    argv: tuple[str, ...]
+
+
 def installed(source: Source, evidence: list[EvidenceRef], *, deep: bool) -> dict[str, object]:
     """Return fields of `Software` by name."""
-    by_package, cache = packages(source, deep=deep), loader_cache(source)
+    packages = _packages(source) if deep else DEEP_ONLY
+    cache = when_missing(source.read(_CACHE), b"")  # with musl, a system has no such file
     by_library = {
         "dcgm_version": _library(source, cache, "libdcgm.so.4", "libdcgm.so.3", "libdcgm.so.2"),
         "container_toolkit_version": _library(source, cache, "libnvidia-container.so.1"),
         "libfabric_version": _libfabric(source, cache),
-        "gdrcopy_version": _module(source, _GDRCOPY) or _library(source, cache, "libgdrapi.so.2"),
+        "gdrcopy_version": _gdrcopy(source, cache),
         "ofed_version": _ofed(source),
         "driver_library_version": _library(source, cache, "libnvidia-ml.so.1"),
     }
-    versions = {name: _best(name, version, by_package, evidence) for name, version in by_library.items()}
-    libraries, plugins = nccl_files(source, cache)
-    states = services(source, deep=deep)
-    if not isinstance(states, Unknown):
-        evidence.append(command_ref(SHOW))
+    versions = {name: _best(name, version, packages, evidence) for name, version in by_library.items()}
+    libraries, plugins = _nccl_files(source, cache)
+    devices = when_missing(source.names(_CHANNELS), ())
+    services = _services(source, evidence) if deep else DEEP_ONLY
     return {
         **versions,
         "fabric_manager_version": _fabric_manager_version(source, evidence, deep=deep),
         "modules": _modules(source, evidence),
-        "services": states,
-        "imex": imex(source, deep=deep),
-        "imex_channels": _channels(source),
+        "services": services,
+        "imex": _imex(source, deep=deep),
+        "imex_channels": map_known(devices, lambda names: sum(name.startswith("channel") for name in names)),
         "nccl_plugins": plugins,
         "nccl_libraries": libraries,
     }
 
 
 def _best(
-    name: str, version: _Version, by_package: Packages | Unknown, evidence: list[EvidenceRef]
+    name: str, version: _Version, packages: _Packages | Unknown, evidence: list[EvidenceRef]
 ) -> str | Unknown | None:
     """Return the version in the file, else the version that the package manager reports."""
     if isinstance(version.value, str):
         evidence += [version.ref] if version.ref else []
         return version.value
     for package in _BY_PACKAGE.get(name, ()):
-        if not isinstance(by_package, Unknown) and package in by_package.versions:
-            evidence.append(command_ref(by_package.argv))
-            return by_package.versions[package]
+        if not isinstance(packages, Unknown) and package in packages.versions:
+            evidence.append(command_ref(packages.argv))
+            return packages.versions[package]
     return version.value
 
 
 def _library(source: Source, cache: bytes | Unknown, *sonames: str) -> _Version:
-    value, path = version_of(source, cache, *sonames)
-    return _Version(value=value, ref=file_ref(path) if path else None)
+    """Return the version of the first installed library; None if none is installed.
+
+    The loader's cache states the path; without a cache the usual folders are read.
+    """
+    unknown = first_unknown(cache)
+    for soname in sonames:
+        cached = () if isinstance(cache, Unknown) else parse_ld_cache(cache, soname)
+        for path in cached if cache else [f"{folder}/{soname}" for folder in LIBRARY_FOLDERS]:
+            target = source.link(path)
+            if not isinstance(target, Unknown):
+                return _Version(value=library_version(target), ref=file_ref(path))
+            unknown = unknown or when_missing(target, None)
+    return _Version(value=unknown)
 
 
-def _module(source: Source, path: str) -> _Version | None:
-    text = read_text(source, path)
-    return None if isinstance(text, Unknown) else _Version(value=text, ref=file_ref(path))
+def _gdrcopy(source: Source, cache: bytes | Unknown) -> _Version:
+    module = read_text(source, _GDRCOPY)
+    if isinstance(module, Unknown):
+        return _library(source, cache, "libgdrapi.so.2")
+    return _Version(value=module, ref=file_ref(_GDRCOPY))
 
 
 def _libfabric(source: Source, cache: bytes | Unknown) -> _Version:
@@ -129,24 +182,16 @@ def _ofed(source: Source) -> _Version:
 
 
 def _modules(source: Source, evidence: list[EvidenceRef]) -> tuple[str, ...] | Unknown:
-    """Return loaded modules, and built-in ones with parameters; of a pasted lsmod only the former."""
-    modules: set[str] = set()
-    failure: Unknown | None = None
-    loaded = read_text(source, _MODULES[0])
-    if isinstance(loaded, Unknown):
-        failure = loaded
-    else:
-        modules.update(parse_lsmod(loaded))
-        evidence.append(file_ref(_MODULES[0]))
-    names = source.names(_MODULES[1])
-    if not isinstance(names, Unknown):
-        modules.update(names)
+    """Return the loaded modules, and built-in modules with parameters, which lsmod does not list."""
+    loaded, in_sysfs = read_text(source, _MODULES), source.names("/sys/module")
     pasted = outputs(source, "lsmod")
+    if isinstance(loaded, Unknown) and isinstance(in_sysfs, Unknown) and isinstance(pasted, Unknown):
+        return loaded
+    modules = {*parse_lsmod(value_or(loaded, "")), *items_of(in_sysfs)}
+    evidence += [] if isinstance(loaded, Unknown) else [file_ref(_MODULES)]
     for output in items_of(pasted):
         modules.update(parse_lsmod(output.text))
         evidence.append(output.evidence)
-    if failure is not None and isinstance(names, Unknown) and isinstance(pasted, Unknown):
-        return failure
     return tuple(sorted(name for name in modules if name.startswith(_RELEVANT_MODULES)))
 
 
@@ -155,28 +200,90 @@ def _fabric_manager_version(
 ) -> str | Unknown | None:
     """Return the version, which only the command and the log state; None if not installed."""
     for output in items_of(outputs(source, "fabric-manager-log")):
-        # Only pasted texts need this module.
-        from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415
+        from probes.parsers.fabric.fabric_manager_log import parse_version  # noqa: PLC0415 - pastes only
 
-        if (logged := parse_version(output.text)) is not None:
+        logged = parse_version(output.text)
+        if logged is not None:
             evidence.append(output.evidence)
             return logged
-    path = f"/usr/bin/{FABRIC_MANAGER[0]}"
-    link = source.link(path)
-    if isinstance(link, Unknown):
-        return when_missing(link, None)
+    program = when_missing(source.link(f"/usr/bin/{_FABRIC_MANAGER[0]}"), None)
+    if program is None or isinstance(program, Unknown):
+        return program
     if not deep:
         return DEEP_ONLY
-    text = source.run(FABRIC_MANAGER, timeout_s=5).text()
+    text = source.run(_FABRIC_MANAGER, timeout_s=5).text()
     if isinstance(text, Unknown):
         return text
     version = text.strip().rpartition(":")[2].strip()
     if not numbers_of(version):
-        return Unknown(Reason.UNPARSABLE, f"{FABRIC_MANAGER[0]}: {text[:60]!r}")
-    evidence.append(command_ref(FABRIC_MANAGER))
+        return Unknown(Reason.UNPARSABLE, f"{_FABRIC_MANAGER[0]}: {text[:60]!r}")
+    evidence.append(command_ref(_FABRIC_MANAGER))
     return version
 
 
-def _channels(source: Source) -> int | Unknown:
-    names = when_missing(source.names(_CHANNELS), ())
-    return map_known(names, lambda names: sum(name.startswith("channel") for name in names))
+def _nccl_files(
+    source: Source, cache: bytes | Unknown
+) -> tuple[tuple[Library, ...] | Unknown, tuple[str, ...] | Unknown]:
+    """Return every libnccl.so.2 on the loader's search path and NCCL's plugins, in search order."""
+    if isinstance(cache, Unknown):
+        return cache, cache
+    libraries: dict[str, Library] = {}
+    plugins: dict[str, None] = {}
+    for path, found_by in _nccl_paths(source, cache):
+        name = path.rpartition("/")[2]
+        if name.startswith("libnccl.so"):
+            target = source.link(path)
+            if not isinstance(target, Unknown):
+                libraries.setdefault(
+                    target, Library(path=path, version=library_version(target), found_by=found_by)
+                )
+        elif name.startswith("libnccl-") and found_by != "LD_PRELOAD":
+            plugins[path] = None
+    return tuple(libraries.values()), tuple(plugins)
+
+
+def _nccl_paths(source: Source, cache: bytes) -> Iterator[tuple[str, str]]:
+    """Yield paths of NCCL's files and the reason why the loader uses them."""
+    preloaded = source.env("LD_PRELOAD")
+    for path in preloaded.replace(":", " ").split() if isinstance(preloaded, str) else ():
+        if path.startswith("/"):
+            yield path, "LD_PRELOAD"
+    folders = source.env("LD_LIBRARY_PATH")
+    for folder in folders.split(":")[:_MOST_FOLDERS] if isinstance(folders, str) else ():
+        names = source.names(folder) if folder.startswith("/") else ()
+        for name in items_of(names):
+            if name == "libnccl.so.2" or (name.startswith("libnccl-") and ".so" in name):
+                yield f"{folder.rstrip('/')}/{name}", "LD_LIBRARY_PATH"
+    for path in parse_ld_cache(cache, "libnccl"):
+        if path.endswith("/libnccl.so.2") or path.rpartition("/")[2].startswith("libnccl-"):
+            yield path, "system"
+
+
+def _services(source: Source, evidence: list[EvidenceRef]) -> tuple[State, ...] | Unknown:
+    """Return the states of the installed services."""
+    running = source.names(_SYSTEMD)
+    if isinstance(running, Unknown) and running.reason is not Reason.NOT_RECORDED:
+        return Unknown(Reason.NOT_SUPPORTED, "systemd does not run here")
+    text = source.run(_SHOW, timeout_s=5).text()
+    evidence += [command_ref(_SHOW)] if known(text) else []
+    services = map_known(text, lambda text: states(parse_units(text)))
+    return when_missing(services, Unknown(Reason.NOT_SUPPORTED, "systemd is not installed"))
+
+
+def _packages(source: Source) -> _Packages | Unknown:
+    """Return the versions of relevant installed packages; both managers list missing ones on stderr."""
+    failure: Unknown = NOT_RECORDED
+    for argv in (_DPKG, _RPM):
+        result = source.run(argv, timeout_s=10)
+        if result.failure is None:
+            return _Packages(versions=parse_packages(result.stdout.decode("utf-8", "replace")), argv=argv)
+        failure = result.failure
+    return failure
+
+
+def _imex(source: Source, *, deep: bool) -> str | Unknown | None:
+    """Return the state of the IMEX domain; None if IMEX is not installed."""
+    program = when_missing(source.link(_IMEX_FILE), None)
+    if program is None or isinstance(program, Unknown):
+        return program
+    return map_known(source.run(_IMEX, timeout_s=10).text(), parse_imex) if deep else DEEP_ONLY

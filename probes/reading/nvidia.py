@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, value_or
 from probes.facts import NvLink
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.reading.pci import DEVICES
-from probes.sources.base import Source, read_text
+from probes.sources.base import NvmlValue, Source, read_text
 
 SMI_QUERY = ("nvidia-smi", "-q", "-x")
 SMI_TOPOLOGY = ("nvidia-smi", "topo", "-m")
@@ -40,15 +40,17 @@ def device_count(source: Source) -> int | Unknown:
 
 def bus_id(source: Source, index: int) -> str | Unknown:
     """Return the PCI address of a GPU in the notation of sysfs."""
-    info = source.nvml("nvmlDeviceGetPciInfo", index)
+    return _address_in(source.nvml("nvmlDeviceGetPciInfo", index), "nvmlDeviceGetPciInfo")
+
+
+def _address_in(info: NvmlValue | Unknown, call: str) -> str | Unknown:
+    """Return the PCI address in the answer to an NVML call."""
     if isinstance(info, Unknown):
         return info
-    text = info.get("busId") if isinstance(info, dict) else None
-    return (
-        normal_address(text)
-        if isinstance(text, str)
-        else Unknown(Reason.UNPARSABLE, f"nvmlDeviceGetPciInfo: {info!r}")
-    )
+    match info:
+        case {"busId": str(text)}:
+            return normal_address(text)
+    return Unknown(Reason.UNPARSABLE, f"{call}: {info!r}")
 
 
 def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tuple[NvLink, ...] | Unknown:
@@ -64,14 +66,8 @@ def nvlinks(source: Source, index: int, bus_ids: Sequence[str | Unknown]) -> tup
                 return state
             links.append(NvLink(index=port, active=state))
         elif state:
-            links.append(
-                NvLink(
-                    index=port,
-                    active=True,
-                    bandwidth_bytes_per_s=speed,
-                    remote=_remote(source, index, port, bus_ids),
-                )
-            )
+            remote = _remote(source, index, port, bus_ids)
+            links.append(NvLink(index=port, active=True, bandwidth_bytes_per_s=speed, remote=remote))
         else:
             links.append(NvLink(index=port, active=False))
     if not links and _mig_enabled(source, index):
@@ -104,18 +100,11 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_SWITCH:
         return "switch"
     info = source.nvml("nvmlDeviceGetNvLinkRemotePciInfo", index, port)
-    if isinstance(info, Unknown):
-        return info
-    text = info.get("busId") if isinstance(info, dict) else None
-    address = (
-        normal_address(text)
-        if isinstance(text, str)
-        else Unknown(Reason.UNPARSABLE, f"remote of NVLink {port}: {info!r}")
-    )
+    address = _address_in(info, f"remote of NVLink {port}")
     if isinstance(address, Unknown) or address in bus_ids:
         return address
     device_class = read_text(source, f"{DEVICES}/{address}/class")
-    if not isinstance(device_class, Unknown) and device_class.startswith(_BRIDGE_CLASS):
+    if value_or(device_class, "").startswith(_BRIDGE_CLASS):
         return "switch"
     if source.nvml("nvmlDeviceGetNvLinkRemoteDeviceType", index, port) == _REMOTE_GPU:
         return address  # a GPU that belongs to another virtual machine or container
@@ -127,8 +116,8 @@ def _remote(source: Source, index: int, port: int, bus_ids: Sequence[str | Unkno
 def driver_silence(addresses: tuple[str, ...] | Unknown, reason: Unknown) -> Unknown | None:
     """Return why there are no GPU facts; None if the PCI bus has no NVIDIA GPU at all.
 
-    A driver that hangs or refuses exists even if the bus shows no GPU: a virtual machine or container may
-    hide it.
+    A driver that hangs or refuses access exists even if the bus shows no GPU, which a virtual machine or
+    container may hide.
     """
     if isinstance(addresses, Unknown):
         return reason if reason.reason is not NOT_RECORDED.reason else addresses

@@ -1,9 +1,17 @@
-"""Read the packages of a Python interpreter from its files, without a start."""
+"""Read the packages of a Python interpreter from its files, and decide whether it may be started.
+
+An interpreter that nobody named may be started only if nobody but the caller and root can have written it.
+The owner of a file decides its content; the owner of a folder above the file, or of a link on the way,
+decides which file is there. POSIX.1-2017, Base Definitions 4.6 (file access permissions) and 4.13 (pathname
+resolution); inode(7), the sticky bit.
+"""
 
 from __future__ import annotations
 
+import pathlib
 import posixpath
 import re
+import stat
 
 from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown, items_of, map_known, when_missing
@@ -13,7 +21,11 @@ from probes.sources.base import Source, read_text
 _LIB = pattern(r"python(\d+\.\d+)t?")
 _SETTING = pattern(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _NCCL = pattern(r"nvidia_nccl_cu\d+-(\d+\.\d+\.\d+[\w.]*)\.dist-info")
-_WHERE = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
+_QUESTION = "import sys; print(sys.prefix); print(sys.base_prefix); print(sys.version.split()[0])"
+
+ROOT_UID = 0
+_MOST_LINKS = 40
+"""The kernel's own limit (MAXSYMLINKS)."""
 
 
 class Python(Record, kw_only=True):
@@ -22,7 +34,7 @@ class Python(Record, kw_only=True):
     version: str | Unknown
     packages: tuple[str, ...]
     was_asked: bool = False
-    """True if the interpreter was started once, because its files state nothing."""
+    """True if the interpreter was started once, because its files do not show where its packages are."""
 
 
 class Torch(Record, kw_only=True):
@@ -44,10 +56,10 @@ def exists(source: Source, path: str) -> bool | Unknown:
 def read_python(source: Source, path: str, *, directory: str, may_ask: bool) -> Python | Unknown:
     """Return the interpreter at `path`, as seen from the working directory.
 
-    A virtual environment has a pyvenv.cfg one or two levels above the named file (PEP 405); like in Python,
-    links are followed only after that. A shim of pyenv is resolved by pyenv's own rules. Another file without
-    a lib/pythonX.Y beside it is a wrapper: it is started once if `may_ask` allows it, and is Unknown
-    otherwise.
+    A virtual environment has a pyvenv.cfg in the folder of the file or one level above (PEP 405); like in
+    Python, links are followed only after that. A shim of pyenv is resolved by the rules of pyenv. Another
+    file without a lib/pythonX.Y beside its folder is a wrapper. With `may_ask` a wrapper is started once;
+    otherwise the result is Unknown.
     """
     path = _behind_shim(source, path, directory) or path
     folder = posixpath.dirname(posixpath.normpath(path))
@@ -89,42 +101,36 @@ def find_torch(source: Source, python: Python) -> Torch | Unknown | None:
 
 def _nccl(source: Source, python: Python) -> str | Unknown:
     """Return the version of NVIDIA's wheel of NCCL; builds with NCCL inside libtorch have no wheel."""
-    for folder in python.packages:
-        for name in items_of(source.names(folder)):
-            if (match := _NCCL.fullmatch(name)) is not None:
-                return match[1]
-    return Unknown(Reason.NOT_SUPPORTED, "torch carries NCCL inside and its files do not state the version")
+    names = (name for folder in python.packages for name in items_of(source.names(folder)))
+    wheel = next(filter(None, map(_NCCL.fullmatch, names)), None)
+    inside = Unknown(Reason.NOT_SUPPORTED, "torch carries NCCL inside and its files do not state the version")
+    return inside if wheel is None else wheel[1]
 
 
 def _behind_shim(source: Source, path: str, directory: str) -> str | None:
     """Return the interpreter that a pyenv shim selects.
 
     The version comes from $PYENV_VERSION, a .python-version in a parent folder, or the global setting
-    (pyenv(1), "Choosing the Python version"). This saves the tenth of a second of the shim's shell scripts.
+    (pyenv(1), "Choosing the Python version"). The shell scripts of the shim would take a tenth of a second.
     """
     root, marker, name = path.rpartition("/shims/")
     if not marker:
         return None
     named = source.env("PYENV_VERSION")
-    files = [posixpath.join(folder, ".python-version") for folder in _upwards(directory)]
-    texts = (read_text(source, file) for file in (*files, f"{root}/version"))
+    folder = pathlib.PurePosixPath(directory)
+    folders = (folder, *folder.parents) if folder.is_absolute() else ()
+    files = (*(str(folder / ".python-version") for folder in folders), f"{root}/version")
+    texts = (read_text(source, file) for file in files)
     version = (
         named
         if isinstance(named, str) and named
         else next((text for text in texts if isinstance(text, str)), "")
     )
     target = f"{root}/versions/{version}/bin/{name}"
-    # A file of the current folder names a version, never a path: what it leads to is started (CVE-2022-35861
-    # of pyenv).
+    # A version from a file of the current folder selects a program that is started: the version must not be a
+    # path (CVE-2022-35861 of pyenv).
     is_name = version and "/" not in version and not version.startswith(".")
     return target if is_name and exists(source, target) is True else None
-
-
-def _upwards(directory: str) -> list[str]:
-    folders = [directory] if directory.startswith("/") else []
-    while folders and folders[-1] != "/":
-        folders.append(posixpath.dirname(folders[-1]))
-    return folders
 
 
 def _virtual_environment(source: Source, prefix: str, settings: dict[str, str]) -> Python:
@@ -153,7 +159,7 @@ def _installation(source: Source, prefix: str, executable: str) -> Python | None
 
 
 def _asked(source: Source, path: str) -> Python | Unknown:
-    text = source.run((path, "-c", _WHERE)).text()
+    text = source.run((path, "-c", _QUESTION)).text()
     if isinstance(text, Unknown):
         return text
     lines = text.split("\n")
@@ -173,9 +179,8 @@ def _libraries(source: Source, prefix: str) -> list[str]:
     """Return the versions X.Y of the lib/pythonX.Y folders below `prefix`, newest first."""
     versions: set[str] = set()
     for folder in ("lib", "lib64"):
-        names = source.names(posixpath.join(prefix, folder))
-        if not isinstance(names, Unknown):
-            versions.update(match[1] for name in names if (match := _LIB.fullmatch(name)) is not None)
+        matches = map(_LIB.fullmatch, items_of(source.names(posixpath.join(prefix, folder))))
+        versions |= {match[1] for match in matches if match is not None}
     return sorted(versions, key=lambda version: [int(part) for part in version.split(".")], reverse=True)
 
 
@@ -194,3 +199,93 @@ def _user_packages(source: Source, version: str) -> tuple[str, ...]:
     """Return the folder of packages from `pip install --user` (PEP 370)."""
     home = source.env("HOME")
     return (f"{home}/.local/lib/python{version}/site-packages",) if isinstance(home, str) and home else ()
+
+
+class _Node(Record, kw_only=True):
+    """A file, folder or link, without following it."""
+
+    path: str
+    owner: int
+    group: int
+    mode: int
+
+
+def caller_uid(source: Source) -> int | Unknown:
+    """Return the effective user ID with which commands are started."""
+    status = read_text(source, "/proc/self/status")
+    if isinstance(status, Unknown):
+        return status
+    for line in status.splitlines():
+        if line.startswith("Uid:"):
+            numbers = line.split()[1:]
+            if len(numbers) > 1 and numbers[1].isdecimal():
+                return int(numbers[1])
+    return Unknown(Reason.UNPARSABLE, "/proc/self/status states no user")
+
+
+def refusal(source: Source, path: str, caller: int) -> str | Unknown:
+    """Return why `path` must not be started for `caller`; empty if only the caller and root can write it.
+
+    Every link on the way is followed in single steps, and every folder of every step is checked.
+    """
+    for _ in range(_MOST_LINKS):
+        nodes = _way_to(source, path)
+        if isinstance(nodes, Unknown):
+            return nodes
+        link = next((number for number, node in enumerate(nodes) if stat.S_ISLNK(node.mode)), None)
+        reason = _writer(nodes if link is None else nodes[: link + 1], caller)
+        if reason or link is None:
+            return reason
+        target = source.run(("readlink", "-n", "--", nodes[link].path)).text()
+        if isinstance(target, Unknown):
+            return target
+        rest = path[len(nodes[link].path) :]
+        path = posixpath.join(posixpath.dirname(nodes[link].path), target) + rest
+    return f"{path} goes through too many links"
+
+
+def _way_to(source: Source, path: str) -> tuple[_Node, ...] | Unknown:
+    """Return the files and folders on the way to `path` from the root, at least up to the first link."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    paths = ["/", *("/" + "/".join(parts[: number + 1]) for number in range(len(parts)))]
+    text = source.run(("stat", "-c", "%u %g %f", "--", *paths)).text()
+    if isinstance(text, Unknown):
+        return text
+    try:
+        rows = [
+            (int(owner), int(group), int(mode, 16))
+            for owner, group, mode in map(str.split, text.splitlines())
+        ]
+    except ValueError:
+        rows = []
+    if len(rows) != len(paths):
+        return Unknown(Reason.UNPARSABLE, f"stat answers {text[:60]!r}")
+    return tuple(
+        _Node(path=place, owner=owner, group=group, mode=mode)
+        for place, (owner, group, mode) in zip(paths, rows, strict=True)
+    )
+
+
+def _writer(nodes: tuple[_Node, ...], caller: int) -> str:
+    """Return who else can replace one of `nodes`; empty if nobody can."""
+    for number, node in enumerate(nodes):
+        if node.owner not in (caller, ROOT_UID):
+            return f"{node.path} belongs to user {node.owner}"
+        if stat.S_ISLNK(node.mode) or not (writers := _writers(node, caller)):
+            continue
+        below = nodes[number + 1] if number + 1 < len(nodes) else None
+        is_sticky = stat.S_ISDIR(node.mode) and node.mode & stat.S_ISVTX
+        if not (is_sticky and below is not None and below.owner == caller):
+            return f"{writers} can write {node.path}"
+    return ""
+
+
+def _writers(node: _Node, caller: int) -> str:
+    """Return who can write `node` besides its owner.
+
+    A group with the number of the caller is the private group of the caller, and counts as the caller.
+    """
+    if node.mode & stat.S_IWOTH:
+        return "everybody"
+    is_private = caller != ROOT_UID and node.owner == node.group == caller
+    return f"group {node.group}" if node.mode & stat.S_IWGRP and not is_private else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from probes.base.record import Unknown
-from probes.sources.base import CommandResult, Given, NvmlValue, Source
+from probes.sources.base import CommandResult, NvmlValue, PassingSource, Source
 
 T = TypeVar("T")
 
@@ -20,52 +20,28 @@ class _Question:
         self.answers: list[object] = []
 
 
-class AskedOnce:
-    """Shares one answer among all threads that ask `source` the same command, NVML call or file.
+class AskedOnce(PassingSource):
+    """Shares one answer among all threads that ask the same question: a command, NVML call, file or folder.
 
-    All facts of one gathering are therefore of one moment, and two collectors that walk all processes do it
-    once.
+    Facts that several collectors read are therefore of one moment, and cost the time of one reading.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, inner: Source) -> None:
+        super().__init__(inner)
         self._lock = threading.Lock()
         self._questions: dict[tuple[object, ...], _Question] = {}
 
-    @property
-    def title(self) -> str:
-        return self._source.title
-
-    @property
-    def is_live(self) -> bool:
-        return self._source.is_live
-
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
-        return self._once(("run", *argv), lambda: self._source.run(argv, timeout_s=timeout_s))
+        return self._once(("run", *argv), lambda: self._inner.run(argv, timeout_s=timeout_s))
 
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
-        return self._once(("nvml", call, *args), lambda: self._source.nvml(call, *args))
-
-    def expect(self, device: int, like: int) -> None:
-        self._source.expect(device, like)
+        return self._once(("nvml", call, *args), lambda: self._inner.nvml(call, *args))
 
     def read(self, path: str) -> bytes | Unknown:
-        return self._once(("read", path), lambda: self._source.read(path))
+        return self._once(("read", path), lambda: self._inner.read(path))
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        return self._once(("names", directory), lambda: self._source.names(directory))
-
-    def link(self, path: str) -> str | Unknown:
-        return self._source.link(path)
-
-    def env(self, name: str) -> str | Unknown | None:
-        return self._source.env(name)
-
-    def given(self, kind: str) -> tuple[Given, ...]:
-        return self._source.given(kind)
-
-    def close(self) -> None:
-        self._source.close()
+        return self._once(("names", directory), lambda: self._inner.names(directory))
 
     def _once(self, key: tuple[object, ...], ask: Callable[[], T]) -> T:
         with self._lock:

@@ -1,14 +1,23 @@
-"""The one port to the outside world below `assistant/`.
+"""The only access to the outside world below `assistant/`.
 
-A source answers narrow questions about a machine. Failures are values: a collector never has to catch. Five
-sources implement it: live (`live.py`), recording (`recording.py`), and stored answers (`stored.py`) that come
-from a recording, from loose files (`loose.py`) or from a catalogue machine (`catalogue.py`).
+A source answers narrow questions about a machine. Failures are values, so that a collector catches no
+exceptions. The implementations are live (`live.py`), recording (`recording.py`), and stored answers
+(`stored.py`) that come from a recording, from loose files (`loose.py`) or from a catalogue machine
+(`catalogue.py`).
+
+All input of the user is read with `read_bounded`, so that a wrong file, an endless device or a decompression
+bomb causes a short error message and does not exhaust memory.
 """
 
 from __future__ import annotations
 
+import _thread
+import stat
+from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
+from probes.base.errors import InputError, ResourceError
 from probes.base.record import Reason, Record, Unknown, map_known
 from probes.base.units import MIB
 
@@ -17,10 +26,11 @@ MAX_GIVEN_BYTES = 64 * MIB
 
 NvmlValue = None | bool | int | float | str | list["NvmlValue"] | dict[str, "NvmlValue"]
 """Result of an NVML call in plain values: structures become dicts, arrays lists, bytes text."""
-
-
+_CHUNK_BYTES = 1 << 16
+_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Pipes that the shell made for this process; other pipes may have no writer."""
 STRANGER = "unrecognised"
-"""The kind of given files that rigtune does not recognise."""
+"""Kind of the given files that rigtune does not recognise."""
 
 
 class Given(Record, kw_only=True):
@@ -65,10 +75,7 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Return True if questions cost time.
-
-        A second way to a fact is then used only after the first failed.
-        """
+        """Return True if questions cost time; a collector then asks a second time only after a failure."""
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         """Run a read-only command without a shell in the C locale, and kill the command at the deadline."""
@@ -86,7 +93,7 @@ class Source(Protocol):
         """Return the result of an NVML `Get` call by its C name; devices are passed by index."""
 
     def expect(self, device: int, like: int) -> None:
-        """Announce that GPU `device` will be asked what GPU `like` was asked.
+        """Announce that GPU `device` will get the same questions as GPU `like`.
 
         A live source may then send all these questions at once.
         """
@@ -95,13 +102,40 @@ class Source(Protocol):
         """Return an environment variable; None if not set."""
 
     def given(self, kind: str) -> tuple[Given, ...]:
-        """Return the texts that a person gave of one kind (`probes/catalogue/text_kinds.py`).
-
-        None on a live machine.
-        """
+        """Return the texts of one kind (`probes/catalogue/text_kinds.py`) that a person gave; () if live."""
 
     def close(self) -> None:
-        """End everything that the source started; the source answers no further questions."""
+        """End everything that the source started. The source then answers no more questions."""
+
+
+class PassingSource:
+    """Passes every question on to another source: the base of sources that add something to the answers."""
+
+    def __init__(self, inner: Source) -> None:
+        self._inner = inner
+
+    @property
+    def title(self) -> str:
+        return self._inner.title
+
+    @property
+    def is_live(self) -> bool:
+        return self._inner.is_live
+
+    def link(self, path: str) -> str | Unknown:
+        return self._inner.link(path)
+
+    def env(self, name: str) -> str | Unknown | None:
+        return self._inner.env(name)
+
+    def given(self, kind: str) -> tuple[Given, ...]:
+        return self._inner.given(kind)
+
+    def expect(self, device: int, like: int) -> None:
+        self._inner.expect(device, like)
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 _PADDING = " \t\r\n\0"
@@ -121,3 +155,53 @@ def read_int(source: Source, path: str, base: int = 10) -> int | Unknown:
         return int(text, base)
     except ValueError:
         return Unknown(Reason.UNPARSABLE, f"{path}: {text[:60]!r} is not a number")
+
+
+class Readable(Protocol):
+    """A file or stream that can be read in pieces."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+def start_thread(function: Callable[[], None]) -> None:
+    """Run `function` on a thread that does not delay the end of the program. Raises ResourceError.
+
+    `threading.Thread.start` waits for the thread's first step, and for ever if the thread finds no memory to
+    take that step.
+    """
+    try:
+        _thread.start_new_thread(function, ())
+    except RuntimeError as error:
+        raise ResourceError("no further thread") from error
+
+
+def refuse_named_pipe(path: Path) -> None:
+    """Raise InputError if `path` is a named pipe: reading from a pipe without a writer never ends.
+
+    Pipes that the shell made for this process are allowed. Raises OSError if the path cannot be examined.
+    """
+    if not str(path).startswith(_SHELL_PIPES) and stat.S_ISFIFO(path.stat().st_mode):
+        raise InputError(
+            f"{path} is a named pipe",
+            "give a regular file; a command that takes - reads pipes from standard input",
+        )
+
+
+def read_at_most(file: Readable, most_bytes: int) -> bytes | None:
+    """Return the rest of `file`, or None if it is longer than `most_bytes`; reading then stops early."""
+    data = bytearray()
+    while chunk := file.read(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > most_bytes:
+            return None
+    return bytes(data)
+
+
+def read_bounded(
+    file: Readable, name: str, most_bytes: int, *, excess: str = "is larger than", advice: str
+) -> bytes:
+    """Return the rest of `file`; raise InputError with `name` if the file is longer than `most_bytes`."""
+    data = read_at_most(file, most_bytes)
+    if data is None:
+        raise InputError(f"{name} {excess} {most_bytes // MIB} MiB", advice)
+    return data

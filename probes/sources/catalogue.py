@@ -1,16 +1,21 @@
-"""A catalogue machine as a source: the answers of a machine of that type.
+"""A catalogue machine as a source, which answers like a machine of that type.
 
-The same collectors work on this source. Everything that depends on one individual machine (temperatures,
-processes, limits, addresses) is not recorded and stays unknown.
+The same collectors work on this source. Everything that depends on the individual machine (temperatures,
+processes, limits, addresses) is not recorded and stays unknown. The devices are placed on the PCI bus so that
+their sysfs paths show the distances in the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+
 from probes.base.record import Reason, Unknown
 from probes.catalogue.hardware import GpuModel, MachineModel
 from probes.sources.base import NvmlValue
-from probes.sources.pci_layout import Layout, Place, lay_out
-from probes.sources.recording_draft import Answers
+from probes.sources.recording import Answers
 from probes.sources.stored import StoredSource
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -34,7 +39,8 @@ def catalogue_source(machine: MachineModel, gpu: GpuModel) -> StoredSource:
     _processors(answers, machine)
     _numa_nodes(answers, machine)
     answers.nvml("nvmlSystemGetDriverVersion", value=machine.driver_version)
-    answers.nvml("nvmlSystemGetCudaDriverVersion", value=_cuda_number(machine.cuda_driver_version))
+    major, minor = map(int, machine.cuda_driver_version.split("."))
+    answers.nvml("nvmlSystemGetCudaDriverVersion", value=1000 * major + 10 * minor)
     answers.nvml("nvmlDeviceGetCount", value=machine.gpu_count)
     for index, place in enumerate(layout.gpus):
         _gpu(answers, gpu, index, place)
@@ -103,12 +109,6 @@ def _cpus_of(machine: MachineModel, node: int) -> str:
 
 def _span(start: int, length: int) -> str:
     return f"{start}-{start + length - 1}" if length > 1 else str(start)
-
-
-def _cuda_number(version: str) -> int:
-    """Return the driver's number of a CUDA version: 12080 for `12.8`."""
-    major, minor = version.split(".")
-    return int(major) * 1000 + int(minor) * 10
 
 
 def _gpu(answers: Answers, gpu: GpuModel, index: int, place: Place) -> None:
@@ -204,3 +204,94 @@ def _ethernet(answers: Answers, machine: MachineModel, place: Place) -> None:
     answers.text(f"{folder}/operstate", "up")
     if machine.ethernet_rate_gbps is not None:
         answers.text(f"{folder}/speed", round(machine.ethernet_rate_gbps * 1000))
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A device on the bus."""
+
+    path: str
+    """Canonical path in sysfs."""
+    numa_node: int
+
+    @property
+    def address(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The devices of a machine, each kind in the order of its index."""
+
+    gpus: tuple[Place, ...]
+    nics: tuple[Place, ...]
+    ethernet: Place
+
+
+class _Bus:
+    """Assigns host bridges, and bus numbers that rise from 1 as firmware numbers them."""
+
+    def __init__(self, machine: MachineModel) -> None:
+        self._numbers = count(1)
+        self._bridge_per_node = machine.gpu_link == "PHB"
+        self._bridges: dict[int, str] = {}
+        self._ports: dict[str, Iterator[int]] = {}
+
+    def root_port(self, numa_node: int) -> str:
+        """Return a new root port, on the node's only host bridge or on a new host bridge."""
+        bridge = self._bridges.get(numa_node) if self._bridge_per_node else None
+        if bridge is None:
+            bridge = f"{next(self._numbers):02x}"
+            self._bridges[numa_node] = bridge
+            self._ports[bridge] = count(1)
+        return f"/sys/devices/pci0000:{bridge}/0000:{bridge}:{next(self._ports[bridge]):02x}.0"
+
+    def device(self, above: str) -> str:
+        """Return the path of the only device on a new bus below a port."""
+        return f"{above}/0000:{next(self._numbers):02x}:00.0"
+
+    def switch(self, above: str, ports: int) -> list[str]:
+        """Return the downstream ports of a new switch: an upstream port on one bus, its ports on the next."""
+        upstream, inner = self.device(above), next(self._numbers)
+        return [f"{upstream}/0000:{inner:02x}:{port:02x}.0" for port in range(ports)]
+
+
+def gpu_of_nic(machine: MachineModel, nic: int) -> int:
+    """Return the GPU that a NIC serves: NICs are spread evenly over the GPUs, in their order."""
+    return nic * machine.gpu_count // machine.nic_count
+
+
+def lay_out(machine: MachineModel) -> Layout:
+    """Return the places of all devices of `machine`."""
+    bus = _Bus(machine)
+    places: dict[tuple[str, int], Place] = {}
+    for group in _groups(machine):
+        numa_node = _gpu_numa_node(machine, group[0][1])
+        if machine.gpus_per_switch == 0:
+            ports = [bus.root_port(numa_node) for _ in group]
+        else:
+            ports = bus.switch(bus.root_port(numa_node), len(group))
+            if machine.switch_link == "PXB":
+                ports = [bus.switch(port, 1)[0] for port in ports]
+        places.update(
+            (member, Place(bus.device(port), numa_node)) for member, port in zip(group, ports, strict=True)
+        )
+    return Layout(
+        gpus=tuple(places["gpu", index] for index in range(machine.gpu_count)),
+        nics=tuple(places["nic", index] for index in range(machine.nic_count)),
+        ethernet=Place(bus.device(bus.root_port(0)), 0),
+    )
+
+
+def _gpu_numa_node(machine: MachineModel, gpu: int) -> int:
+    """Return the NUMA node of a GPU."""
+    if machine.gpu_numa_nodes:
+        return machine.gpu_numa_nodes[gpu]
+    return gpu * machine.numa_nodes // machine.gpu_count
+
+
+def _groups(machine: MachineModel) -> Iterator[list[tuple[str, int]]]:
+    """Yield the devices that share a switch, or a GPU and its NICs without a switch; GPUs come first."""
+    size = max(machine.gpus_per_switch, 1)
+    for first in range(0, machine.gpu_count, size):
+        gpus = range(first, min(first + size, machine.gpu_count))
+        nics = (nic for nic in range(machine.nic_count) if gpu_of_nic(machine, nic) in gpus)
+        yield [*(("gpu", gpu) for gpu in gpus), *(("nic", nic) for nic in nics)]

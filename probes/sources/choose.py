@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from pathlib import Path
 
 from probes.base.errors import InputError, UsageError
 from probes.base.record import printable
 from probes.catalogue.hardware import load_catalogue
-from probes.sources.base import MAX_GIVEN_BYTES, Source
-from probes.sources.bounded import Readable, read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, Readable, Source, read_bounded, refuse_named_pipe
 
 _STDIN = "standard input"
-_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that the shell made for this command, such as `<(ssh node nvidia-smi -q -x)`.
-
-Other pipes may have no writer.
-"""
 
 
 def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Source:
@@ -39,7 +32,7 @@ def open_source(paths: tuple[Path, ...] = (), machine: str | None = None) -> Sou
         return open_loose(
             [(_STDIN if str(path) == "-" else printable(str(path)), _read(path)) for path in paths]
         )
-    from probes.sources.live import LiveSource  # noqa: PLC0415 - nor planning the subprocess machinery
+    from probes.sources.live import LiveSource  # noqa: PLC0415 - not for planning
 
     return LiveSource()
 
@@ -68,8 +61,8 @@ def _read(path: Path) -> bytes:
             return _bounded(sys.stdin.buffer, _STDIN) if sys.stdin is not None else b""
         if path.is_dir():
             raise InputError(f"{path} is a folder", "Give the files in it, one by one.")
-        is_pipe = str(path).startswith(_SHELL_PIPES) and stat.S_ISFIFO(path.stat().st_mode)
-        if path.exists() and not path.is_file() and not is_pipe:
+        refuse_named_pipe(path)
+        if not path.is_file() and not path.is_fifo():
             raise InputError(f"{path} is not a file", "Give a recording, or what a command wrote.")
         with path.open("rb") as file:
             return _bounded(file, str(path))

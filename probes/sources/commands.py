@@ -44,9 +44,9 @@ class CommandRunner:
         """Run `argv` without a shell or input, in the C locale, as its own process group.
 
         The whole group is killed at the deadline, or when the command writes more than `max_output_bytes`;
-        the result keeps the output until then. A command that cannot start or does not end is a value, not an
-        exception. A program that hung is not started again for a while: later questions to it fail like the
-        first.
+        the result contains the output until then. A command that cannot start or does not end gives a result
+        with `failure`, not an exception. A program that hung is not started again for a while: later runs
+        fail at once with the same reason.
         """
         name = printable(argv[0])
         missing = CommandResult(failure=Unknown(Reason.TOOL_MISSING, f"{name} is not installed"))
@@ -60,10 +60,9 @@ class CommandRunner:
             process = self._start(argv, program)
         except FileNotFoundError:
             return missing
-        except PermissionError as error:
-            return CommandResult(failure=Unknown(Reason.PERMISSION, f"{name}: {error.strerror}"))
         except OSError as error:
-            return CommandResult(failure=Unknown(Reason.ERROR, f"{name}: {error.strerror}"))
+            reason = Reason.PERMISSION if isinstance(error, PermissionError) else Reason.ERROR
+            return CommandResult(failure=Unknown(reason, f"{name}: {error.strerror}"))
         try:
             result = _result(process, name, timeout_s, max_output_bytes)
         finally:
@@ -111,9 +110,9 @@ class CommandRunner:
 
 
 def _path_of_program(name: str) -> str | None:
-    """Return the program that PATH leads to, never one of the current folder.
+    """Return the program that PATH selects, never a program in the current folder.
 
-    Like shutil.which, which loads three compression libraries.
+    `shutil.which` is not used, because its module loads three compression libraries.
     """
     if "/" in name:
         return name
@@ -155,8 +154,14 @@ def _result(
 
 
 def signal_group(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGKILL to a process that was not waited for, and to its whole group."""
+    """Send SIGKILL to a process that was not waited for, to its group, and to its other descendants."""
     if process.returncode is None:
+        import psutil  # noqa: PLC0415 - few commands hang
+
+        with contextlib.suppress(psutil.Error, OSError):
+            for descendant in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    descendant.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 

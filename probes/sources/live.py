@@ -1,31 +1,33 @@
-"""The machine that this program runs on."""
+"""The machine that this program runs on.
+
+A call may block in the kernel, for example for a file of a hung network mount. `within` bounds such calls.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import queue
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from probes.base.record import Reason, Unknown, printable
 from probes.base.units import MIB
-from probes.sources.base import CommandResult, Given, NvmlValue
-from probes.sources.bounded import read_at_most
+from probes.sources.base import CommandResult, Given, NvmlValue, read_at_most, start_thread
 from probes.sources.commands import CommandRunner
-from probes.sources.deadline import within
 from probes.sources.nvml import NvmlClient
 
 T = TypeVar("T")
 
 _READ_TIMEOUT_S = 5.0
 _KERNEL_TREES = {"/proc/": "/proc/self", "/sys/": "/sys/kernel", "/dev/": "/dev/null", "/run/": "/run"}
-"""Trees answered by the kernel itself or from memory, each with a path that always exists.
+"""Trees that the kernel answers itself or from memory, each with a path that always exists.
 
-A thread for each of a hundred such questions would cost more than the questions. A question that blocks in a
-wedged driver delays only its own collector, which has a deadline.
+A thread for each of a hundred such questions would take longer than the questions. A question that blocks in
+a hung driver delays only the collector that asks, and the collector has a deadline.
 """
 _MAX_FILE_BYTES = 32 * MIB
 _REASONS = {
@@ -126,3 +128,46 @@ def _read(path: str) -> bytes | Unknown:
     if data is None:
         return Unknown(Reason.ERROR, f"{printable(path)}: larger than {_MAX_FILE_BYTES // MIB} MiB")
     return data
+
+
+class _Helper:
+    """A daemon thread that makes one call after another."""
+
+    def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self.outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        start_thread(self._work)
+
+    def _work(self) -> None:
+        while (function := self.calls.get()) is not None:
+            try:
+                self.outcomes.put((function(), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller
+                self.outcomes.put((None, error))
+
+
+_idle: list[_Helper] = []
+"""Helpers for later calls, because starting a thread takes longer than most calls."""
+
+
+def within(timeout_s: float, function: Callable[[], T]) -> T | Unknown:
+    """Return or raise the result of `function`; `Unknown` (timeout) if the call takes longer.
+
+    The call runs on a daemon thread, which is left behind after the deadline: nothing can stop a thread that
+    waits inside the kernel, but other calls are not delayed.
+    """
+    try:
+        helper = _idle.pop()
+    except IndexError:
+        helper = _Helper()
+    helper.calls.put(function)
+    try:
+        value, error = helper.outcomes.get(timeout=timeout_s)
+    except queue.Empty:
+        helper.calls.put(None)  # the helper ends if the kernel ever returns
+        return Unknown(Reason.TIMEOUT, f"no answer within {timeout_s:g} s")
+    _idle.append(helper)
+    if error is not None:
+        raise error
+    result: T = value
+    return result

@@ -13,7 +13,7 @@ from probes.base.errors import InputError
 from probes.base.record import Unknown
 from probes.catalogue.text_kinds import KINDS
 from probes.sources.base import STRANGER, Given
-from probes.sources.recording_draft import Answers
+from probes.sources.recording import Answers
 from probes.sources.stored import FORMAT, Recording, StoredSource, follow_links, load_recording, unpack
 
 _ESCAPES = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
@@ -27,9 +27,9 @@ _LONGEST_PATH = 4096
 def open_loose(files: Sequence[tuple[str, bytes]]) -> StoredSource:
     """Return one source for all `files` (name and content), in any order and mix.
 
-    A file of no known kind is listed among the unread inputs, if another file is known. Raises InputError if
-    no file is known, for a damaged recording, and for two recordings that answer the same question
-    differently.
+    A file of no known kind is listed among the unread inputs if another file is of a known kind. Raises
+    InputError if no file is of a known kind, for a damaged recording, and for two recordings that answer the
+    same question differently.
     """
     together = Answers()
     strangers: list[str] = []
@@ -57,14 +57,14 @@ def _add_text(text: str, name: str, answers: Answers) -> bool:
         _tree(text, answers)
     else:
         for kind in KINDS:
-            if kind.load().recognise(text):
+            if kind.recognise(text):
                 answers.give(kind.id, (Given(name=name, text=text),))
         return bool(answers.given)
     return True
 
 
 def _text_of(data: bytes) -> str:
-    """Return the text of `data`, whatever encoding and line ends a terminal, editor or Windows shell used."""
+    """Return the text of `data` in any encoding and with any line ends of terminals, editors and Windows."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     text = data.decode(encoding, "replace")
     if text.lstrip().startswith("{"):

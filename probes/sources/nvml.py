@@ -1,8 +1,8 @@
 """NVML, called through a child process that can be killed.
 
 A call into a wedged driver may never return and cannot be interrupted from inside, and a broken library
-crashes its process. Therefore the library is loaded in `nvml_child.py`; this module holds the deadlines and
-the translation of errors.
+crashes its process. Therefore the library is loaded in `nvml_child.py`; this module has the deadlines and
+translates the errors.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class _GoneError(Exception):
 class NvmlClient:
     """Asks NVML. Threads may share a client; their calls are answered in turn.
 
-    The child starts at the first call, and not at all if the library is missing. After a call that missed its
-    deadline every later call is `Unknown` (timeout) at once. A call that crashed the library is not repeated;
-    other calls use a new child. The child answers in the order of the questions, so that many questions may
-    be pending: see `expect`.
+    The child starts at the first call, or never if the library is missing. After a call that missed its
+    deadline, every later call returns `Unknown` (timeout) at once. A call that crashed the library is not
+    repeated; other calls use a new child. The child answers in the order of the questions, so that many
+    questions may be pending (see `expect`).
     """
 
     def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 20.0) -> None:
@@ -93,7 +93,7 @@ class NvmlClient:
         self._closed = False
         self._crashed: dict[str, Unknown] = {}
         self._asked: dict[int, dict[_Question, None]] = {}
-        """Questions that each device was asked, in order."""
+        """Questions about each device so far, in order."""
         self._pending: deque[_Question] = deque()
         """Questions that the child has not answered yet."""
         self._early: dict[_Question, bytes] = {}
@@ -113,9 +113,9 @@ class NvmlClient:
             return self._ask(call, args)
 
     def expect(self, device: int, like: int) -> None:
-        """Ask `device` everything that `like` was asked, without waiting for the answers.
+        """Send all questions that were asked about `like` for `device` too, without waiting for the answers.
 
-        Eighty round trips become one. `call` returns the answers, each under its own deadline; unused answers
+        One round trip replaces eighty. `call` returns the answers, each with its own deadline; unused answers
         are dropped at the next `expect`.
         """
         with self._lock:

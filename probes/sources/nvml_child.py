@@ -1,4 +1,4 @@
-"""The process that holds NVML: one JSON request per line on stdin, one JSON answer per line on stdout.
+"""The process that loads NVML: one JSON request per line on stdin, one JSON answer per line on stdout.
 
 A request is `{"call": "nvmlDeviceGetName", "args": [0]}`. An answer is `{"value": ...}`, `{"code": 3,
 "words": "Not Supported"}` with NVML's error code, or `{"words": ...}` for other errors. The process is
@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
     Structures and pynvml's objects become dicts, arrays lists, bytes text.
     """
     if isinstance(value, float) and not -MOST_FLOAT < value < MOST_FLOAT:
-        return None  # JSON has no NaN, which a union shows if it holds a negative integer
+        return None  # JSON has no NaN, which a union with a negative integer may show
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):

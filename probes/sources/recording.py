@@ -1,17 +1,88 @@
-"""A source that records the answers of another source."""
+"""Collect answers for a recording, and record the answers of another source."""
 
 from __future__ import annotations
 
 import datetime
+import posixpath
 import threading
+from typing import Any
 
 from probes.base.record import Unknown, printable
-from probes.sources.base import CommandResult, Given, NvmlValue, Source
-from probes.sources.recording_draft import Answers
-from probes.sources.stored import Recording
+from probes.sources.base import CommandResult, Given, NvmlValue, PassingSource, Source
+from probes.sources.stored import CommandAnswer, Content, NvmlAnswer, Recording, to_content
 
 
-class RecordingSource:
+class Answers:
+    """Collects answers by question. A later answer to the same question replaces the earlier answer."""
+
+    def __init__(self) -> None:
+        self.commands: dict[tuple[str, ...], CommandAnswer] = {}
+        self.files: dict[str, Content] = {}
+        self.directories: dict[str, tuple[str, ...] | Unknown] = {}
+        self.links: dict[str, str | Unknown] = {}
+        self.calls: dict[tuple[str, tuple[int, ...]], NvmlAnswer] = {}
+        self.env: dict[str, str | Unknown | None] = {}
+        self.given: dict[str, tuple[Given, ...]] = {}
+
+    def exact(self) -> tuple[dict[Any, Any], ...]:
+        """Return the tables in which a question has one answer; a directory can be listed in parts."""
+        return self.commands, self.files, self.links, self.calls, self.env
+
+    def command(self, argv: tuple[str, ...], result: CommandResult) -> None:
+        self.commands[argv] = CommandAnswer(
+            argv=argv,
+            exit_code=result.exit_code,
+            stdout=to_content(result.stdout),
+            stderr=to_content(result.stderr),
+            failure=result.failure,
+        )
+
+    def file(self, path: str, data: bytes | Unknown) -> None:
+        self.files[path] = to_content(data)
+
+    def text(self, path: str, text: object) -> None:
+        """Add a small file of one line, like those of sysfs."""
+        self.files[path] = f"{text}\n"
+
+    def nvml(self, call: str, *args: int, value: NvmlValue | Unknown) -> None:
+        failure = value if isinstance(value, Unknown) else None
+        self.calls[call, args] = NvmlAnswer(
+            call=call, args=args, value=None if failure else value, failure=failure
+        )
+
+    def give(self, kind: str, given: tuple[Given, ...]) -> None:
+        """Add pasted texts of a kind, each once."""
+        self.given[kind] = tuple(dict.fromkeys((*self.given.get(kind, ()), *given)))
+
+    def list_directories(self) -> None:
+        """List every directory that contains a file or link, for sources that hold whole trees."""
+        children: dict[str, set[str]] = {}
+        for path in (*self.files, *self.links, *self.directories):
+            child = path
+            while child not in ("/", ""):
+                parent, name = posixpath.split(child)
+                known = children.setdefault(parent, set())
+                if name in known:
+                    break
+                known.add(name)
+                child = parent
+        self.directories.update((directory, tuple(sorted(names))) for directory, names in children.items())
+
+    def recording(self, title: str, created: str = "") -> Recording:
+        return Recording(
+            title=title,
+            created=created,
+            commands=tuple(self.commands.values()),
+            files=dict(self.files),
+            directories=dict(self.directories),
+            links=dict(self.links),
+            nvml=tuple(self.calls.values()),
+            env=dict(self.env),
+            given={kind: given for kind, given in self.given.items() if given},
+        )
+
+
+class RecordingSource(PassingSource):
     """Passes every question on to `inner` and records its answers. Threads may share a source.
 
     If a question is asked twice, the last answer is kept. Paths that are not UTF-8 are kept in printable
@@ -19,17 +90,9 @@ class RecordingSource:
     """
 
     def __init__(self, inner: Source) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._answers = Answers()
         self._lock = threading.Lock()
-
-    @property
-    def title(self) -> str:
-        return self._inner.title
-
-    @property
-    def is_live(self) -> bool:
-        return self._inner.is_live
 
     def run(self, argv: tuple[str, ...], *, timeout_s: float = 10.0) -> CommandResult:
         result = self._inner.run(argv, timeout_s=timeout_s)
@@ -61,9 +124,6 @@ class RecordingSource:
             self._answers.nvml(call, *args, value=value)
         return value
 
-    def expect(self, device: int, like: int) -> None:
-        self._inner.expect(device, like)
-
     def env(self, name: str) -> str | Unknown | None:
         value = self._inner.env(name)
         with self._lock:
@@ -75,9 +135,6 @@ class RecordingSource:
         with self._lock:
             self._answers.give(kind, given)
         return given
-
-    def close(self) -> None:
-        self._inner.close()
 
     def recording(self, title: str) -> Recording:
         """Return everything that was answered so far."""

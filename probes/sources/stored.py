@@ -12,14 +12,15 @@ import io
 import posixpath
 import zlib
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import NOT_RECORDED, Reason, StrictRecord, Unknown, to_json, value_or
-from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue
-from probes.sources.bounded import read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, CommandResult, Given, NvmlValue, read_bounded
+
+T = TypeVar("T")
 
 FORMAT = "rigtune-recording"
 SCHEMA_VERSION = 1
@@ -29,7 +30,7 @@ _MAX_LINKS = 40
 
 
 class Blob(StrictRecord, kw_only=True, omit_defaults=True):
-    """Content that is not text: bytes as base64, or the reason why there are none."""
+    """Content that is not text: bytes as base64, or the reason why there is no content."""
 
     base64: bytes | None = None
     unknown: Reason | None = None
@@ -179,8 +180,7 @@ def unpack(data: bytes, name: str) -> bytes:
 class StoredSource:
     """Answers from a recording; questions without a recorded answer are `Unknown` (not recorded).
 
-    A path that was not asked for in these words is also resolved through the recorded symbolic links, like in
-    the kernel.
+    A path without a recorded answer is resolved through the recorded symbolic links, like in the kernel.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -209,18 +209,15 @@ class StoredSource:
         return self._commands.get(argv) or CommandResult(failure=NOT_RECORDED)
 
     def read(self, path: str) -> bytes | Unknown:
-        return (
-            self._files[path] if path in self._files else self._files.get(self._resolve(path), NOT_RECORDED)
-        )
+        return self._at(self._files, path)
 
     def names(self, directory: str) -> tuple[str, ...] | Unknown:
-        known = self._directories
-        return known[directory] if directory in known else known.get(self._resolve(directory), NOT_RECORDED)
+        return self._at(self._directories, directory)
 
     def link(self, path: str) -> str | Unknown:
         if path in self._links:
             return self._links[path]
-        target = self._resolve(path)
+        target = follow_links(path, self._links)
         return target if target in self._files or target in self._directories else NOT_RECORDED
 
     def nvml(self, call: str, *args: int) -> NvmlValue | Unknown:
@@ -241,14 +238,15 @@ class StoredSource:
     def close(self) -> None:
         """Do nothing: nothing was started."""
 
-    def _resolve(self, path: str) -> str:
-        return follow_links(path, self._links)
+    def _at(self, answers: Mapping[str, T | Unknown], path: str) -> T | Unknown:
+        return (
+            answers[path] if path in answers else answers.get(follow_links(path, self._links), NOT_RECORDED)
+        )
 
 
 def follow_links(path: str, links: Mapping[str, str | Unknown]) -> str:
-    """Return the target of `path` through all `links` (absolute targets).
-
-    `path` itself in a circle of links.
+    """Return the target of `path` through all `links` (absolute targets); `path` itself if links form a
+    circle.
     """
     resolved, remaining, hops = "/", _parts(path), 0
     while remaining:

@@ -1,4 +1,4 @@
-"""A row of a table of training runs: the columns that describe the run, as typed values.
+"""A row of a table of training runs: the columns that describe the run and its machine, as typed values.
 
 Measured columns are never read.
 """
@@ -10,7 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from probes.base.errors import UsageError
 from probes.base.record import Record
+from probes.catalogue.hardware import Catalogue
+from recipes.machine.cluster_records import Cluster
+from recipes.machine.from_words import MachineWords, cluster_from_words
 
 MISSING = frozenset({"", "-", "n/a", "na", "none stated", "null", "?"})
 """Cells without a value."""
@@ -67,23 +71,16 @@ class Case(Record, kw_only=True):
     gpu_peak_tflops: float | None = None
     """Dense matrix rate of one GPU in the precision of the run, for a GPU outside the catalogue."""
     gpu_memory_bandwidth_gb_per_s: float | None = None
-    """Memory bandwidth of such a GPU, 1e9 bytes per second."""
+    """Memory bandwidth of a GPU outside the catalogue, 1e9 bytes per second."""
 
 
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Case))
-_MEASURED = (
-    "step_time_s",
-    "tokens_per_s_per_gpu",
-    "samples_per_s",
-    "tflops_per_gpu",
-    "mfu",
-    "hfu",
-    "peak_mem_gib",
-    "oom",
-)
-_MEASURED_COLLECTIVES = ("time_us", "algbw_gbps", "busbw_gbps")
 NOT_INPUTS = frozenset(
-    (*_MEASURED, *_MEASURED_COLLECTIVES, "peak_mem_unit", "nccl_version", "derived", "notes")
+    (
+        *("step_time_s", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "mfu", "hfu"),
+        *("peak_mem_gib", "oom", "time_us", "algbw_gbps", "busbw_gbps"),
+        *("peak_mem_unit", "nccl_version", "derived", "notes"),
+    )
 )
 """Further columns of tables of runs, which hold measurements and are not read.
 
@@ -93,9 +90,7 @@ _NUMBERS = frozenset(field.name for field in msgspec.structs.fields(Case) if fie
 _OFF_AT_ZERO = frozenset(
     {"dp", "fsdp", "tp", "pp", "cp", "ep", "vp", "n_experts", "moe_topk", "image_size", "vocab"}
 )
-"""Counts where 0 means that there is none, and -1, as some frameworks write it, that it follows from the
-rest.
-"""
+"""Counts for which 0 means "none". Some frameworks write -1 for a count that follows from the others."""
 _FLAGS = frozenset({"sequence_parallel", "compile", "flash_attention"})
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Case) if field.type is str)
 _LARGEST = 10**15
@@ -110,7 +105,7 @@ _MOST = {
     "seq_len": 10**9,
     "micro_batch": 10**7,
 }
-"""Beyond is a slip of the pen, and products of such numbers would be beyond any float."""
+"""Largest value of a column. Larger values are typing errors, and their products would exceed any float."""
 
 
 class CaseError(Exception):
@@ -177,3 +172,24 @@ def _whole(column: str, cell: str, number: float) -> int:
     if number > _MOST.get(column, _LARGEST):
         raise CaseError(f"{column} is {cell[:40]}: give at most {_MOST[column]:g}")
     return int(number)
+
+
+def cluster_of_case(case: Case, gpus: int, catalogue: Catalogue) -> Cluster:
+    """Return the case's machine with `gpus` GPUs.
+
+    Raises CaseError if neither catalogue nor columns describe the GPU.
+    """
+    words = MachineWords(
+        gpu=case.gpu,
+        gpus=gpus,
+        gpus_per_node=case.gpus_per_node,
+        intra=case.interconnect_intra,
+        inter=case.interconnect_inter,
+        memory_gb=case.gpu_mem_gb,
+        peak_tflops=case.gpu_peak_tflops,
+        bandwidth_gb_per_s=case.gpu_memory_bandwidth_gb_per_s,
+    )
+    try:
+        return cluster_from_words(words, catalogue)
+    except UsageError as error:
+        raise CaseError(f"{error.message}: {error.hint}") from error

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from probes.base.record import Record
 from recipes.cases.case import Case, CaseError
 from recipes.cases.choices import Choice
@@ -23,6 +25,7 @@ from recipes.cases.table_words import (
     steps_on_host,
 )
 from recipes.job.candidate import ActivationCheckpointing, Candidate, Degrees, Schedule, Sharding
+from recipes.job.workload import TransformerModel, VisionModel
 from recipes.predict.stacks import Stack
 
 _SHARING_RANKS = 8
@@ -47,7 +50,7 @@ class Layout(Record, kw_only=True):
 
 
 def gpus_of(case: Case) -> int:
-    """Return the GPUs of the job: stated, or the product of what is.
+    """Return the number of GPUs of the job: the stated one, or the product of the stated degrees.
 
     Experts are spread over tensor-parallel ranks too.
     """
@@ -89,8 +92,8 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a case.
 
-    `micro_batch` is assumed if none is stated, `per_node` is the machine's, `layers` the model's. Raises
-    CaseError if the degrees contradict the number of GPUs or each other.
+    `micro_batch` is for a case that states none. A node has `per_node` GPUs, the model `layers` layers.
+    Raises CaseError if the degrees contradict the number of GPUs or each other.
     """
     tensor, pipeline, context = case.tp or 1, case.pp or 1, case.cp or 1
     model_parallel = tensor * pipeline * context
@@ -215,8 +218,8 @@ def _schedule(case: Case) -> Schedule:
 def _shards(case: Case, sharing: Sharing, replicas: int, context: int, node: float) -> int:
     """Return the data-parallel GPUs that share one copy of the parameters.
 
-    A node has the part `node` of all GPUs. Some frameworks count the GPUs of context parallelism among those
-    that share (torchtitan: dp_shard_cp), others do not (dp_shard).
+    A node has the part `node` of all GPUs. Some frameworks include the GPUs of context parallelism in the
+    number (torchtitan: dp_shard_cp), others do not (dp_shard).
     """
     if case.fsdp is not None:
         if case.fsdp > replicas * context:
@@ -265,6 +268,34 @@ def _accumulated(case: Case, choice: Choice, micro: int) -> int:
     that all choices that are tried take the same batch.
     """
     stages = 1 if choice.splits_layers else case.pp or 1
-    enough = _MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1
     same = -(-(case.tp or 1) * stages * (case.cp or 1) // micro) if choice.is_tried else 1
-    return max(enough, same)
+    return max(_MICRO_BATCHES_PER_STAGE * stages if stages > 1 else 1, same)
+
+
+def with_expert_axis(
+    case: Case, stack: Stack, model: TransformerModel | VisionModel, gpus: int
+) -> tuple[Case, tuple[str, ...]]:
+    """Return the case with `fsdp` and `ep` as other software counts them, and assumptions in words.
+
+    In MaxText experts are on an axis of their own, over which all other parameters are shared as well
+    (configs/base.yml, logical_axis_rules: embed on fsdp and expert). A mixture of experts whose `fsdp` leaves
+    GPUs over has its experts there.
+    """
+    if (
+        not stack.experts_beside
+        or case.fsdp is None
+        or case.dp is not None
+        or not isinstance(model, TransformerModel)
+    ):
+        return case, ()
+    rest = gpus // ((case.tp or 1) * (case.pp or 1) * (case.cp or 1) * case.fsdp)
+    if (
+        sharing_of(case.sharding).hybrid
+        or rest <= 1
+        or not model.is_moe
+        or model.experts % rest
+        or case.ep not in (None, rest)
+    ):
+        return case, ()
+    notes = () if case.ep else (f"ep {rest}: what fsdp {case.fsdp} leaves of the GPUs",)
+    return msgspec.structs.replace(case, fsdp=case.fsdp * rest, ep=rest), notes

@@ -1,6 +1,7 @@
 """Choices that a case leaves open in its layout, in the order in which people choose.
 
-`recipes/cases/resolved.py` takes the first that fits, or the fastest of several that people try.
+`recipes/cases/resolved.py` uses the first choice that fits, or the fastest of several choices that people
+try.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ recipes: 4 to 32).
 """
 _DEEPEST_PIPELINE = 64
 _RECOMPUTED = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the layers that people recompute, the least that is enough."""
+"""Parts of the layers that people recompute; they take the smallest part that is enough."""
 
 
 class Choice(Record, kw_only=True):
@@ -45,11 +46,11 @@ class Choice(Record, kw_only=True):
     ep: int | None = None
     sharding: Sharding | None = None
     is_tried: bool = False
-    """People try several like it, and keep the fastest."""
+    """Whether people try several such choices and keep the fastest."""
     splits_layers: bool = False
     checkpointing: ActivationCheckpointing | None = None
     recomputed: float = 1.0
-    """Part of the layers, where `checkpointing` is full."""
+    """Part of the layers that are recomputed if `checkpointing` is full."""
 
     @property
     def words(self) -> str:
@@ -72,10 +73,9 @@ def choices_of(
     layouts = _layouts(case, stack, gpus, model, domain)
     if case.activation_checkpointing or stack.checkpointing == "full" or model is None:
         return layouts
-    shares = _RECOMPUTED if stack.recomputes_part else (1.0,)
     recomputed = (
         msgspec.structs.replace(layout, checkpointing="full", recomputed=share)
-        for share in shares
+        for share in (_RECOMPUTED if stack.recomputes_part else (1.0,))
         for layout in layouts
     )
     return (*layouts, *recomputed)
@@ -84,19 +84,18 @@ def choices_of(
 def _layouts(
     case: Case, stack: Stack, gpus: int, model: TransformerModel | None, domain: int
 ) -> tuple[Choice, ...]:
-    sharing = sharing_of(case.sharding)
     if gpus == 1:
         return (Choice(),)
     spare = _spare_ranks(case, gpus)
-    if sharing.splits_layers or (spare == gpus and stack.spare_ranks == "layers"):
+    if sharing_of(case.sharding).splits_layers or (spare == gpus and stack.spare_ranks == "layers"):
         return (Choice(pp=gpus, splits_layers=True),)
     stated = case.sharding or case.zero_stage is not None or case.dp is not None or case.fsdp is not None
     if spare > 1:
-        parts = 1 if stack.spare_ranks == "sequence" else 2
         spread = tuple(
             one
             for one in _spread(case, stack, spare)
-            if not one.cp or (case.seq_len or 0) % (parts * one.cp) == 0
+            if not one.cp
+            or (case.seq_len or 0) % ((1 if stack.spare_ranks == "sequence" else 2) * one.cp) == 0
         )
         spread = spread or (Choice(),)
         if stated or stack.shards_optimizer or stack.shards_parameters:
@@ -107,9 +106,8 @@ def _layouts(
     if not stated and not stack.shards_optimizer and not stack.shards_parameters:
         return (Choice(), Choice(sharding="zero2"), Choice(sharding="zero3"))
     # Ranks that share tokens may still share weights in any way.
-    if not stated and case.tp is None and case.pp is None:
-        return (Choice(), Choice(sharding="zero3"))
-    return (Choice(),)
+    is_open = not stated and case.tp is None and case.pp is None
+    return (Choice(), Choice(sharding="zero3")) if is_open else (Choice(),)
 
 
 def _is_open(case: Case) -> bool:
@@ -167,12 +165,7 @@ def _growing(
         yield Choice(sharding="zero3")
     if model is None or stack.spare_ranks != "tensor":
         return
-    spread = (
-        (context, experts)
-        for context in _context_ranks(case, gpus)
-        for experts in _expert_ranks(case, model, gpus)
-    )
-    for context, experts in spread:
+    for context, experts in itertools.product(_context_ranks(case, gpus), _expert_ranks(case, model, gpus)):
         if context * experts > 1:
             yield Choice(sharding="zero3", cp=context, ep=experts, is_tried=True)
 
@@ -238,9 +231,7 @@ def micro_batches_of(case: Case, stack: Stack, gpus: int, enough: int) -> tuple[
     if share is None:
         return tuple(powers)
     whole = [size for size in powers if share % size == 0]
-    if 4 * whole[0] > most:
-        return tuple(whole)
-    return tuple(size for size in range(most, 0, -1) if share % size == 0)
+    return tuple(whole if 4 * whole[0] > most else (size for size in range(most, 0, -1) if share % size == 0))
 
 
 def with_choice(case: Case, choice: Choice) -> Case:

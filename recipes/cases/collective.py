@@ -8,14 +8,20 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from probes.base.record import Record, Unknown
+from probes.base.record import Record
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import MISSING, Case, CaseError
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import MISSING, Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
-from recipes.machine.usual_machines import gpu_named
+from recipes.machine.from_words import gpu_named
 from recipes.predict.parameters import parameter
-from recipes.predict.speed.collectives import COLLECTIVES, Collective, Group, algorithms, wire_bytes
+from recipes.predict.speed.collectives import (
+    COLLECTIVES,
+    Collective,
+    Group,
+    algorithms,
+    unknown_link,
+    wire_bytes,
+)
 
 _MOST_GPUS = 10**6
 _MOST_BYTES = 10**18
@@ -46,12 +52,12 @@ _GPU_WORDS = (
 
 
 class CollectivePrediction(Record, kw_only=True):
-    """The answer to one row. Figures are None where it is refused."""
+    """The answer to one row. Figures are None if the row is refused."""
 
     case_id: str
     status: Literal["predicted", "refused"]
     reason: str = ""
-    """Why it was refused, or what was assumed."""
+    """Reason of a refusal, or what was assumed."""
     time_us: float | None = None
     time_us_low: float | None = None
     """Eight of ten measured times lie between low and high."""
@@ -80,12 +86,13 @@ def predict_collective_row(row: Mapping[str, str | None]) -> CollectivePredictio
         cluster = _cluster(
             gpu, gpus, _whole(row, "n_nodes", _MOST_GPUS), _cell(row, "intra"), _cell(row, "inter")
         )
-        candidates = algorithms(collective, Group(ranks=gpus, nodes=cluster.nodes), cluster)
-        if isinstance(candidates, Unknown):
-            raise CaseError(f"{candidates.detail or candidates.reason.value} is not known")
+        group = Group(ranks=gpus, nodes=cluster.nodes)
+        unknown = unknown_link(group, cluster)
+        if unknown is not None:
+            raise CaseError(f"{unknown.detail} is not known")
     except CaseError as error:
         return CollectivePrediction(case_id=case_id, status="refused", reason=str(error))
-    best = min(candidates, key=lambda algorithm: algorithm.time_s(size))
+    best = min(algorithms(collective, group, cluster), key=lambda algorithm: algorithm.time_s(size))
     time_s = best.time_s(size)
     return CollectivePrediction(
         case_id=case_id,
@@ -123,7 +130,7 @@ def _cluster(gpu: str, gpus: int, nodes: int | None, intra: str, inter: str) -> 
         interconnect_intra=intra,
         interconnect_inter=inter,
     )
-    if gpu_named(gpu, None, load_catalogue()) is None:  # columns with its rates are those of runs
+    if gpu_named(gpu, None, load_catalogue()) is None:  # tables of runs have columns with rates instead
         raise CaseError(f"gpu {gpu[:60]!r} is not in the catalogue: give one of `rigtune list gpus`")
     return cluster_of_case(case, gpus, load_catalogue())
 

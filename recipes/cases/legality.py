@@ -1,4 +1,4 @@
-"""Layouts that cannot be: a model has only so many layers, heads and experts to divide."""
+"""Checks of layouts against the layers, heads and experts that a model has."""
 
 from __future__ import annotations
 
@@ -69,21 +69,19 @@ def require_whole_parts(candidate: Candidate, sequence_length: int, *, cuts_twic
 
 def deals_evenly(model: TransformerModel, parts: int) -> bool:
     """Return whether `parts` of a pipeline have equally many layers, embedding and head counted."""
-    layers = model.layers + model.encoder_layers
-    return -layers % parts <= _BESIDE + model.prediction_layers
+    return -(model.layers + model.encoder_layers) % parts <= _BESIDE + model.prediction_layers
 
 
 def uneven_parts(model: TransformerModel, candidate: Candidate) -> tuple[str, ...]:
     """Return a note on an interleaved pipeline whose parts differ in layers.
 
-    Such a run needs a layout of its own.
+    A run like this needs a layout of its own.
     """
     degrees = candidate.degrees
-    layers = model.layers + model.encoder_layers
     if degrees.vp == 1 or deals_evenly(model, degrees.pp * degrees.vp):
         return ()
     return (
-        f"pp {degrees.pp} x vp {degrees.vp} does not divide {layers} layers: "
+        f"pp {degrees.pp} x vp {degrees.vp} does not divide {model.layers + model.encoder_layers} layers: "
         "the prediction assumes parts of different sizes",
     )
 

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.cases.case import Case, CaseError
-from recipes.cases.typical_models import TypicalSizes, decoder_sizes, encoder_sizes, expert_sizes, hidden_for
+from recipes.cases.typical_models import (
+    TypicalSizes,
+    decoder_sizes,
+    encoder_sizes,
+    expert_sizes,
+    gated_width,
+    hidden_for,
+)
 from recipes.job.models.counted import names_own_module
 from recipes.job.models.counts import active_parameter_count, parameter_count
 from recipes.job.models.files import names_model_file
@@ -19,24 +26,11 @@ from recipes.job.models.image_models import find_vision_model
 from recipes.job.models.names import is_like_gpt, model_named, size_in_name
 from recipes.job.workload import TransformerModel, VisionModel
 
-
-class Stated(NamedTuple):
-    """Statements of a case about its model."""
-
-    model: str
-    family: str
-    params_b: float | None
-    params_active_b: float | None
-    n_layers: int | None
-    hidden: int | None
-    n_heads: int | None
-    n_kv_heads: int | None
-    ffn_hidden: int | None
-    vocab: int | None
-    n_experts: int | None
-    moe_topk: int | None
-    image_size: int | None
-    seq_len: int | None
+_MODEL_COLUMNS = (
+    *("model", "family", "params_b", "params_active_b", "n_layers", "hidden", "n_heads", "n_kv_heads"),
+    *("ffn_hidden", "vocab", "n_experts", "moe_topk", "image_size", "seq_len"),
+)
+"""Columns that describe the model of a case."""
 
 
 class KnownModel(NamedTuple):
@@ -80,44 +74,37 @@ def model_of(case: Case, own_models: OwnModels | None = None) -> KnownModel:
     return model_of_stated(_stated(case))
 
 
-def _stated(case: Case) -> Stated:
-    return Stated(*(getattr(case, name) for name in Stated._fields))
+def _stated(case: Case) -> Case:
+    """Return the case with nothing but the columns that describe its model, as a key of kept results."""
+    return Case(case_id="", **{name: getattr(case, name) for name in _MODEL_COLUMNS})
 
 
 @functools.lru_cache(maxsize=4096)
-def model_of_stated(stated: Stated) -> KnownModel:
+def model_of_stated(stated: Case) -> KnownModel:
     """Return the model of the statements. Results are kept: thousands of cases share a few models."""
-    _require_consistent(stated)
+    if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
+        raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
+    if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
+        raise CaseError(f"moe_topk is {stated.moe_topk}, more than n_experts {stated.n_experts}")
     preset = None if stated.family == "cnn" else model_named(stated.model)
     if preset is not None and not _is_of_another_size(preset, stated):
         return _sized(preset, stated)
-    sized = stated.n_layers is not None and stated.hidden is not None
-    if stated.family == "cnn" or not sized:
+    if stated.family == "cnn" or stated.n_layers is None or stated.hidden is None:
         vision = find_vision_model(stated.model, stated.image_size)
         if vision is not None:
             return KnownModel(vision, ())
     if stated.family == "cnn":
         raise CaseError(f"model {stated.model[:60]!r} is no image model that rigtune knows")
     known = _from_sizes(stated)
-    if preset is not None:
-        count = f"{parameter_count(preset) / 1e9:.3g}"
-        words = (
-            f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
-        )
-        return known._replace(assumed=(words, *known.assumed))
-    return known
+    if preset is None:
+        return known
+    count = f"{parameter_count(preset) / 1e9:.3g}"
+    words = f"params_b {stated.params_b:g} is believed, though {preset.title} has {count} billion parameters"
+    return known._replace(assumed=(words, *known.assumed))
 
 
-def _require_consistent(stated: Stated) -> None:
-    """Raise CaseError for sizes of a row that no model has together."""
-    if stated.n_heads and stated.n_kv_heads and stated.n_heads % stated.n_kv_heads:
-        raise CaseError(f"n_kv_heads is {stated.n_kv_heads}, which does not divide n_heads {stated.n_heads}")
-    if stated.n_experts and stated.moe_topk and stated.moe_topk > stated.n_experts:
-        raise CaseError(f"moe_topk is {stated.moe_topk}, more than n_experts {stated.n_experts}")
-
-
-def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
-    """Return `model` in the sizes of the row. Raises CaseError if those contradict the rest of it."""
+def _sized(model: TransformerModel, stated: Case) -> KnownModel:
+    """Return `model` in the sizes of the row. Raises CaseError if they contradict the model."""
     if (
         stated.n_kv_heads
         and not model.key_value_latent
@@ -131,12 +118,12 @@ def _sized(model: TransformerModel, stated: Stated) -> KnownModel:
         raise CaseError(
             f"moe_topk is {stated.moe_topk}, more than the {model.experts} experts of {model.title}"
         )
-    changed = _with_sizes(model, stated)
-    return KnownModel(changed, _other_count(changed, stated))
+    model = _with_sizes(model, stated)
+    return KnownModel(model, _other_count(model, stated))
 
 
-def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
-    """Return a note if the row's number of parameters is neither all nor the active ones of its sizes."""
+def _other_count(model: TransformerModel, stated: Case) -> tuple[str, ...]:
+    """Return a note if the row's sizes give another number of parameters, in total and for one token."""
     if stated.params_b is None or stated.n_layers is None or stated.hidden is None:
         return ()
     counts = (parameter_count(model), active_parameter_count(model))
@@ -147,7 +134,7 @@ def _other_count(model: TransformerModel, stated: Stated) -> tuple[str, ...]:
     )
 
 
-def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
+def _is_of_another_size(preset: TransformerModel, stated: Case) -> bool:
     """Return whether the row's number of parameters shows that its name means a family.
 
     The preset is then another member of the family.
@@ -161,7 +148,7 @@ def _is_of_another_size(preset: TransformerModel, stated: Stated) -> bool:
 _OTHER_SIZE = math.log(1.4)
 
 
-def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
+def _with_sizes(preset: TransformerModel, stated: Case) -> TransformerModel:
     """Return the preset's kind of layers in the sizes of the row: a proxy has fewer layers or experts."""
     changes = {
         **_layers(preset, stated.n_layers),
@@ -185,7 +172,7 @@ def _with_sizes(preset: TransformerModel, stated: Stated) -> TransformerModel:
     )
 
 
-def _heads_of(preset: TransformerModel, stated: Stated) -> dict[str, object]:
+def _heads_of(preset: TransformerModel, stated: Case) -> dict[str, object]:
     """Return width and heads in the sizes of the row.
 
     Heads that make up the width together continue to do so; groups of queries keep their size.
@@ -201,7 +188,7 @@ def _heads_of(preset: TransformerModel, stated: Stated) -> dict[str, object]:
     return changes
 
 
-def _experts(preset: TransformerModel, stated: Stated) -> dict[str, object]:
+def _experts(preset: TransformerModel, stated: Case) -> dict[str, object]:
     experts = stated.n_experts or preset.experts
     if experts <= 1:
         return {}
@@ -240,7 +227,7 @@ def _layers(preset: TransformerModel, layers: int | None) -> dict[str, object]:
     return changes
 
 
-def _widths(preset: TransformerModel, stated: Stated) -> dict[str, object]:
+def _widths(preset: TransformerModel, stated: Case) -> dict[str, object]:
     """Return the widths of the row; in a mixture of experts the stated width is that of one expert."""
     width = stated.ffn_hidden
     if width is None:
@@ -277,7 +264,7 @@ def _nearest(
     return best if own > 0.01 and miss(best) * clear < own else model
 
 
-def _from_sizes(stated: Stated) -> KnownModel:
+def _from_sizes(stated: Case) -> KnownModel:
     """Return a model that no preset describes, in the usual make of its kind."""
     params_b = stated.params_b or size_in_name(stated.model)
     assumed: list[str] = []
@@ -295,7 +282,6 @@ def _from_sizes(stated: Stated) -> KnownModel:
             f"{typical.layers} layers of width {typical.hidden}"
         )
     usual = typical or TypicalSizes(layers=1, hidden=1, ffn_hidden=0, experts=0, experts_per_token=2)
-    layers = stated.n_layers or usual.layers
     hidden = stated.hidden or usual.hidden
     is_gpt = is_like_gpt(stated.model) and stated.family != "encoder"
     is_moe = (stated.n_experts or 0) > 1 or usual.experts > 1
@@ -308,27 +294,24 @@ def _from_sizes(stated: Stated) -> KnownModel:
     vocab = stated.vocab or (51200 if is_gpt else 32000)
     if encoder:
         vocab = stated.vocab or (_CLASSES if has_images else 30522)
-    ffn = stated.ffn_hidden or usual.ffn_hidden or (4 * hidden if plain else _gated_width(hidden))
+    ffn = stated.ffn_hidden or usual.ffn_hidden or (4 * hidden if plain else gated_width(hidden))
     for name, value in (("n_heads", heads), ("ffn_hidden", ffn), ("vocab", vocab)):
         if getattr(stated, name) is None:
             assumed.append(f"{name} {value}")
-    gated = not plain and (is_moe or ffn != 4 * hidden)
-    kv_heads = stated.n_kv_heads if stated.n_kv_heads and heads % stated.n_kv_heads == 0 else heads
     experts = (stated.n_experts or usual.experts) if is_moe else 0
-    positions = 512 if encoder else stated.seq_len or 2048
     model = TransformerModel(
         id=stated.model[:100] or "model",
         title=stated.model[:100],
-        layers=layers,
+        layers=stated.n_layers or usual.layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=kv_heads,
+        kv_heads=stated.n_kv_heads if stated.n_kv_heads and heads % stated.n_kv_heads == 0 else heads,
         head_dim=hidden // heads,
         ffn_hidden=ffn,
         vocab=vocab,
-        gated_mlp=gated,
+        gated_mlp=not plain and (is_moe or ffn != 4 * hidden),
         tied_embeddings=plain,
-        learned_positions=positions if plain else 0,
+        learned_positions=(512 if encoder else stated.seq_len or 2048) if plain else 0,
         norm="layernorm" if plain else "rmsnorm",
         bias=plain,
         kind="encoder" if encoder else "decoder",
@@ -395,7 +378,7 @@ def _vision_transformer(model: TransformerModel, image_size: int, patch: int) ->
     )
 
 
-def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
+def _typical(stated: Case, params_b: float | None) -> TypicalSizes | None:
     """Return the usual sizes at this number of parameters, with the depth that the row states."""
     if params_b is None or not 1e-3 <= params_b <= 1e5:
         return None
@@ -411,9 +394,8 @@ def _typical(stated: Stated, params_b: float | None) -> TypicalSizes | None:
             layers=stated.n_layers, hidden=hidden, ffn_hidden=round(sizes.ffn_hidden * hidden / sizes.hidden)
         )
     elif stated.hidden is not None:
-        layers = max(1, round(sizes.layers * (sizes.hidden / stated.hidden) ** 2))
         sizes = sizes._replace(
-            layers=layers,
+            layers=max(1, round(sizes.layers * (sizes.hidden / stated.hidden) ** 2)),
             hidden=stated.hidden,
             ffn_hidden=round(sizes.ffn_hidden * stated.hidden / sizes.hidden),
         )
@@ -424,8 +406,3 @@ def _heads(hidden: int) -> int:
     """Return the number of heads of 128, or of 64 in a narrow model."""
     size = 128 if hidden >= 2048 and hidden % 128 == 0 else 64
     return hidden // size if hidden % size == 0 else 1
-
-
-def _gated_width(hidden: int) -> int:
-    """Return 8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
-    return 256 * math.ceil(8 * hidden / 3 / 256)

@@ -1,10 +1,12 @@
-"""Notes about cells of a row that were not understood or are replaced by something else."""
+"""Notes about cells that were not understood or were replaced, and the rates that figures rest on."""
 
 from __future__ import annotations
 
+from probes.base.units import gb_per_s
 from recipes.cases.case import Case
+from recipes.job.candidate import Candidate
 from recipes.job.workload import Precision
-from recipes.machine.cluster_records import Cluster
+from recipes.machine.cluster_records import Cluster, Figure
 from recipes.machine.from_words import USUAL_NETWORK
 from recipes.machine.link_words import fabric_of, inter_bandwidth_of, transport_of
 from recipes.predict.stacks import BEFORE_FUSED
@@ -16,49 +18,47 @@ _SHOWN = 40
 
 
 def notes_of(case: Case, cluster: Cluster, precision: Precision) -> list[str]:
-    """Return the notes in words, for people; none if all was understood.
+    """Return the notes for people; none if every cell was understood.
 
-    Links that the layout does not use are not looked at.
+    Links that the layout does not use need no note.
     """
-    notes = []
-    intra, inter, figure = (
-        case.interconnect_intra,
-        case.interconnect_inter,
-        case.memory_figure.strip().lower(),
+    intra, inter, nodes = case.interconnect_intra, case.interconnect_inter, cluster.nodes
+    ranks, network = cluster.ranks_per_node, cluster.inter_bus_bandwidth_bytes_per_s
+    figure, computed = case.memory_figure.strip().lower(), _computed_in(precision, cluster)
+    no_network = (
+        inter and nodes > 1 and inter_bandwidth_of(inter, ranks) is None and transport_of(inter) == "unknown"
     )
-    if intra and cluster.ranks_per_node > 1 and fabric_of(intra) is None:
-        notes.append(
-            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken"
-        )
-    if inter and cluster.nodes > 1 and not _names_network(inter, cluster.ranks_per_node):
-        notes.append(
+    notes = (
+        (
+            intra and ranks > 1 and fabric_of(intra) is None,
+            f"interconnect_intra {intra[:_SHOWN]!r} names no known link: such a GPU's usual one is taken",
+        ),
+        (
+            no_network,
             f"interconnect_inter {inter[:_SHOWN]!r} names no known network: "
-            "such a machine's usual one is taken"
-        )
-    network = cluster.inter_bus_bandwidth_bytes_per_s
-    if network is not None and cluster.nodes > 1 and network.source.startswith(USUAL_NETWORK):
-        notes.append(network.source)
-    if figure not in (*FIGURES, *_NO_FIGURE):
-        notes.append(
-            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken"
-        )
-    computed = _computed_in(precision, cluster)
-    if computed != precision:
-        notes.append(
+            "such a machine's usual one is taken",
+        ),
+        (
+            network is not None and nodes > 1 and network.source.startswith(USUAL_NETWORK),
+            network.source if network is not None else "",
+        ),
+        (
+            figure not in (*FIGURES, *_NO_FIGURE),
+            f"memory_figure {figure[:_SHOWN]!r} is not known: the one that users of the stack print is taken",
+        ),
+        (
+            computed != precision,
             f"{cluster.device_name} has no unit for {precision}: "
-            f"it is taken to compute at its rate of {computed}"
-        )
-    return notes
-
-
-def _names_network(text: str, ranks_per_node: int) -> bool:
-    return inter_bandwidth_of(text, ranks_per_node) is not None or transport_of(text) != "unknown"
+            f"it is taken to compute at its rate of {computed}",
+        ),
+    )
+    return [words for holds, words in notes if holds]
 
 
 def _computed_in(precision: Precision, cluster: Cluster) -> str:
-    """Return the precision of the computation, as `rates_of` and the rows of peaks have it.
+    """Return the precision that the GPU computes in, the same one that `rates_of` uses.
 
-    Without a unit for a type a GPU computes in its next wider one.
+    A GPU without a unit for a type computes in the next wider type.
     """
     peaks, rates = cluster.peak_flops_per_s, cluster.flops_per_s
     if cluster.device != "cuda" or not (peaks or rates):
@@ -69,3 +69,31 @@ def _computed_in(precision: Precision, cluster: Cluster) -> str:
         return precision
     is_same = rates.get(precision, peaks.get(precision)) == rates.get("fp32", peaks.get("fp32"))
     return "fp32" if is_same else precision
+
+
+def grounds_of(candidate: Candidate, cluster: Cluster) -> tuple[str, ...]:
+    """Return a line in words for each rate that the time model starts from and the run uses."""
+    lines = []
+    peak = cluster.peak_flops_per_s.get(candidate.precision)
+    measured = cluster.flops_per_s.get(candidate.precision)
+    if measured is not None and measured.basis == "measured":
+        lines.append(_line(f"{measured.value / 1e12:.4g} TFLOP/s in {candidate.precision}", measured))
+    elif peak is not None:
+        lines.append(_line(f"{peak.value / 1e12:.4g} TFLOP/s at most in {candidate.precision}", peak))
+    if cluster.memory_bandwidth_bytes_per_s is not None:
+        lines.append(
+            _line(
+                f"{gb_per_s(cluster.memory_bandwidth_bytes_per_s.value)} of memory",
+                cluster.memory_bandwidth_bytes_per_s,
+            )
+        )
+    ring, network = cluster.intra_bus_bandwidth_bytes_per_s, cluster.inter_bus_bandwidth_bytes_per_s
+    if ring is not None and cluster.ranks_per_node > 1:
+        lines.append(_line(f"{gb_per_s(ring.value)} around the GPUs of a node", ring))
+    if network is not None and cluster.nodes > 1:
+        lines.append(_line(f"{gb_per_s(network.value)} from node to node", network))
+    return tuple(lines)
+
+
+def _line(words: str, figure: Figure) -> str:
+    return f"{words} ({figure.source})" if figure.source else words

@@ -7,21 +7,18 @@ from typing import Any
 
 from probes.base.record import Record, Unknown
 from probes.base.units import GIB
-from recipes.cases.case import Case, CaseError, case_of_row
+from recipes.cases.case import CaseError, case_of_row
 from recipes.cases.case_layout import recompute_words
-from recipes.cases.figures import time_for
-from recipes.cases.grounds import grounds_of
 from recipes.cases.model import OwnModels
-from recipes.cases.notes import FIGURES
+from recipes.cases.notes import FIGURES, grounds_of
 from recipes.cases.resolved import Here, resolve
-from recipes.cases.resolved_case import ResolvedCase
+from recipes.cases.resolved_case import ResolvedCase, time_for
 from recipes.job.candidate import Candidate
 from recipes.job.models.counts import flops_per_token
-from recipes.job.workload import VisionWorkload, Workload
+from recipes.job.workload import VisionWorkload
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
-from recipes.predict.intervals import Rates, kind_of, memory_interval, time_interval
-from recipes.predict.memory import figure_bytes
-from recipes.predict.memory.peak import fuses_attention
+from recipes.predict.memory.peak import figure_bytes, fuses_attention
+from recipes.predict.parameters import Rates, kind_of, memory_interval, time_interval
 from recipes.predict.training_job import ImageJob, Job, TransformerJob
 
 SCHEMA_VERSION = 1
@@ -60,7 +57,7 @@ class CasePrediction(Record, kw_only=True):
     """
     step_time_low_s: float | None = None
     """Low end of the step time; 8 of 10 published runs are between low and high
-    (`recipes/predict/intervals.py`).
+    (`recipes/predict/parameters.py`).
     """
     step_time_high_s: float | None = None
     samples_per_s_low: float | None = None
@@ -103,20 +100,12 @@ def predict_row(
     name no other; `own_models` maps names in the column `model` to the user's own models.
     """
     try:
-        return predict_case(case_of_row(row), here, own_models)
+        return predict_resolved(resolve(case_of_row(row), here=here, own_models=own_models))
     except CaseError as error:
         reason = str(error)
     except ArithmeticError as error:  # sizes that are each possible, but not together
         reason = f"sizes of the row give figures that no machine has: {error}"
     return CasePrediction(case_id=(row.get("case_id") or "").strip(), status="refused", reason=reason)
-
-
-def predict_case(case: Case, here: Here | None = None, own_models: OwnModels | None = None) -> CasePrediction:
-    """Return the prediction for one case."""
-    try:
-        return predict_resolved(resolve(case, here=here, own_models=own_models))
-    except CaseError as error:
-        return CasePrediction(case_id=case.case_id, status="refused", reason=str(error))
 
 
 def predict_resolved(resolved: ResolvedCase) -> CasePrediction:
@@ -187,19 +176,14 @@ def _speeds(resolved: ResolvedCase, time: TimeBreakdown | Unknown) -> dict[str, 
             "step_time_high_s": seconds * ends.high,
         }
     if isinstance(resolved.job, TransformerJob):
-        speeds["tokens_per_s_per_gpu"] = samples_per_s * _counted_tokens(resolved.job) / resolved.gpus
+        job = resolved.job
+        # Samples that vary in length count with their expected length, others with that of the case.
+        tokens = job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
+        speeds["tokens_per_s_per_gpu"] = samples_per_s * tokens / resolved.gpus
     peak = resolved.cluster.peak_flops_per_s.get(resolved.candidate.precision)
     if peak is not None:
         speeds["mfu"] = samples_per_s / resolved.gpus * _sample_flops(resolved.job) / peak.value
     return speeds
-
-
-def _counted_tokens(job: TransformerJob) -> float:
-    """Return the tokens that count per sequence.
-
-    This is the expected length if samples vary in length, and otherwise the sequence length of the case.
-    """
-    return job.sequence if job.stack.samples_vary(job.workload) else job.workload.sequence_length
 
 
 def _sample_flops(job: Job) -> float:
@@ -207,12 +191,10 @@ def _sample_flops(job: Job) -> float:
 
     Frozen weights have no gradients of their own.
     """
-    match job:
-        case TransformerJob():
-            passes = 1.0 if job.trains_weights else 2 / 3
-            return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
-        case ImageJob():
-            return 3.0 * job.workload.model.forward_flops
+    if isinstance(job, ImageJob):
+        return 3.0 * job.workload.model.forward_flops
+    passes = 1.0 if job.trains_weights else 2 / 3
+    return passes * job.sequence * flops_per_token(job.workload.model, round(job.sequence))
 
 
 def _basis(resolved: ResolvedCase) -> Rates:
@@ -255,11 +237,11 @@ def _selected(candidate: Candidate, resolved: ResolvedCase) -> str:
 
 
 def _title(resolved: ResolvedCase) -> str:
-    match resolved.workload:
-        case Workload(sequence_length=length):
-            size = f"sequence {length}, "
-        case VisionWorkload(image_size=pixels):
-            size = f"{pixels} pixels, " if pixels else ""
-    name = resolved.workload.model.title or resolved.workload.model.id
+    work = resolved.workload
+    if isinstance(work, VisionWorkload):
+        size = f"{work.image_size} pixels, " if work.image_size else ""
+    else:
+        size = f"sequence {work.sequence_length}, "
+    name = work.model.title or work.model.id
     where = f"{resolved.gpus} x {resolved.cluster.device_name}"
     return f"{name}, {size}{resolved.candidate.precision}, on {where}, {resolved.stack.title}"

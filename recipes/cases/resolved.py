@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable
 from typing import Literal
 
@@ -11,17 +10,14 @@ import msgspec
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import Catalogue, load_catalogue
-from recipes.cases.case import Case, CaseError
-from recipes.cases.case_layout import gpus_of, layout_of, recompute_words
+from recipes.cases.case import Case, CaseError, cluster_of_case
+from recipes.cases.case_layout import gpus_of, layout_of, recompute_words, with_expert_axis
 from recipes.cases.choices import Choice, choices_of, micro_batches_of, with_choice
-from recipes.cases.experts import with_expert_axis
-from recipes.cases.figures import time_for
 from recipes.cases.legality import require_divisible, require_whole, require_whole_parts, uneven_parts
-from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.model import OwnModels, model_of
 from recipes.cases.notes import notes_of
-from recipes.cases.resolved_case import ResolvedCase
-from recipes.cases.software import software_of
+from recipes.cases.resolved_case import ResolvedCase, time_for
+from recipes.cases.software import precision_of, software_of, usual_length, usual_optimizer
 from recipes.cases.table_words import (
     Numbers,
     names_pure,
@@ -31,7 +27,6 @@ from recipes.cases.table_words import (
     step_of,
     task_of,
 )
-from recipes.cases.usual import precision_of, usual_length, usual_optimizer
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import Optimizer, TransformerModel, Tuning, VisionModel, VisionWorkload, Workload
@@ -50,11 +45,6 @@ _HERE = frozenset({"", "here", "this", "this machine", "local", "localhost"})
 _ENOUGH_IMAGES = 256
 _WIDE = 4096
 """Hidden size at which the constant `saturation_tokens_cuda` was measured."""
-
-
-@functools.lru_cache(maxsize=1)
-def _catalogue() -> Catalogue:
-    return load_catalogue()
 
 
 def resolve(
@@ -81,7 +71,7 @@ def resolve(
         )
     gpus = cluster.world_size if cluster is not None else gpus_of(case)
     if cluster is None:
-        cluster = cluster_of_case(case, gpus, catalogue or _catalogue())
+        cluster = cluster_of_case(case, gpus, catalogue or load_catalogue())
         local = _same_gpu(cluster, case, gpus, here)
         if local is not None:
             cluster = local
@@ -100,9 +90,9 @@ def resolve(
 def _most_usual(open_case: _OpenCase) -> ResolvedCase:
     """Return the first option that fits, or the fastest of several that people try.
 
-    If none fits, it is the last, or the one of several that needs least. Raises CaseError if every option
-    contradicts the case. People recompute because a run failed, not because a model of memory predicts it: an
-    option that needs little more than there is by the model stays unchanged.
+    If none fits, return the last option, or the option that needs least if people try several. Raises
+    CaseError if every option contradicts the case. People recompute because a run failed, not because a model
+    of memory predicts a failure: an option stays unchanged if it needs little more memory than the GPU has.
     """
     options = open_case.options()
     laid_out: ResolvedCase | None = None
@@ -140,9 +130,9 @@ def _most_usual(open_case: _OpenCase) -> ResolvedCase:
 
 
 def _fastest(open_case: _OpenCase, options: list[tuple[Choice, int]], fits: ResolvedCase) -> ResolvedCase:
-    """Return the option that does most per second, of `fits` and the later ones that are tried and fit.
+    """Return the fastest option that fits: `fits`, or one of the later options that people try.
 
-    Recomputing may pay by larger micro-batches.
+    Recomputing may be faster because it allows larger micro-batches.
     """
     best, rate = fits, _samples_per_s(fits)
     for choice, micro_batch in options:
@@ -226,18 +216,6 @@ class _OpenCase:
             notes.append(f"sharding {case.sharding[:40]!r} is not known and taken as not stated")
         self._notes = (*notes, *notes_of(case, cluster, self._precision))
 
-    @property
-    def _cuts_twice(self) -> bool:
-        """Whether each context-parallel rank takes an early and a late part of a sequence.
-
-        Causal work is then even.
-        """
-        return (
-            isinstance(self._model, TransformerModel)
-            and self._model.kind == "decoder"
-            and self._stack.spare_ranks != "sequence"
-        )
-
     def options(self) -> list[tuple[Choice, int]]:
         """Return the open choices of the case with their micro-batches, most usual first."""
         options = []
@@ -278,11 +256,10 @@ class _OpenCase:
     @property
     def may_be_pure(self) -> bool:
         """Whether the case's word for 16 bits is also used by people who keep nothing in fp32."""
-        stated = (
-            bool(self._case.precision) and self._precision in ("bf16", "fp16") and not self._numbers.mixed
-        )
         return (
-            stated
+            bool(self._case.precision)
+            and self._precision in ("bf16", "fp16")
+            and not self._numbers.mixed
             and not self._is_pure
             and not self._is_vision
             and self._stack.memory.mixed_states != "master"
@@ -314,7 +291,9 @@ class _OpenCase:
         candidate = layout.candidate
         if isinstance(self._model, TransformerModel):
             require_divisible(self._model, candidate)
-            require_whole_parts(candidate, self._length, cuts_twice=self._cuts_twice)
+            # Causal work is even if each context-parallel rank takes an early and a late part of a sequence.
+            cuts_twice = self._model.kind == "decoder" and self._stack.spare_ranks != "sequence"
+            require_whole_parts(candidate, self._length, cuts_twice=cuts_twice)
             notes += uneven_parts(self._model, candidate)
         else:
             require_whole(self._model, candidate)
@@ -330,11 +309,9 @@ class _OpenCase:
                 f"global_batch {candidate.global_batch}" + (times if case.grad_accum is None else "")
             )
         job = job_of(self._workload(candidate), candidate, self._cluster, self._stack)
-        match job:
-            case TransformerJob():
-                notes += self._transformer_notes(case, job)
-            case ImageJob():
-                notes += self._image_notes(case, job)
+        notes += (
+            self._image_notes(case, job) if isinstance(job, ImageJob) else self._transformer_notes(case, job)
+        )
         return ResolvedCase(
             case=self._case,
             job=job,
@@ -376,22 +353,18 @@ class _OpenCase:
         return ["lora_rank and lora_targets are left out: no adapters are trained"] if is_stated else []
 
     def _workload(self, candidate: Candidate) -> Workload | VisionWorkload:
-        match self._model:
-            case TransformerModel() as model:
-                return self._transformer_workload(model, candidate)
-            case VisionModel() as model:
-                return VisionWorkload(
-                    model=model,
-                    image_size=self._case.image_size or model.image_size,
-                    global_batch=candidate.global_batch,
-                    precision=self._precision,
-                    optimizer=self._optimizer,
-                )
-
-    def _transformer_workload(self, model: TransformerModel, candidate: Candidate) -> Workload:
+        model = self._model
+        if isinstance(model, VisionModel):
+            return VisionWorkload(
+                model=model,
+                image_size=self._case.image_size or model.image_size,
+                global_batch=candidate.global_batch,
+                precision=self._precision,
+                optimizer=self._optimizer,
+            )
         task, bits = self._task, self._numbers.base_bits
-        has_images = self._case.image_size is not None
-        if self._stack.predicts_all and not has_images and model.kind == "encoder" and task.from_scratch:
+        is_masked = model.kind == "encoder" and self._case.image_size is None and task.from_scratch
+        if self._stack.predicts_all and is_masked:
             model = msgspec.structs.replace(model, head_fraction=1.0)
         tuning: Tuning = "qlora" if task.tuning == "lora" and bits < 16 else task.tuning
         return Workload(
@@ -411,10 +384,9 @@ class _OpenCase:
 
 
 def _stored_bits(tuning: Tuning, bits: Literal[4, 8, 16]) -> Literal[4, 8, 16]:
-    """Return the bits of a frozen weight: the stated ones, or QLoRA's 4."""
-    if tuning != "qlora":
-        return 16
-    return 4 if bits == 16 else bits
+    """Return the bits of a frozen weight: the stated number, or 4 for QLoRA."""
+    stored: Literal[4, 8, 16] = 4 if bits == 16 else bits
+    return stored if tuning == "qlora" else 16
 
 
 def _is_recipes(optimizer: str, recipe: str) -> bool:

@@ -1,16 +1,32 @@
-"""A case with everything that the models need: model, layout, machine and stack."""
+"""A case with everything that the models need, and the models that predict its memory and time."""
 
 from __future__ import annotations
 
-from probes.base.record import Record
+from probes.base.record import Record, Unknown
 from recipes.cases.case import Case
-from recipes.cases.figures import memory_for
 from recipes.job.candidate import Candidate
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.breakdowns import MemoryBreakdown
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown
+from recipes.predict.candidate_prediction import corrected, with_loading
+from recipes.predict.image_prediction import predict_images, vision_memory
+from recipes.predict.memory.peak import memory_of
+from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack
-from recipes.predict.training_job import Job
+from recipes.predict.training_job import ImageJob, Job
+
+
+def memory_for(job: Job) -> MemoryBreakdown:
+    """Return the peak memory of the fullest rank."""
+    return vision_memory(job) if isinstance(job, ImageJob) else memory_of(job)
+
+
+def time_for(job: Job) -> TimeBreakdown | Unknown:
+    """Return one optimizer step of the slowest rank, scaled by what was measured on the machine."""
+    if isinstance(job, ImageJob):
+        return predict_images(job)
+    time = step_time(job)
+    return time if isinstance(time, Unknown) else with_loading(corrected(time, job), job)
 
 
 class ResolvedCase(Record, kw_only=True):
@@ -35,7 +51,7 @@ class ResolvedCase(Record, kw_only=True):
     assumed: tuple[str, ...] = ()
     """Defaults that were assumed for what the row does not state, in words."""
     memory: MemoryBreakdown | None = None
-    """Memory of the candidate, if it was computed to choose it; `memory_of_case` returns it in any case."""
+    """Memory of the candidate if the choice needed it; `memory_of_case` always returns it."""
 
     @property
     def workload(self) -> Workload | VisionWorkload:

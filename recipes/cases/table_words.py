@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeVar
 
 from recipes.cases.case import CaseError
 from recipes.job.candidate import ActivationCheckpointing, Schedule, Sharding
 from recipes.job.workload import AdapterTargets, Optimizer, OptimizerStep, Precision, Tuning
+
+_Name = TypeVar("_Name")
 
 
 class Numbers(NamedTuple):
@@ -43,7 +46,7 @@ def numbers_of(words: str) -> Numbers:
     base: Literal[4, 8, 16] = 4 if re.search(_FOUR_BITS, text) else 16
     if re.search(_EIGHT_BITS, text):
         base = 8
-    precision = next((name for pattern, name in _PRODUCTS if re.search(pattern, text)), None)
+    precision = _first(_PRODUCTS, words)
     if precision is None and base == 16:
         raise CaseError(
             f"precision is {words[:40]!r}: give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4, nf4, int8"
@@ -79,8 +82,7 @@ _OPTIMIZERS: tuple[tuple[str, Optimizer], ...] = (
 @functools.lru_cache(maxsize=1024)
 def optimizer_of(words: str) -> Optimizer:
     """Return the row of optimizers that keeps as many states. Raises CaseError."""
-    text = _plain(words)
-    optimizer = next((name for pattern, name in _OPTIMIZERS if re.search(pattern, text)), None)
+    optimizer = _first(_OPTIMIZERS, words)
     if optimizer is None:
         known = ", ".join(optimizer for _, optimizer in _OPTIMIZERS)
         raise CaseError(f"optimizer is {words[:40]!r}: give one of {known}, or leave it blank")
@@ -115,16 +117,22 @@ class Task(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def task_of(words: str) -> Task:
     """Return pre-training, fine-tuning, or adapters over a frozen model."""
-    text = _plain(words)
-    if re.search(r"qlora|q-lora", text):
-        return Task("qlora", from_scratch=False)
-    if re.search(r"lora|dora|adapter|peft|prefix|prompt-tuning|p-tuning|ia3|galore", text):
-        return Task("lora", from_scratch=False)
-    if re.search(r"pre-?train|scratch|^train(ing)?$|^$|mlm|causal-?lm|language-model", text):
-        return Task("full", from_scratch=True)
-    if re.search(r"sft|tun|instruct|squad|alignment|chat|dpo|orpo|kto|rlhf|ppo|grpo|reward", text):
-        return Task("full", from_scratch=False)
-    return Task("full", from_scratch=True, is_known=False)
+    return _first(_TASKS, words) or Task("full", from_scratch=True, is_known=False)
+
+
+_TASKS = (
+    (r"qlora|q-lora", Task("qlora", from_scratch=False)),
+    (
+        r"lora|dora|adapter|peft|prefix|prompt-tuning|p-tuning|ia3|galore",
+        Task("lora", from_scratch=False),
+    ),
+    (r"pre-?train|scratch|^train(ing)?$|^$|mlm|causal-?lm|language-model", Task("full", from_scratch=True)),
+    (
+        r"sft|tun|instruct|squad|alignment|chat|dpo|orpo|kto|rlhf|ppo|grpo|reward",
+        Task("full", from_scratch=False),
+    ),
+)
+"""Tasks by pattern; the first match counts."""
 
 
 _EVERY_LAYER = r"all-?linear"
@@ -195,28 +203,31 @@ def sharing_of(words: str) -> Sharing:
     zero = _zero_of(text, offload=offload, note=note)
     if zero is not None:
         return zero
-    if re.search(r"device-?map|naive|layer-?split|model-?split", text):
-        return Sharing("none", splits_layers=True)
-    if re.search(r"shard-grad-op|sharded-?ddp", text):
-        return Sharing("zero2", offload=offload)
-    if re.search(r"no-shard|replicat", text):
-        return Sharing("none", offload=offload)
-    if re.search(r"hsdp|hybrid|hfsdp|mics", text):  # MiCS shares all states within a group (arXiv 2205.00119)
-        return Sharing("zero3", hybrid=True, offload=offload)
-    if re.search(r"fsdp|full(y)?-shard|gemini|infinity", text):
-        return Sharing("zero3", offload=offload, note=note)
-    if re.search(r"dist(ributed)?-?opt|optimizer", text):
-        return Sharing("zero1", offload=offload)
-    if re.search(r"single|^none$|^no$|1-?gpu|^local$", text):
-        alone = re.search(r"^single(-?(gpu|device|card|process))?$|^1-?gpu$", text) is not None
-        return Sharing("none", offload=offload, is_alone=alone)
-    if re.search(r"ddp|^dp$|data-?parallel|horovod|mirrored|multi-?worker|all-?reduce|bagua|kvstore", text):
-        return Sharing(None, offload=offload)
-    is_known = (
-        re.search(r"megatron|\dd$|3d|tp|pp|tensor|pipeline|model-?parallel|deepspeed|zero(?!-?\d)|^$", text)
-        is not None
-    )
-    return Sharing(None, offload=offload, is_known=is_known)
+    row = next(row for pattern, row in _SHARINGS if re.search(pattern, text))
+    if row.splits_layers:
+        return row
+    is_noted = row.sharding == "zero3" and not row.hybrid
+    return row._replace(offload=offload, note=note if is_noted else "")
+
+
+_SHARINGS = (
+    (r"device-?map|naive|layer-?split|model-?split", Sharing("none", splits_layers=True)),
+    (r"shard-grad-op|sharded-?ddp", Sharing("zero2")),
+    (r"no-shard|replicat", Sharing("none")),
+    # MiCS shares all states within a group (arXiv 2205.00119)
+    (r"hsdp|hybrid|hfsdp|mics", Sharing("zero3", hybrid=True)),
+    (r"fsdp|full(y)?-shard|gemini|infinity", Sharing("zero3")),
+    (r"dist(ributed)?-?opt|optimizer", Sharing("zero1")),
+    (r"^single(-?(gpu|device|card|process))?$|^1-?gpu$", Sharing("none", is_alone=True)),
+    (r"single|^none$|^no$|1-?gpu|^local$", Sharing("none")),
+    (r"ddp|^dp$|data-?parallel|horovod|mirrored|multi-?worker|all-?reduce|bagua|kvstore", Sharing(None)),
+    (
+        r"megatron|\dd$|3d|tp|pp|tensor|pipeline|model-?parallel|deepspeed|zero(?!-?\d)|^$",
+        Sharing(None),
+    ),
+    ("", Sharing(None, is_known=False)),
+)
+"""Sharing by pattern; the first match counts."""
 
 
 def _zero_of(text: str, *, offload: bool, note: str) -> Sharing | None:
@@ -284,18 +295,22 @@ selective_ac_option).
 @functools.lru_cache(maxsize=1024)
 def checkpointing_of(words: str) -> ActivationCheckpointing:
     """Return how much of the forward pass is computed again. Raises CaseError."""
-    text = _plain(words)
-    if re.search(r"^none$|^no$|^false$|^off$|^0$|disabled", text):
-        return "none"
-    if "every" in text or _PART.search(words):
+    mode = _first(_CHECKPOINTING, words)
+    if mode != "none" and _PART.search(words):
         return "full"
-    if re.search(r"selective|sac|core|^op$", text):
-        return "selective"
-    if re.search(r"full|uniform|block|^true$|^yes$|^on$|^1$|all|gradient|layer|%", text):
-        return "full"
-    if re.search(r"attn|attention|mlp|moe|partial|norm|act", text):
-        return "selective"
-    raise CaseError(f"activation_checkpointing is {words[:40]!r}: give none, selective or full")
+    if mode is None:
+        raise CaseError(f"activation_checkpointing is {words[:40]!r}: give none, selective or full")
+    return mode
+
+
+_CHECKPOINTING: tuple[tuple[str, ActivationCheckpointing], ...] = (
+    (r"^none$|^no$|^false$|^off$|^0$|disabled", "none"),
+    (r"every", "full"),
+    (r"selective|sac|core|^op$", "selective"),
+    (r"full|uniform|block|^true$|^yes$|^on$|^1$|all|gradient|layer|%", "full"),
+    (r"attn|attention|mlp|moe|partial|norm|act", "selective"),
+)
+"""Checkpointing by pattern; the first match counts, unless the words state a part of the layers."""
 
 
 class Recomputed(NamedTuple):
@@ -361,13 +376,18 @@ def schedule_of(words: str) -> Schedule:
 
     Raises CaseError.
     """
-    text = _plain(words)
-    schedule = next((name for pattern, name in _SCHEDULES if re.search(pattern, text)), None)
+    schedule = _first(_SCHEDULES, words)
     if schedule is None:
         raise CaseError(
             f"pp_schedule is {words[:40]!r}: give 1f1b, interleaved, gpipe or zero-bubble, or leave it blank"
         )
     return schedule
+
+
+def _first(rows: Iterable[tuple[str, _Name]], words: str) -> _Name | None:
+    """Return the name beside the first pattern that the words contain."""
+    text = _plain(words)
+    return next((name for pattern, name in rows if re.search(pattern, text)), None)
 
 
 def _plain(words: str) -> str:

@@ -53,7 +53,12 @@ def decoder_sizes(params_b: float, *, gated: bool = True) -> TypicalSizes:
     """Return the sizes of a dense decoder with `params_b` billion parameters, like Llama or GPT."""
     layers = _layers(params_b)
     hidden = hidden_for(params_b, layers)
-    return TypicalSizes(layers, hidden, 256 * math.ceil(8 * hidden / 3 / 256) if gated else 4 * hidden)
+    return TypicalSizes(layers, hidden, gated_width(hidden) if gated else 4 * hidden)
+
+
+def gated_width(hidden: int) -> int:
+    """Return 8/3 of the width, rounded up to 256 (Llama, arXiv 2302.13971, section 2.2)."""
+    return 256 * math.ceil(8 * hidden / 3 / 256)
 
 
 def expert_sizes(
@@ -61,8 +66,8 @@ def expert_sizes(
 ) -> TypicalSizes:
     """Return the sizes of a mixture of experts.
 
-    They have Mixtral's proportions if nothing else is known, else those that give both numbers of parameters.
-    A token meets attention and tables, and as many experts as the active parameters allow.
+    The proportions are those of Mixtral if nothing else is known; otherwise they fit both numbers of
+    parameters. A token meets attention and tables, and as many experts as the active parameters allow.
     """
     if active_b is None or not 0 < active_b < params_b:
         experts = experts or 8

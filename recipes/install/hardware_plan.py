@@ -43,7 +43,7 @@ class PowerBudget(Record, kw_only=True):
     boards_w: float | Unknown
     """Sum of the boards' limits."""
     machine_w: float | Unknown
-    """Peak draw of a machine with such boards, scaled from a published machine."""
+    """Peak draw of a machine with these boards, scaled from a published machine."""
     supplies_w: float | Unknown | None
     """Stated by the management controller or the user; None if nobody stated it."""
     verdict: str
@@ -136,28 +136,17 @@ def _power_verdict(boards: float | Unknown, machine: float | Unknown, supplies: 
 def remarks_on(facts: MachineFacts, hardware: Hardware) -> tuple[str, ...]:
     """Return remarks on the connections between the GPUs, and on their slots."""
     model = hardware.model
-    remarks: list[str] = []
-    if hardware.count > 1:
-        if model.nvlink_count == 0:
-            remarks.append(
-                f"{model.title}: no NVLink; the GPUs exchange data over PCIe, which suits data parallelism "
-                "of small models"
-            )
-        elif model.nvlink_bridge:
-            remarks.append(
-                f"{model.title}: NVLink joins pairs with a bridge; across pairs the GPUs exchange data over "
-                "PCIe"
-            )
-        else:
-            remarks.append(
-                f"{model.title}: {model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within "
-                "the machine"
-            )
-        if "GeForce" in model.driver_name and model.architecture in ("ada", "blackwell"):
-            remarks.append(
-                f"{model.title}: the driver allows no peer-to-peer access; data between GPUs goes through "
-                "host memory"
-            )
+    connection = f"{model.nvlink_count} NVLinks join all GPUs; fit for any parallelism within the machine"
+    if model.nvlink_count == 0:
+        connection = (
+            "no NVLink; the GPUs exchange data over PCIe, which suits data parallelism of small models"
+        )
+    elif model.nvlink_bridge:
+        connection = "NVLink joins pairs with a bridge; across pairs the GPUs exchange data over PCIe"
+    peerless = "the driver allows no peer-to-peer access; data between GPUs goes through host memory"
+    is_peerless = "GeForce" in model.driver_name and model.architecture in ("ada", "blackwell")
+    words = [connection, *([peerless] if is_peerless else [])] if hardware.count > 1 else []
+    remarks = [f"{model.title}: {remark}" for remark in words]
     narrow = [
         f"GPU{gpu.index} x{gpu.pcie.width_max}"
         for gpu in items_of(facts.gpus)

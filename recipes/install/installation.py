@@ -29,7 +29,6 @@ class Branch(Cited, kw_only=True):
     kind: Literal["long-term support", "production", "new feature"]
     end_of_life: str
     """Year and month of the last fixes."""
-    cuda_major: int
 
 
 class Architecture(Cited, kw_only=True):
@@ -127,18 +126,28 @@ def advise_installation(
     architecture = _architecture(hardware.model.architecture)
     branch = _branch(architecture, today)
     distribution = _distribution(facts)
-    toolkit = _toolkit(architecture, branch)
+    toolkits = load_rows("recipes", "toolkits", Toolkit, file="installation")
+    newest = [row for row in toolkits if _allows(row, architecture, branch)][-1]
     steps = [
         _driver_step(facts, architecture, branch, distribution),
         *_fabric_steps(facts, hardware, branch, distribution),
-        _toolkit_step(facts, toolkit, distribution),
+        _toolkit_step(facts, newest, distribution),
         _container_step(facts, distribution),
     ]
     return InstallationAdvice(
         operating_system=facts.software.operating_system,
         gpus=f"{hardware.count} x {hardware.model.title}",
         steps=tuple(steps),
-        compatibility=tuple(_compatibility(row, architecture, branch) for row in _toolkits()),
+        compatibility=tuple(
+            Compatibility(
+                cuda=row.cuda,
+                oldest_driver=row.driver,
+                torch=row.torch,
+                fits=_allows(row, architecture, branch),
+                source=f"{row.source} ({row.date})",
+            )
+            for row in toolkits
+        ),
         power=power_budget(facts, hardware, supplies_w),
         remarks=remarks_on(facts, hardware),
     )
@@ -148,15 +157,11 @@ def _architecture(name: str) -> Architecture:
     for row in load_rows("recipes", "architectures", Architecture, file="installation"):
         if row.architecture == name:
             return row
-    for maker in load_rows("recipes", "other_makers", OtherMaker, file="installation"):
-        if name in maker.architectures:
-            raise UsageError(
-                f"there is no installation advice for {maker.maker}'s {name} GPUs", f"Follow {maker.guide}."
-            )
-    raise UsageError(
-        f"there is no installation advice for the architecture {name}",
-        "Follow its maker's installation guide.",
-    )
+    makers = load_rows("recipes", "other_makers", OtherMaker, file="installation")
+    maker = next((row for row in makers if name in row.architectures), None)
+    what = f"{maker.maker}'s {name} GPUs" if maker else f"the architecture {name}"
+    guide = maker.guide if maker else "its maker's installation guide"
+    raise UsageError(f"there is no installation advice for {what}", f"Follow {guide}.")
 
 
 def _branch(architecture: Architecture, today: datetime.date) -> Branch:
@@ -165,10 +170,9 @@ def _branch(architecture: Architecture, today: datetime.date) -> Branch:
     Long-term support comes before production, then the longest life.
     """
     month = today.strftime("%Y-%m")
-    rows = load_rows("recipes", "branches", Branch, file="installation")
     usable = [
         row
-        for row in rows
+        for row in load_rows("recipes", "branches", Branch, file="installation")
         if architecture.first_branch <= row.branch <= (architecture.last_branch or row.branch)
         and row.end_of_life >= month
     ]
@@ -198,30 +202,11 @@ def _distribution(facts: MachineFacts) -> Distribution:
     )
 
 
-def _toolkits() -> tuple[Toolkit, ...]:
-    return load_rows("recipes", "toolkits", Toolkit, file="installation")
-
-
 def _allows(row: Toolkit, architecture: Architecture, branch: Branch) -> bool:
     major = numbers_of(row.cuda)[:1]
     too_old = not at_least(row.cuda, architecture.cuda_first)
     too_new = architecture.cuda_last is not None and major > numbers_of(architecture.cuda_last)[:1]
     return not too_old and not too_new and numbers_of(row.driver)[:1] <= (branch.branch,)
-
-
-def _toolkit(architecture: Architecture, branch: Branch) -> Toolkit:
-    """Return the newest toolkit that fits."""
-    return [row for row in _toolkits() if _allows(row, architecture, branch)][-1]
-
-
-def _compatibility(row: Toolkit, architecture: Architecture, branch: Branch) -> Compatibility:
-    return Compatibility(
-        cuda=row.cuda,
-        oldest_driver=row.driver,
-        torch=row.torch,
-        fits=_allows(row, architecture, branch),
-        source=f"{row.source} ({row.date})",
-    )
 
 
 def _driver_step(
@@ -256,8 +241,7 @@ def _driver_step(
 def _fabric_steps(
     facts: MachineFacts, hardware: Hardware, branch: Branch, distribution: Distribution
 ) -> list[Step]:
-    rack = hardware.model.id.startswith("gb")
-    if rack:
+    if hardware.model.id.startswith("gb"):  # a rack
         return [
             Step(
                 title="IMEX service",

@@ -49,9 +49,9 @@ class TransformerModel(StrictRecord, kw_only=True):
     other_biases: tuple[BiasPlace, ...] = ()
     """Further places of biases in models with biases in some linear layers only (GPT-J, GPT-OSS, Phi)."""
     norm_bias: bool | None = None
-    """Whether norms have a bias; None: a LayerNorm has one where the linear layers do."""
+    """Whether norms have a bias; None: a LayerNorm has a bias if the linear layers have."""
     layer_norms: int = 2
-    """Norms over the hidden size in one layer: 1 where attention and MLP share one, 4 with norms after both
+    """Norms over the hidden size in one layer: 1 if attention and MLP share a norm, 4 with norms after both
     as well.
     """
     parallel_mlp: bool = False
@@ -70,7 +70,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     pooler: bool = False
     """A dense layer over the first token (BERT)."""
     embedding_size: int = 0
-    """Width of the token table where it is not the hidden size: projections join them. 0: the hidden size."""
+    """Width of the token table if projections join it to the hidden size; 0: the hidden size."""
     position_buckets: int = 0
     """Rows of a table of relative positions, one column per head, one table per stack of layers (T5)."""
     kind: ModelKind = "decoder"
@@ -82,7 +82,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     decoder_tokens: float = 1.0
     """Tokens of the decoder per token of the encoder, whose length `sequence_length` is."""
     head_outputs: int = 0
-    """Logits of one token where an adaptive softmax leaves most out; 0: one for each row of the
+    """Logits of one token if an adaptive softmax leaves most out; 0: one for each row of the
     vocabulary.
     """
     head_fraction: float = 1.0
@@ -96,7 +96,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     token_types: int = 0
     """Rows of a token type table (BERT)."""
     sliding_window: int = 0
-    """Tokens that a layer with local attention looks back; 0 where there is none."""
+    """Tokens that a layer with local attention looks back; 0 if no layer has local attention."""
     local_layers: int = 0
     """Layers whose attention is limited to `sliding_window`."""
     experts: int = 0
@@ -122,7 +122,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     key_value_latent: int = 0
     """Rank of the joint key and value projection of MLA; 0 for ordinary attention."""
     output_latent: int = 0
-    """Rank of attention's output projection where it has two factors, the first in `output_groups` groups
+    """Rank of attention's output projection if it has two factors, the first in `output_groups` groups
     (DeepSeek-V4).
     """
     output_groups: int = 1
@@ -131,11 +131,9 @@ class TransformerModel(StrictRecord, kw_only=True):
     value_head_dim: int = 0
     """MLA: size of a value head."""
     attention_layers: int | None = None
-    """Hybrid models, where a layer is one mixer: how many are attention; None where each layer has
-    attention.
-    """
+    """Attention layers of a hybrid model, in which a layer is one mixer; None if each layer has attention."""
     feed_forward_layers: int | None = None
-    """Hybrid models: how many layers are an MLP or a mixture of experts; None where each layer has one."""
+    """Layers of a hybrid model that are an MLP or a mixture of experts; None if each layer has one."""
     state_space_layers: int = 0
     """Hybrid models: how many layers are a state-space mixer (Mamba-2) or linear attention (gated delta
     net).
@@ -151,7 +149,7 @@ class TransformerModel(StrictRecord, kw_only=True):
     sequence_length: int
     """The length that the published recipe trains with."""
     learning_rate: float = 0.0
-    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 where nobody published
+    """Peak learning rate of the published recipe, at `learning_rate_batch_tokens`; 0 if nobody published
     one.
     """
     learning_rate_batch_tokens: int = 0
@@ -182,13 +180,13 @@ class VisionModel(StrictRecord, kw_only=True):
     title: str
     parameters: int
     image_size: int
-    """Side of the square, or of the cube, that has as many samples as the input; 0 where the input is no
+    """Side of the square, or of the cube, that has as many samples as the input; 0 if the input is no
     image.
     """
     block_parameters: int = 0
     """Parameters of the largest block that FSDP gathers; 0 if the whole model is one unit."""
     root_parameters: int = 0
-    """Parameters outside of such blocks."""
+    """Parameters outside the blocks that FSDP gathers."""
     dimensions: int = 2
     fixed_size: bool = False
     """Whether the name means one input size (SSD300)."""
@@ -206,7 +204,7 @@ class VisionModel(StrictRecord, kw_only=True):
     Winograd's algorithm accelerates them.
     """
     depthwise_flops: float = 0.0
-    """FLOPs of a step in depthwise convolutions, which are no part of the dense or grouped ones."""
+    """FLOPs of a step in depthwise convolutions, which count neither as dense nor as grouped."""
     convolution_elements: float
     """Elements that dense and grouped convolutions read and write in a step."""
     matrix_elements: float
@@ -322,3 +320,66 @@ class Pins(StrictRecord, kw_only=True):
     learning_rate: float | None = None
     warmup_steps: int | None = None
     ranks_per_node: int | None = None
+
+
+STATE_BYTES: dict[Optimizer, float] = {
+    "adamw": 8.0,
+    "adamw-8bit": 2.0,
+    "adamw-4bit": 1.06,
+    "adam-mini": 4.0,
+    "sgd": 4.0,
+    "adafactor": 0.05,
+    "lion": 4.0,
+    "lion-8bit": 1.0,
+    "lamb": 8.0,
+    "lars": 4.0,
+    "muon": 4.0,
+    "galore": 2.7,
+    "galore-8bit": 0.9,
+    "lomo": 0.0,
+}
+"""Bytes of fp32 states per parameter.
+
+Adam and LAMB have two moments; momentum, Lion and Muon have one (Muon's tables and norms have two). Adafactor
+has rows and columns (arXiv 1804.04235), 8-bit Adam two quantised moments (arXiv 2110.02861), 4-bit Adam also
+a scale for each 128 (arXiv 2309.01507), Adam-mini one moment and a number per block (arXiv 2406.16793).
+GaLore has projections and two moments of a quarter of the rank, a third of Adam's (arXiv 2403.03507, table
+2). LOMO has none (arXiv 2306.09782).
+"""
+
+QUANTISED: frozenset[Optimizer] = frozenset(("adamw-8bit", "adamw-4bit", "lion-8bit", "galore-8bit"))
+"""Optimizers whose states have the same size beside 16-bit weights."""
+
+_BY_TENSOR: frozenset[Optimizer] = QUANTISED | {"adafactor", "adam-mini", "galore", "lomo"}
+"""Optimizers that step each tensor by itself (bitsandbytes, torchao, transformers).
+
+Their temporaries are smaller than the model.
+"""
+
+
+def steps_all_at_once(workload: Workload) -> bool:
+    """Return whether the optimizer steps all tensors together, after the backward pass."""
+    return workload.optimizer_step == "after" and workload.optimizer not in _BY_TENSOR
+
+
+_ADAMW_BYTES = 12.0 + 2.0 * 8.0
+
+
+def traffic_share(optimizer: Optimizer, *, pure: bool = False) -> float:
+    """Return the bytes that a step reads and writes per parameter, relative to AdamW in fp32 alone.
+
+    Weight and gradient are read, the weight is written, and states are read and written; half of it if all is
+    16 bits.
+    """
+    states, weights = STATE_BYTES[optimizer], 12.0
+    if pure:
+        weights /= 2.0
+        states /= 1.0 if optimizer in QUANTISED else 2.0
+    return (weights + 2.0 * states) / _ADAMW_BYTES
+
+
+WITHOUT_MASTERS: frozenset[Optimizer] = frozenset({"lomo"})
+"""Optimizers that update 16-bit weights themselves.
+
+They need no memory but weights and one layer's gradient (arXiv 2306.09782, section 3.1).
+"""

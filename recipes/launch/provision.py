@@ -1,5 +1,6 @@
-"""Ready-made files that run `rigtune check` where machines are provisioned. A new kind is a template and a
-row here.
+"""Ready-made files that run `rigtune check` when machines are provisioned.
+
+To add a kind, write a template and a row here.
 
 What each scheduler expects of its hooks: Slurm's pages on prologs and HealthCheckProgram (slurm.schedmd.com,
 read 2026-11), the Kubernetes reference on init containers and Jobs (kubernetes.io, read 2026-11), and the
@@ -20,7 +21,7 @@ from recipes.launch.script_parts import templates
 
 _PLAIN = re.compile(r"[A-Za-z0-9/._+@-]+")
 REASON_TAG = "rigtune:"
-"""Begins every reason that the health check writes; only drains with such a reason are lifted by it."""
+"""Beginning of every reason that the health check writes; it resumes only nodes with this reason."""
 MOST_DRAINED_PERCENT = 25
 """Share of a partition that the health check drains by itself. A choice, not a measurement; the script states
 it at its top.
@@ -53,7 +54,7 @@ class ProvisionFile(Record, kw_only=True):
 
 
 class ProvisionRow(Record, kw_only=True):
-    """A way to run `rigtune check` where nodes are provisioned."""
+    """A way to run `rigtune check` when nodes are provisioned."""
 
     id: str
     title: str
@@ -130,7 +131,7 @@ PROVISIONS: tuple[ProvisionRow, ...] = (
 
 
 def find_provision(kind: str) -> ProvisionRow:
-    """The row of a kind. Raises UsageError that names the nearest."""
+    """Return the row of a kind. Raises UsageError that names the nearest."""
     for row in PROVISIONS:
         if row.id == kind:
             return row
@@ -141,12 +142,11 @@ def find_provision(kind: str) -> ProvisionRow:
 
 
 def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Artifact, ...]:
-    """The files of `row`. Raises UsageError for options that no node can follow."""
+    """Return the files of `row`. Raises UsageError for options that no node can follow."""
     _require_plain("the program", options.program)
-    if options.policy is not None:
-        _require_plain("the policy", options.policy)
-    if options.slurm_conf is not None:
-        _require_plain("slurm.conf", options.slurm_conf)
+    for what, path in (("the policy", options.policy), ("slurm.conf", options.slurm_conf)):
+        if path is not None:
+            _require_plain(what, path)
     if options.gpus < 1:
         raise UsageError(
             f"a pod with {options.gpus} GPUs checks nothing", "give the number of GPUs of a node, such as 8"
@@ -155,7 +155,6 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
         raise UsageError(
             f"{options.image!r} is no container image", "give one such as registry.example.org/rigtune:1.0"
         )
-    arguments = ("--policy", options.policy) if options.policy else ()
     return tuple(
         Artifact(
             path=file.path,
@@ -164,7 +163,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
             .get_template(file.template)
             .render(
                 options=options,
-                policy=arguments,
+                policy=("--policy", options.policy) if options.policy else (),
                 tag=REASON_TAG,
                 most_drained_percent=MOST_DRAINED_PERCENT,
                 quick_s=QUICK_S,
@@ -177,7 +176,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
 
 
 def _require_plain(what: str, path: str) -> None:
-    """systemd, YAML and shells each quote in their own way; a plain path means the same to all."""
+    """Raise UsageError for a path that systemd, YAML and shells would quote in different ways."""
     if not posixpath.isabs(path):
         raise UsageError(
             f"{what} {path!r} is no absolute path", "hooks run without a search path or working directory"

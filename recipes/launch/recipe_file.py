@@ -1,16 +1,238 @@
-"""The recipe as a TOML file that people read, edit and keep under version control."""
+"""The recipe as a TOML file that people read, edit and keep under version control; checks of its fields."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 import tomli_w
 
-from probes.base.errors import InputError
+from probes.base.errors import InputError, UsageError
 from probes.judging.policies.strict_toml import read_strict
-from recipes.launch.recipe import SCHEMA_VERSION, Recipe
-from recipes.launch.validation import faults
+from recipes.launch.recipe import NAME_PATTERN, SCHEMA_VERSION, VARIABLE_PATTERN, Recipe, expand, settings
+from recipes.planning.strategy_table import STRATEGIES
+
+
+class Fault(NamedTuple):
+    """One mistake: the field's path, the problem and the remedy."""
+
+    place: str
+    problem: str
+    remedy: str
+
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]*")
+_SITE_NAME = re.compile(r"([A-Za-z0-9_][\w.,:@+-]*)?", re.ASCII)
+"""Partitions and accounts, which `#SBATCH` lines contain without quotes."""
+_TIME_LIMIT = re.compile(r"((\d+-)?\d+(:\d+){0,2})?", re.ASCII)
+"""The forms of `sbatch --time`: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS."""
+
+_COMMENTS = {"title", "notes", "why", "source", "device_name"}
+"""Fields that only people read. Scripts fold their line breaks."""
+_MAY_BE_ZERO = {"warmup_steps", "learned_positions"}
+
+_SET_BY_LAUNCHER = {
+    *(
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "NODE_RANK",
+        "ATTEMPT",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    ),
+    "RIGTUNE_PYTHON",
+}
+_SHELL_OWN = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+"""Read-only variables of bash: an assignment ends the script."""
+SCRIPT_VARIABLES = {
+    *("attempt", "code", "command", "escaped", "family", "first_node", "folder", "guard", "host", "hosts"),
+    *("master", "node_rank", "options", "port", "processes", "python", "rank", "start", "word"),
+}
+"""Variables that the launch scripts assign; a test keeps the list complete."""
+
+
+def require_valid(recipe: Recipe) -> None:
+    """Raise UsageError for the first fault."""
+    for fault in faults(recipe):
+        raise UsageError(f"recipe {recipe.name[:60]!r}, {fault.place}: {fault.problem}", fault.remedy)
+
+
+def _fault_if(is_wrong: object, place: str, problem: str, remedy: str) -> tuple[Fault, ...]:
+    return (Fault(place, problem, remedy),) if is_wrong else ()
+
+
+def faults(recipe: Recipe) -> Iterator[Fault]:
+    """Yield all mistakes, the most basic ones first."""
+    yield from _text_faults(msgspec.to_builtins(recipe), "")
+    yield from _number_faults(msgspec.to_builtins(recipe), "")
+    yield from _fault_if(
+        not NAME_PATTERN.fullmatch(recipe.name) or len(recipe.name) > 100,
+        "name",
+        f"{recipe.name[:60]!r} is not a job name",
+        "use at most 100 letters, digits, '.', '_' and '-'",
+    )
+    yield from _parallelism_faults(recipe)
+    yield from _model_faults(recipe)
+    yield from _resource_faults(recipe)
+    yield from _command_faults(recipe)
+    yield from _environment_faults(recipe)
+
+
+def _text_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _text_faults(part, f"{place}.{name}".lstrip("."), name)
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from _text_faults(part, f"{place}[{index}]", field)
+    elif isinstance(value, str):
+        allowed = "\t\n\r" if field in _COMMENTS else "\t"
+        if any(character not in allowed and not _storable(character) for character in value):
+            yield Fault(place, "holds a line break or control character", "keep it on one line")
+        elif any("\ud800" <= character <= "\udfff" for character in value):
+            yield Fault(place, "is not valid UTF-8", "use names that are valid UTF-8")
+
+
+def _storable(character: str) -> bool:
+    return ord(character) >= 0x20 and not 0x7F <= ord(character) < 0xA0 and character not in "\u2028\u2029"
+
+
+def _number_faults(value: Any, place: str, field: str = "") -> Iterator[Fault]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _number_faults(part, f"{place}.{name}".lstrip("."), name)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        may_be_zero = field in _MAY_BE_ZERO or place.startswith("predicted.")
+        if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+            yield Fault(
+                place, f"is {value}", f"give a finite number, {'0 or more' if may_be_zero else 'more than 0'}"
+            )
+
+
+def _parallelism_faults(recipe: Recipe) -> Iterator[Fault]:
+    parallelism = recipe.parallelism
+    product = parallelism.micro_batch * parallelism.grad_accum * parallelism.world_size
+    yield from _fault_if(
+        product != parallelism.global_batch,
+        "parallelism.global_batch",
+        f"is {parallelism.global_batch}, but micro_batch {parallelism.micro_batch} x grad_accum "
+        f"{parallelism.grad_accum} x nodes {parallelism.nodes} x ranks_per_node "
+        f"{parallelism.ranks_per_node} = {product}",
+        "the global batch decides what is learned: keep it and change micro_batch or grad_accum so that "
+        "the product fits",
+    )
+    strategies = [row.id for row in STRATEGIES]
+    if parallelism.strategy not in strategies:
+        problem = f"{parallelism.strategy[:60]!r} does not exist"
+        yield Fault("parallelism.strategy", problem, f"strategies: {', '.join(strategies)}")
+
+
+def _model_faults(recipe: Recipe) -> Iterator[Fault]:
+    model = recipe.model
+    yield from _fault_if(
+        model.kv_heads > 0 and model.heads % model.kv_heads,
+        "model.kv_heads",
+        f"is {model.kv_heads}, which does not divide heads {model.heads}",
+        "use a divisor",
+    )
+    yield from _fault_if(
+        0 < model.learned_positions < model.sequence_length,
+        "model.sequence_length",
+        f"is {model.sequence_length}, but the model has learned_positions = {model.learned_positions}",
+        "use at most as many tokens as the position table has rows",
+    )
+
+
+def _resource_faults(recipe: Recipe) -> Iterator[Fault]:
+    resources = recipe.resources
+    yield from _fault_if(
+        resources.backend == "nccl" and resources.device == "cpu",
+        "resources.backend",
+        "is nccl, which needs device = 'cuda'",
+        "use gloo on a CPU",
+    )
+    yield from _fault_if(
+        resources.python.startswith("-"),
+        "resources.python",
+        f"{resources.python[:60]!r} is no interpreter",
+        "give its path, or leave it empty",
+    )
+    for place, pattern in (("partition", _SITE_NAME), ("account", _SITE_NAME), ("time_limit", _TIME_LIMIT)):
+        value = getattr(resources, place)
+        if not pattern.fullmatch(value):
+            example = "24:00:00" if place == "time_limit" else "gpu"
+            yield Fault(
+                f"resources.{place}",
+                f"{value[:60]!r} is not a {place.replace('_', ' ')}",
+                f"write it like {example!r}",
+            )
+    for index, host in enumerate(resources.hosts):
+        if not _HOST.fullmatch(host):
+            yield Fault(
+                f"resources.hosts[{index}]", f"{host[:60]!r} is not a host", "give a host name or address"
+            )
+    yield from _fault_if(
+        len(set(resources.hosts)) != len(resources.hosts),
+        "resources.hosts",
+        "names a host twice",
+        "one torchrun runs on each host; raise ranks_per_node instead",
+    )
+    yield from _fault_if(
+        resources.hosts and len(resources.hosts) != recipe.parallelism.nodes,
+        "resources.hosts",
+        f"has {len(resources.hosts)} hosts, but parallelism.nodes is {recipe.parallelism.nodes}",
+        "name one host per node, or none",
+    )
+
+
+def _command_faults(recipe: Recipe) -> Iterator[Fault]:
+    command = recipe.command
+    yield from _fault_if(
+        command.kind == "reference" and command.target,
+        "command.target",
+        "is given, but kind is 'reference'",
+        "set kind to 'script' or 'module', or remove target",
+    )
+    yield from _fault_if(
+        command.kind == "script" and not command.target,
+        "command.target",
+        "is missing",
+        "give the path of the script",
+    )
+    yield from _fault_if(
+        command.kind == "module" and not _MODULE.fullmatch(command.target),
+        "command.target",
+        f"{command.target[:60]!r} is not a module",
+        "give its dotted name, like 'package.train'",
+    )
+    for index, argument in enumerate(command.arguments):
+        try:
+            expand(argument, settings(recipe))
+        except UsageError as error:
+            yield Fault(f"command.arguments[{index}]", error.message, error.hint)
+
+
+def _environment_faults(recipe: Recipe) -> Iterator[Fault]:
+    names = set()
+    for index, variable in enumerate(recipe.environment):
+        place, name = f"environment[{index}].name", variable.name
+        if not VARIABLE_PATTERN.fullmatch(name):
+            yield Fault(place, f"{name[:60]!r} is not a variable name", "use letters, digits and '_'")
+        elif name in _SET_BY_LAUNCHER:
+            yield Fault(place, f"{name} is set by the launch script itself", "remove it")
+        elif name in _SHELL_OWN or name in SCRIPT_VARIABLES:
+            yield Fault(place, f"{name} belongs to the shell that runs the script", "remove or rename it")
+        elif name in names:
+            yield Fault(place, f"{name} appears twice", "keep one")
+        names.add(name)
+
 
 _HEADER = """\
 # A training recipe of rigtune: how one job runs on one machine or cluster, and why.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from probes.base.errors import UsageError
-from recipes.job.workload import Workload
 from recipes.launch.recipe import (
     Command,
     Convergence,
@@ -16,7 +15,7 @@ from recipes.launch.recipe import (
 )
 from recipes.launch.reference_files import not_in_reference
 from recipes.planning.plan import Choice, Decision, Plan
-from recipes.predict.speed.loading import without_loading
+from recipes.predict.candidate_prediction import without_loading
 
 _SHAPE = tuple(name for name in ModelShape.__struct_fields__ if name != "sequence_length")
 
@@ -49,7 +48,10 @@ def recipe_of(
     return Recipe(
         name=name,
         title=f"{plan.workload.model.title} on {cluster.title}",
-        model=_shape(plan.workload),
+        model=ModelShape(
+            sequence_length=plan.workload.sequence_length,
+            **{name: getattr(plan.workload.model, name) for name in _SHAPE},
+        ),
         parallelism=Parallelism(
             strategy=chosen.strategy,
             nodes=cluster.nodes,
@@ -82,12 +84,6 @@ def recipe_of(
         predicted=_prediction(chosen, makes_data=command.kind == "reference"),
         not_in_reference=beyond or None,
         notes=_notes(plan),
-    )
-
-
-def _shape(workload: Workload) -> ModelShape:
-    return ModelShape(
-        sequence_length=workload.sequence_length, **{name: getattr(workload.model, name) for name in _SHAPE}
     )
 
 

@@ -10,11 +10,9 @@ import zlib
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from probes.base.units import duration, gib
-from recipes.launch.placeholders import program_arguments
-from recipes.launch.recipe import Artifact, Prediction, Recipe
-from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.recipe import Artifact, Prediction, Recipe, program_arguments
+from recipes.launch.recipe_file import dump_recipe, require_valid
 from recipes.launch.reference_files import CONFIG, PACKAGE, reference_files
-from recipes.launch.validation import require_valid
 
 COMMENT_WIDTH = 110
 PORT_RANGE_START = 20000

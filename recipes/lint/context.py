@@ -1,4 +1,4 @@
-"""What is known besides the files: versions and the machine."""
+"""Knowledge besides the files: versions and the machine."""
 
 from __future__ import annotations
 

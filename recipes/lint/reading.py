@@ -150,7 +150,7 @@ def _by_name(base: str, text: str) -> DocumentKind | None:
     if base.endswith((".sh", ".bash", ".zsh", ".ksh", ".csh", ".pbs", ".lsf", ".qsub", ".job", ".cmd")):
         return "sbatch" if _DIRECTIVE.search(text) else "shell"
     if _HOSTFILE.fullmatch(base):
-        from recipes.lint.readers.entry_lines import is_hostfile  # noqa: PLC0415 - loaded for files of this name
+        from recipes.lint.readers.entry_lines import is_hostfile  # noqa: PLC0415
 
         if is_hostfile(text):
             return "hostfile"

@@ -11,10 +11,19 @@ from probes.catalogue.hardware import Catalogue, GpuModel
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.rails import candidate_interfaces, meeting_interface, training_ports
-from recipes.machine.cluster import build_cluster
-from recipes.machine.cluster_records import Cluster, Fabric, Figure, Transport
-from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot
-from recipes.machine.links import network_fraction, slot_bytes_per_s
+from probes.judging.reporting import accelerator_words
+from recipes.machine.cluster import build_cluster, network_fraction, slot_bytes_per_s
+from recipes.machine.cluster_records import (
+    Cluster,
+    Device,
+    Fabric,
+    Figure,
+    MachineDescription,
+    Network,
+    NodeLinks,
+    PcieSlot,
+    Transport,
+)
 from recipes.machine.ranks import cores_per_rank, default_ranks, training_gpus
 
 _BF16_CAPABILITY = (8, 0)
@@ -90,21 +99,20 @@ def _gpu_device(facts: MachineFacts, gpus: tuple[Gpu, ...], ranks: int, catalogu
 
 
 def _gpu_warnings(facts: MachineFacts, gpus: tuple[Gpu, ...], catalogue: Catalogue) -> list[str]:
-    warnings, names = [], _names(gpus)
-    if len(names) > 1:
-        warnings.append(
-            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them"
-        )
-    all_gpus = facts.gpus if known(facts.gpus) else ()
-    if len(all_gpus) > len(gpus):
-        split = len(all_gpus) - len(gpus)
-        warnings.append(f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices")
+    names, split = _names(gpus), len(items_of(facts.gpus)) - len(gpus)
     unknown = [name for name in names if catalogue.gpu(name) is None]
-    if unknown:
-        warnings.append(
-            f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time"
-        )
-    return warnings
+    warnings = (
+        (
+            len(names) > 1,
+            f"GPUs of different kinds ({', '.join(names)}): every rank is planned as the least of them",
+        ),
+        (split > 0, f"{split} GPUs in MIG mode are left out: ranks cannot communicate between slices"),
+        (
+            unknown,
+            f"{', '.join(unknown)} is not in the catalogue: without `rigtune bench` there is no step time",
+        ),
+    )
+    return [words for holds, words in warnings if holds]
 
 
 def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
@@ -118,11 +126,12 @@ def _cpu_device(facts: MachineFacts, ranks: int) -> Device:
 
 
 def _cpu_warnings(facts: MachineFacts) -> list[str]:
+    if others := accelerator_words(facts):
+        return [f"{others} cannot be used: rigtune plans for NVIDIA GPUs only, and planned for the CPU here"]
     if isinstance(facts.gpus, Unknown):
         return [f"GPUs are {facts.gpus}: planned for the CPU"]
-    if facts.gpus:
-        return ["all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"]
-    return []
+    split = "all GPUs are in MIG mode, and ranks cannot communicate between slices: planned for the CPU"
+    return [split] if facts.gpus else []
 
 
 def _host_memory_per_rank(facts: MachineFacts, ranks: int) -> Figure | None:
@@ -143,7 +152,7 @@ def _known_cores(facts: MachineFacts, ranks: int) -> int | None:
 
 
 def has_bf16(gpu: Gpu, catalogue: Catalogue) -> bool:
-    """Return whether the GPU multiplies bf16; False if neither the driver nor the catalogue knows."""
+    """Return whether the GPU multiplies bf16; False if neither the driver nor the catalogue states it."""
     row = catalogue.gpu(gpu.name) if known(gpu.name) else None
     major, _, minor = value_or(gpu.compute_capability, "").partition(".")
     if major.isdigit() and minor.isdigit():
@@ -178,7 +187,7 @@ def _gpu_pairs(facts: MachineFacts) -> list[tuple[str, int]]:
 
 
 def _fabric(pairs: list[tuple[str, int]], fewest: int, rows: tuple[GpuModel, ...]) -> Fabric:
-    """Return a switch if every pair has all of a GPU's links, and those are no bridges.
+    """Return a switch if every pair has all links of a GPU, and the links are no bridges.
 
     If a pair has no NVLink, a ring crosses PCIe.
     """

@@ -1,6 +1,6 @@
 """The description of a machine from words: a row of a table, or the parts that a command line gives.
 
-What is not stated is what a machine with such GPUs usually has.
+Properties that are not stated are those of the usual machine with these GPUs.
 """
 
 from __future__ import annotations
@@ -9,20 +9,28 @@ import functools
 from typing import NamedTuple
 
 from probes.base.errors import UsageError
+from probes.base.record import StrictRecord
+from probes.base.rows import load_rows
 from probes.catalogue.hardware import Catalogue, GpuModel
-from recipes.machine.cluster import build_cluster
-from recipes.machine.cluster_records import Cluster, Fabric
-from recipes.machine.description import Device, MachineDescription, Network, NodeLinks, PcieSlot, modelled
+from recipes.machine.cluster import assumed_ring, build_cluster, mesh_links, slot_bytes_per_s
+from recipes.machine.cluster_records import (
+    Cluster,
+    Device,
+    Fabric,
+    MachineDescription,
+    Network,
+    NodeLinks,
+    PcieSlot,
+    Transport,
+    modelled,
+)
 from recipes.machine.link_words import (
     domain_of,
     fabric_of,
     inter_bandwidth_of,
-    names_four_way_bridge,
     pcie_generation_of,
     transport_of,
 )
-from recipes.machine.links import assumed_ring, mesh_links, slot_bytes_per_s
-from recipes.machine.usual_machines import Design, gpu_named
 
 USUAL_NETWORK = "usual network"
 """First words of the source of an assumed network rate."""
@@ -38,6 +46,43 @@ _LEAST_PORT_GBPS = 100.0
 _STATED_PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Precisions that one stated peak serves."""
 _LONGEST_NAME = 60
+
+
+class Design(StrictRecord, kw_only=True):
+    """The machine that a GPU usually sits in."""
+
+    id: str
+    title: str
+    fabric: Fabric
+    gpus_per_node: int
+    domain_gpus: int | None = None
+    """GPUs of an NVLink domain that spans nodes."""
+    network_gbps: float
+    """All ports of a node together, one direction."""
+    network_ports: int
+    transport: Transport
+    source: str
+    date: str
+
+
+class NamedGpu(NamedTuple):
+    """The GPU that a name means, and its usual machine."""
+
+    row: GpuModel
+    design: Design
+
+
+@functools.lru_cache(maxsize=1)
+def load_designs() -> dict[str, Design]:
+    """Return all usual machines by id."""
+    return {row.id: row for row in load_rows("recipes", "designs", Design)}
+
+
+@functools.lru_cache(maxsize=4096)
+def gpu_named(name: str, memory_gb: float | None, catalogue: Catalogue) -> NamedGpu | None:
+    """Return the GPU of that name with its usual machine; None if no row has this name."""
+    row = catalogue.gpu_named(name, memory_gb)
+    return None if row is None else NamedGpu(row, load_designs()[row.design])
 
 
 class MachineWords(NamedTuple):
@@ -137,9 +182,8 @@ def _links(words: MachineWords, row: GpuModel, design: Design, per_node: int) ->
     fabric = _fabric(words, row, design, per_node)
     links = row.nvlink_count
     if fabric != "nvswitch" and per_node > 1 and not row.nvlink_bridge:
-        # Links lead from each GPU to each other; with some of the GPUs idle, those to them are idle too.
-        others = max(per_node, words.gpus_per_node or design.gpus_per_node) - 1
-        links = mesh_links(row, per_node - 1, others)
+        # Links lead from each GPU to each other; links to idle GPUs are idle too.
+        links = mesh_links(row, per_node - 1, max(per_node, words.gpus_per_node or design.gpus_per_node) - 1)
     stated = pcie_generation_of(words.intra)
     generation = min(row.pcie_generation, stated) if stated else row.pcie_generation
     return NodeLinks(
@@ -159,7 +203,7 @@ def _fabric(words: MachineWords, row: GpuModel, design: Design, per_node: int) -
         return stated
     if stated in ("nvlink", "xgmi") and row.nvlink_bridge:
         # A bridge joins two cards; a ring over more of them still crosses PCIe.
-        joins_four = per_node <= _BOARD_WITHOUT_SWITCH and names_four_way_bridge(words.intra)
+        joins_four = per_node <= _BOARD_WITHOUT_SWITCH and "4-way" in words.intra
         return stated if per_node <= _BRIDGED or joins_four else "pcie"
     is_small_board = words.gpus_per_node == _BOARD_WITHOUT_SWITCH and design.domain_gpus is None
     return "nvlink" if design.fabric == "nvswitch" and is_small_board else design.fabric

@@ -70,7 +70,7 @@ def inter_bandwidth_of(text: str, gpus_per_node: int, ports: int = 1) -> float |
 
     Storage and management ports do not count if the text distinguishes them; Ethernet ports do not count if
     there are RDMA ports. A rate without a count and without `per GPU` is the node's. If the text names only a
-    generation (`NDR`), its rate is multiplied by `ports`, the usual number for such a node.
+    generation (`NDR`), its rate is multiplied by `ports`, the usual number for this node.
     """
     rates: dict[int, float] = {}
     for part, rank in _network_parts(text):
@@ -160,8 +160,3 @@ def pcie_generation_of(text: str) -> int | None:
     """Return the PCIe generation that the text names: 4 for `PCIe Gen4 x16`."""
     match = _PCIE_GENERATION.search(text)
     return int(match.group(1)) if match else None
-
-
-def names_four_way_bridge(text: str) -> bool:
-    """Return whether the text names a bridge that joins four cards instead of two."""
-    return "4-way" in text

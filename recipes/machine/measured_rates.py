@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from probes.bench.latency_bandwidth import Fit, fits
 from probes.facts.measurements import Measurement, Parameter
@@ -14,7 +14,7 @@ _LARGEST_RESIDUAL = 0.2
 _STEPS = ("train-step", "micro-batch")
 """Benchmarks that run optimizer steps of the reference workload."""
 _OTHER_DEVICES = ("cpu-gemm", "host-memory", "host-device")
-"""Benchmarks of other devices than those that train, with metrics of the same names."""
+"""Benchmarks of devices that do not train; their metrics have the same names."""
 
 
 def _of(measurements: Iterable[Measurement], metric: str) -> list[Measurement]:
@@ -36,6 +36,12 @@ def _figure(value: float, source: str) -> Figure | None:
     return Figure(value=value, basis="measured", source=source) if value > 0 else None
 
 
+def _latest(measurements: list[Measurement], source: str) -> Figure | None:
+    """Return the last of the measurements as a figure; None if there is none."""
+    last = [Figure(value=each.median, basis="measured", source=source) for each in measurements[-1:]]
+    return last[0] if last else None
+
+
 def threads_of(measurement: Measurement) -> int:
     """Return the threads of the rank that measured; 0 if it did not state them."""
     return int(_number(measurement.conditions.get("threads")))
@@ -53,7 +59,7 @@ def _share_of_rank(measurement: Measurement, threads: int | None) -> float:
 def measured_flops(measurements: tuple[Measurement, ...], threads: int | None = None) -> dict[str, Figure]:
     """Return the slowest device's best GEMM rate by dtype over the measured shapes: all ranks wait for it.
 
-    On a CPU `threads` are those of one rank.
+    On a CPU `threads` is the number of threads of one rank.
     """
     best: dict[str, dict[str, float]] = {}
     for measurement in _of(measurements, "gemm_flops_per_s"):
@@ -95,9 +101,7 @@ def measured_attention(
 def measured_overlap(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the part of the shorter of communication and computation that the other hides."""
     overlaps = _over_ranks(measurements, "overlap_fraction", ranks)
-    if not overlaps:
-        return None
-    return Figure(value=overlaps[-1].median, basis="measured", source=f"benchmark overlap over {ranks} ranks")
+    return _latest(overlaps, f"benchmark overlap over {ranks} ranks")
 
 
 def measured_memory_bandwidth(
@@ -128,8 +132,7 @@ def measured_host_bandwidth(measurements: tuple[Measurement, ...]) -> Figure | N
         if measurement.samples and parameters.get("pinned", True) is True:
             case = (measurement.subject, direction)
             by_case[case] = max(measurement.median, by_case.get(case, 0.0))
-    slowest = min(by_case.values(), default=0.0)
-    return _figure(slowest, "benchmark host-device, slowest GPU and direction")
+    return _figure(min(by_case.values(), default=0.0), "benchmark host-device, slowest GPU and direction")
 
 
 def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) -> list[Measurement]:
@@ -149,11 +152,8 @@ def all_reduces(measurements: tuple[Measurement, ...], metric: str, ranks: int) 
 def measured_ring(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the best all-reduce bus bandwidth over `ranks` ranks of this machine."""
     curve = all_reduces(measurements, "bus_bandwidth_bytes_per_s", ranks)
-    if not curve:
-        return None
-    best = max(curve, key=lambda measurement: measurement.median)
-    source = f"benchmark collectives, all-reduce over {ranks} ranks, best size"
-    return Figure(value=best.median, basis="measured", source=source)
+    ascending = sorted(curve, key=lambda measurement: measurement.median)
+    return _latest(ascending, f"benchmark collectives, all-reduce over {ranks} ranks, best size")
 
 
 def measured_hop(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
@@ -177,57 +177,57 @@ def collective_fits(measurements: tuple[Measurement, ...], ranks: int) -> dict[s
     }
 
 
+def _steps(
+    measurements: tuple[Measurement, ...], benchmarks: tuple[str, ...], length: str
+) -> Iterator[tuple[Measurement, int, int, int]]:
+    """Yield the measured steps of some benchmarks with micro-batch, `length` and world size, all above 0."""
+    for measurement in _of(measurements, "step_time_s"):
+        names = ("micro_batch", length, "world_size")
+        micro_batch, size, ranks = (_number(measurement.parameters.get(name)) for name in names)
+        is_whole = min(micro_batch, size, ranks) >= 1 and measurement.median > 0
+        if measurement.bench_id in benchmarks and is_whole:
+            yield measurement, int(micro_batch), int(size), int(ranks)
+
+
 def step_anchors(measurements: tuple[Measurement, ...]) -> tuple[StepAnchor, ...]:
     """Return the training steps that were measured, each with the spread of its samples."""
-    anchors = []
-    for measurement in _of(measurements, "step_time_s"):
-        parameters = measurement.parameters
-        sizes = [_number(parameters.get(name)) for name in ("micro_batch", "sequence_length", "world_size")]
-        if measurement.bench_id not in _STEPS or min(sizes) < 1 or measurement.median <= 0:
-            continue
-        anchors.append(
-            StepAnchor(
-                model=str(parameters.get("model")),
-                strategy=str(parameters.get("strategy")),
-                micro_batch=int(sizes[0]),
-                grad_accum=max(1, int(_number(parameters.get("grad_accum", 1)))),
-                sequence_length=int(sizes[1]),
-                precision=str(parameters.get("precision")),
-                world_size=int(sizes[2]),
-                activation_checkpointing="full"
-                if parameters.get("activation_checkpointing") == "full"
-                else "none",
-                threads=threads_of(measurement),
-                step_time_s=measurement.median,
-                low_s=measurement.quantile(0.1),
-                high_s=measurement.quantile(0.9),
-                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
-            )
+    return tuple(
+        StepAnchor(
+            model=str(step.parameters.get("model")),
+            strategy=str(step.parameters.get("strategy")),
+            micro_batch=micro_batch,
+            grad_accum=max(1, int(_number(step.parameters.get("grad_accum", 1)))),
+            sequence_length=length,
+            precision=str(step.parameters.get("precision")),
+            world_size=ranks,
+            activation_checkpointing="full"
+            if step.parameters.get("activation_checkpointing") == "full"
+            else "none",
+            threads=threads_of(step),
+            step_time_s=step.median,
+            low_s=step.quantile(0.1),
+            high_s=step.quantile(0.9),
+            source=f"benchmark {step.bench_id} on {step.subject}",
         )
-    return tuple(anchors)
+        for step, micro_batch, length, ranks in _steps(measurements, _STEPS, "sequence_length")
+    )
 
 
 def image_anchors(measurements: tuple[Measurement, ...]) -> tuple[ImageAnchor, ...]:
     """Return the training steps on images that were measured."""
-    anchors = []
-    for measurement in _of(measurements, "step_time_s"):
-        case = measurement.parameters
-        sizes = [int(_number(case.get(name))) for name in ("micro_batch", "image_size", "world_size")]
-        if measurement.bench_id != "train-cnn" or min(sizes) < 1 or measurement.median <= 0:
-            continue
-        anchors.append(
-            ImageAnchor(
-                model=str(case.get("model")),
-                micro_batch=sizes[0],
-                image_size=sizes[1],
-                precision=str(case.get("precision")),
-                world_size=sizes[2],
-                threads=threads_of(measurement),
-                step_time_s=measurement.median,
-                source=f"benchmark {measurement.bench_id} on {measurement.subject}",
-            )
+    return tuple(
+        ImageAnchor(
+            model=str(step.parameters.get("model")),
+            micro_batch=micro_batch,
+            image_size=size,
+            precision=str(step.parameters.get("precision")),
+            world_size=ranks,
+            threads=threads_of(step),
+            step_time_s=step.median,
+            source=f"benchmark {step.bench_id} on {step.subject}",
         )
-    return tuple(anchors)
+        for step, micro_batch, size, ranks in _steps(measurements, ("train-cnn",), "image_size")
+    )
 
 
 def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None:
@@ -236,13 +236,7 @@ def measured_noise_scale(measurements: tuple[Measurement, ...]) -> Figure | None
     The reference model's data are synthetic, so its noise scale states nothing.
     """
     own = [m for m in _of(measurements, "noise_scale_sequences") if "step" in m.parameters]
-    if not own:
-        return None
-    return Figure(
-        value=own[-1].median,
-        basis="measured",
-        source=f"benchmark noise-scale of {own[-1].parameters['step']}",
-    )
+    return _latest(own, f"benchmark noise-scale of {own[-1].parameters['step']}") if own else None
 
 
 def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
@@ -251,8 +245,7 @@ def measured_workers(measurements: tuple[Measurement, ...], ranks: int) -> Figur
     if not recommended:
         return None
     path = recommended[-1].parameters.get("data_path")
-    source = f"benchmark data-loader, {path}" if path else "benchmark data-loader, a made-up data set"
-    return Figure(value=recommended[-1].median, basis="measured", source=source)
+    return _latest(recommended, f"benchmark data-loader, {path or 'a made-up data set'}")
 
 
 def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
@@ -263,22 +256,15 @@ def measured_reads(measurements: tuple[Measurement, ...]) -> Figure | None:
         for m in _of(measurements, "read_rate_per_s")
         if m.bench_id == "storage" and m.parameters.get("block_bytes") == size and m.median > 0
     ]
-    if not reads:
-        return None
-    return Figure(
-        value=reads[-1].median,
-        basis="measured",
-        source=f"benchmark storage, {reads[-1].parameters.get('data_path')}",
-    )
+    return _latest(reads, f"benchmark storage, {reads[-1].parameters.get('data_path')}") if reads else None
 
 
 def measured_loading(measurements: tuple[Measurement, ...], ranks: int) -> Figure | None:
     """Return the samples per second of one rank's best number of workers while `ranks` ranks load at once."""
-    loading = _over_ranks(measurements, "batch_rate_per_s", ranks)
     # Without workers the training step itself loads.
     rates = [
         m.median * _number(m.parameters.get("batch_size"))
-        for m in loading
+        for m in _over_ranks(measurements, "batch_rate_per_s", ranks)
         if _number(m.parameters.get("num_workers")) > 0
     ]
     return _figure(max(rates, default=0.0), "benchmark data-loader, the best number of workers")

@@ -14,8 +14,7 @@ def training_gpus(facts: MachineFacts) -> tuple[Gpu, ...]:
 
     NCCL cannot join slices of one GPU before 2.31.
     """
-    gpus = items_of(facts.gpus)
-    return tuple(gpu for gpu in gpus if gpu.mig_enabled is not True)
+    return tuple(gpu for gpu in items_of(facts.gpus) if gpu.mig_enabled is not True)
 
 
 def default_ranks(facts: MachineFacts) -> int:
@@ -34,8 +33,7 @@ def cores_per_rank(facts: MachineFacts, ranks: int) -> int:
     If this process may use only some of the CPUs, the same share of the physical cores counts.
     """
     logical = value_or(facts.cpu.logical_cpus, 0)
-    allowed = value_or(facts.cpu.allowed_cpus, logical)
     cores = value_or(facts.cpu.physical_cores, logical)
     if logical > 0:
-        cores = cores * min(allowed, logical) // logical
+        cores = cores * min(value_or(facts.cpu.allowed_cpus, logical), logical) // logical
     return max(1, cores // max(1, ranks))

@@ -12,7 +12,7 @@ CPU_MODEL = "rigtune-mini"
 """The shipped reference workload, small enough that a CPU trains it in seconds."""
 
 _GPU_MODELS = ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b", "gpt2")
-"""Well-known ones, largest first."""
+"""Well-known models, largest first."""
 _STATE_BYTES_PER_PARAMETER = 16
 """fp32 weights, gradients and two Adam moments (ZeRO, arXiv 1910.02054, section 3.1)."""
 

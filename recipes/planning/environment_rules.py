@@ -8,6 +8,7 @@ speed. Neither has NCCL_IB_GID_INDEX: NCCL chooses it since 2.21.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -50,29 +51,18 @@ Words = dict[str, str]
 """Words of a predicate, by the names that the row's `value` and `why` mention."""
 
 
-def _uses_nccl(situation: Situation) -> Words | None:
-    return {} if situation.cluster.device == "cuda" else None
-
-
 def _cores_known(situation: Situation) -> Words | None:
     cores = situation.cluster.physical_cores_per_rank
     return None if cores is None else {"cores": str(cores)}
 
 
-def _interface_ambiguous(situation: Situation) -> Words | None:
+def _interface_ambiguous(situation: Situation, device: str) -> Words | None:
     """Return the interface of the default route if several nodes have several candidate interfaces."""
-    if situation.cluster.nodes == 1 or len(items_of(candidate_interfaces(situation.facts))) < 2:
+    is_alone = situation.cluster.nodes == 1 or situation.cluster.device != device
+    if is_alone or len(items_of(candidate_interfaces(situation.facts))) < 2:
         return None
     interface = default_interface(situation.facts)
     return None if interface is None else {"interface": interface.name}
-
-
-def _nccl_interface_ambiguous(situation: Situation) -> Words | None:
-    return _interface_ambiguous(situation) if situation.cluster.device == "cuda" else None
-
-
-def _gloo_interface_ambiguous(situation: Situation) -> Words | None:
-    return _interface_ambiguous(situation) if situation.cluster.device == "cpu" else None
 
 
 def _other_ports_active(situation: Situation) -> Words | None:
@@ -103,31 +93,26 @@ def _torch_version(facts: MachineFacts) -> tuple[int, int] | None:
     version = facts.training.torch_version
     if not known(version) or version is None:
         return None
-    parts = version.split(".")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
-        return None
-    return int(parts[0]), int(parts[1])
+    match = re.match(r"(\d+)\.(\d+)(\.|$)", version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
-def _memory_tight(situation: Situation) -> Words | None:
-    """Return the memory's share for a current torch; the plan requires one if the version is unknown."""
+def _memory_tight(situation: Situation, *, is_old: bool) -> Words | None:
+    """Return the memory's share for an old or a current torch; the plan requires a current one if unknown."""
     version = _torch_version(situation.facts)
-    return _memory_share(situation) if version is None or version >= _ALLOC_CONF_SINCE else None
-
-
-def _memory_tight_before_torch_2_9(situation: Situation) -> Words | None:
-    version = _torch_version(situation.facts)
-    return _memory_share(situation) if version is not None and version < _ALLOC_CONF_SINCE else None
+    return (
+        _memory_share(situation) if is_old == (version is not None and version < _ALLOC_CONF_SINCE) else None
+    )
 
 
 PREDICATES: dict[str, Callable[[Situation], Words | None]] = {
-    "uses_nccl": _uses_nccl,
+    "uses_nccl": lambda situation: {} if situation.cluster.device == "cuda" else None,
     "cores_known": _cores_known,
-    "nccl_interface_ambiguous": _nccl_interface_ambiguous,
-    "gloo_interface_ambiguous": _gloo_interface_ambiguous,
+    "nccl_interface_ambiguous": lambda situation: _interface_ambiguous(situation, "cuda"),
+    "gloo_interface_ambiguous": lambda situation: _interface_ambiguous(situation, "cpu"),
     "other_ports_active": _other_ports_active,
-    "memory_tight": _memory_tight,
-    "memory_tight_before_torch_2_9": _memory_tight_before_torch_2_9,
+    "memory_tight": lambda situation: _memory_tight(situation, is_old=False),
+    "memory_tight_before_torch_2_9": lambda situation: _memory_tight(situation, is_old=True),
 }
 
 

@@ -74,7 +74,6 @@ def warmup_steps(workload: Workload) -> Rule:
         least * max(1.0, workload.model.learning_rate_batch_tokens / workload.tokens_per_step)
     )
     steps = max(1, min(in_tokens, workload.steps // _WARMUP_SHARE))
-    tokens = count(steps * workload.tokens_per_step)
     rule = f"2 / (1 - beta2) steps, at least {_FEWEST_WARMUP_STEPS} (arXiv 1910.04209)"
     if in_tokens > least:
         rule += f", kept in tokens for the smaller batch: {in_tokens}"
@@ -83,4 +82,4 @@ def warmup_steps(workload: Workload) -> Rule:
             f"a tenth of the run of {workload.steps} steps, so that the rest trains at the full rate; "
             f"of a longer run: {rule}"
         )
-    return Rule(value=steps, because=f"{rule}; {tokens} tokens")
+    return Rule(value=steps, because=f"{rule}; {count(steps * workload.tokens_per_step)} tokens")

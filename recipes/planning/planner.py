@@ -1,13 +1,12 @@
 """Choice of how a workload runs on a cluster.
 
-It enumerates candidates, drops those that do not fit, predicts, ranks and explains the rest.
+The planner lists candidates, drops candidates that do not fit, and predicts, ranks and explains the rest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
 
 from probes.base.errors import NoFeasiblePlanError, UsageError
 from probes.base.record import Record, Unknown, value_or
@@ -17,12 +16,11 @@ from recipes.constants import constant
 from recipes.job.candidate import Candidate
 from recipes.job.workload import PLANNED_PRECISIONS, Pins, Precision, TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
-from recipes.planning.batch import require_divisible, round_global_batch
 from recipes.planning.environment_rules import environment
 from recipes.planning.learning_rate import learning_rate, warmup_steps
 from recipes.planning.plan import Choice, Plan, Rejected
 from recipes.planning.reasons import decisions_of, is_within, rejection, tightest
-from recipes.planning.strategy_table import STRATEGIES
+from recipes.planning.strategy_table import STRATEGIES, require_divisible, round_global_batch
 from recipes.predict.breakdowns import Predicted
 from recipes.predict.candidate_prediction import predict, predict_memory
 
@@ -77,7 +75,7 @@ class Fitting(Record, kw_only=True):
 def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: Pins) -> Plan:
     """Return the best plan with its reasons, alternatives and rejected candidates.
 
-    Raises UsageError where pins contradict the machine or each other, NoFeasiblePlanError where nothing fits.
+    Raises UsageError if pins contradict the machine or each other, NoFeasiblePlanError if nothing fits.
     """
     _require_sound(workload, cluster, pins)
     limit = cluster.memory_bytes_per_rank
@@ -90,18 +88,15 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
     rejected: list[Rejected] = []
     for strategy in STRATEGIES:
         if pins.strategy in (None, strategy.id):
-            candidates = strategy.load().candidates(workload, cluster, pins)
+            candidates = strategy.candidates(workload, cluster, pins)
             _sift(candidates, workload, cluster, fitting, rejected, is_pinned=pins.micro_batch is not None)
     if not fitting:
         message, hint = tightest(workload, cluster, tuple(rejected), pins)
         raise NoFeasiblePlanError(message, hint)
     ranked = rank(fitting, workload, cluster)
     rate, warmup = learning_rate(workload), warmup_steps(workload)
-    learning, warm = (
-        pins.learning_rate or rate.value,
-        pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value),
-    )
-    choices = [_choice(fitting_candidate, learning, warm) for fitting_candidate in ranked]
+    warm = pins.warmup_steps if pins.warmup_steps is not None else int(warmup.value)
+    choices = [_choice(candidate, pins.learning_rate or rate.value, warm) for candidate in ranked]
     variables = environment(facts, cluster, ranked[0].predicted.memory_bytes_per_gpu)
     warnings = [*cluster.warnings, *([rate.warning] if rate.warning else [])]
     memory = choices[0].predicted.memory_bytes_per_gpu
@@ -129,27 +124,43 @@ def make_plan(workload: Workload, cluster: Cluster, facts: MachineFacts, pins: P
 
 
 def _require_sound(workload: Workload, cluster: Cluster, pins: Pins) -> None:
-    if workload.precision not in PLANNED_PRECISIONS:
-        raise UsageError(
-            f"{workload.precision} cannot be planned for", f"precisions: {', '.join(PLANNED_PRECISIONS)}"
-        )
-    known = [row.id for row in STRATEGIES]
-    if pins.strategy is not None and pins.strategy not in known:
-        raise UsageError(f"there is no strategy {pins.strategy[:60]!r}", f"strategies: {', '.join(known)}")
-    if pins.micro_batch is not None and pins.micro_batch < 1:
-        raise UsageError(f"micro-batch {pins.micro_batch} is too small", "give at least 1")
-    if pins.learning_rate is not None and not 0 < pins.learning_rate < math.inf:
-        raise UsageError(f"learning rate {pins.learning_rate} is not positive", "give a number above 0")
-    if pins.warmup_steps is not None and not 0 <= pins.warmup_steps <= workload.steps:
-        raise UsageError(
-            f"{pins.warmup_steps} warm-up steps do not fit in {workload.steps} steps", "give fewer"
-        )
-    if pins.ranks_per_node is not None and pins.ranks_per_node != cluster.ranks_per_node:
-        raise UsageError(
-            f"{pins.ranks_per_node} ranks per node are pinned, but the cluster was described with "
-            f"{cluster.ranks_per_node}",
+    strategies = [row.id for row in STRATEGIES]
+    rate, warmup, ranks = pins.learning_rate, pins.warmup_steps, pins.ranks_per_node
+    mistakes = (
+        (
+            workload.precision not in PLANNED_PRECISIONS,
+            f"{workload.precision} cannot be planned for",
+            f"precisions: {', '.join(PLANNED_PRECISIONS)}",
+        ),
+        (
+            pins.strategy not in (None, *strategies),
+            f"there is no strategy {(pins.strategy or '')[:60]!r}",
+            f"strategies: {', '.join(strategies)}",
+        ),
+        (
+            pins.micro_batch is not None and pins.micro_batch < 1,
+            f"micro-batch {pins.micro_batch} is too small",
+            "give at least 1",
+        ),
+        (
+            rate is not None and not 0 < rate < math.inf,
+            f"learning rate {rate} is not positive",
+            "give a number above 0",
+        ),
+        (
+            warmup is not None and not 0 <= warmup <= workload.steps,
+            f"{warmup} warm-up steps do not fit in {workload.steps} steps",
+            "give fewer",
+        ),
+        (
+            ranks not in (None, cluster.ranks_per_node),
+            f"{ranks} ranks per node are pinned, but the cluster was described with {cluster.ranks_per_node}",
             "describe the cluster with the pinned number",
-        )
+        ),
+    )
+    for is_wrong, message, hint in mistakes:
+        if is_wrong:
+            raise UsageError(message, hint)
     require_divisible(workload, cluster, pins)
 
 
@@ -162,7 +173,7 @@ def _sift(
     *,
     is_pinned: bool,
 ) -> None:
-    """Sort candidates into those that fit by the upper bound and those that do not.
+    """Divide candidates into `fitting` and `rejected` by the upper bound of their memory.
 
     A micro-batch that the user fixed needs no margin. Micro-batches come in ascending order: after the first
     that does not fit, larger ones of the same kind are skipped.
@@ -220,8 +231,7 @@ def _simplicity(member: Fitting) -> tuple[int, int]:
 
 
 def _best_micro_batch(members: list[Fitting], workload: Workload, cluster: Cluster) -> Fitting:
-    device: Literal["cuda", "cpu"] = cluster.device
-    saturation = constant(f"saturation_tokens_{device}")
+    saturation = constant(f"saturation_tokens_{cluster.device}")
     fastest = min(_seconds(member) for member in members)
     ties = [member for member in members if _is_tie(_seconds(member), fastest, constant("near_tie"))]
     modest = [

@@ -13,7 +13,7 @@ from recipes.planning.plan import Choice, Decision, EnvVar, Rejected
 from recipes.planning.strategy_table import STRATEGIES
 from recipes.predict.breakdowns import MemoryBreakdown
 from recipes.predict.candidate_prediction import nearness, predict_memory
-from recipes.predict.intervals import memory_interval
+from recipes.predict.parameters import memory_interval
 
 _TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 
@@ -56,31 +56,35 @@ def tightest(
     memory = predict_memory(workload, nearest.candidate, cluster)
     largest = max(_TERMS, key=lambda term: float(getattr(memory, term)))
     message = f"{workload.model.id} does not fit: even {describe(nearest.candidate)} {nearest.reason}"
-    ways = []
-    if largest in ("activations", "logits"):
-        ways.append(f"shorten the sequence of {workload.sequence_length}")
-    if largest in ("parameters", "gradients", "optimizer"):
-        ways.append(
-            "more nodes to share the states"
-            if nearest.candidate.strategy == "fsdp"
-            else "more memory per rank"
-        )
-    elif largest == "buffers":
-        ways.append("a model with smaller layers or vocabulary")
-    if pins.strategy == "ddp" and cluster.world_size > 1:
-        ways.append("let FSDP share the states (drop the pinned ddp)")
-    if pins.activation_checkpointing == "none":
-        ways.append("allow activation checkpointing")
-    if pins.micro_batch is not None and pins.micro_batch > 1:
-        ways.append(f"a micro-batch below the pinned {pins.micro_batch}")
-    if limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None:
-        ways.append(
+    shares = nearest.candidate.strategy == "fsdp"
+    ways = (
+        (largest in ("activations", "logits"), f"shorten the sequence of {workload.sequence_length}"),
+        (
+            largest in ("parameters", "gradients", "optimizer"),
+            "more nodes to share the states" if shares else "more memory per rank",
+        ),
+        (largest == "buffers", "a model with smaller layers or vocabulary"),
+        (
+            pins.strategy == "ddp" and cluster.world_size > 1,
+            "let FSDP share the states (drop the pinned ddp)",
+        ),
+        (pins.activation_checkpointing == "none", "allow activation checkpointing"),
+        (
+            pins.micro_batch is not None and pins.micro_batch > 1,
+            f"a micro-batch below the pinned {pins.micro_batch}",
+        ),
+        (
+            limit is not None and memory.needed <= limit.value < memory.upper and pins.micro_batch is None,
             f"pin micro-batch {nearest.candidate.micro_batch} "
-            "to try it anyway: it is predicted to fit, but without the safety margin"
-        )
-    if cluster.device == "cpu" and limit is not None:
-        ways.append("fewer ranks per node, so that each has more memory")
-    return message, "; ".join(ways) or "take a smaller model, a shorter sequence or a GPU with more memory"
+            "to try it anyway: it is predicted to fit, but without the safety margin",
+        ),
+        (
+            cluster.device == "cpu" and limit is not None,
+            "fewer ranks per node, so that each has more memory",
+        ),
+    )
+    hint = "; ".join(words for is_open, words in ways if is_open)
+    return message, hint or "take a smaller model, a shorter sequence or a GPU with more memory"
 
 
 def describe(candidate: Candidate | Choice) -> str:
@@ -190,14 +194,13 @@ def _margin(memory: MemoryBreakdown, cluster: Cluster) -> tuple[Decision, ...]:
     )
     if not is_within(memory, cluster):
         because += "; you fixed the micro-batch, and with this margin it would not fit"
-    evidence = EvidenceRef(source="rule", key="interval.peak_memory_high.allocated")
     return (
         Decision(
             name="memory_margin",
             value=gib(memory.margin),
             basis="rule",
             because=because,
-            evidence=(evidence,),
+            evidence=(EvidenceRef(source="rule", key="interval.peak_memory_high.allocated"),),
         ),
     )
 
@@ -223,13 +226,7 @@ def _decision(
     name: str, value: str, pin: object, *, basis: Basis, because: str, alternatives: tuple[str, ...] = ()
 ) -> Decision:
     if pin is not None:
-        return Decision(
-            name=name,
-            value=value,
-            basis="user",
-            because=f"you fixed it; {because}",
-            alternatives=alternatives,
-        )
+        basis, because = "user", f"you fixed it; {because}"
     return Decision(name=name, value=value, basis=basis, because=because, alternatives=alternatives)
 
 

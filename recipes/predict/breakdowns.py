@@ -32,12 +32,10 @@ class MemoryBreakdown(Record, kw_only=True):
     """The bound that a plan must stay below: on a GPU with `margin`."""
     margin: float = 0.0
     """Part of `upper` on a GPU: the excess of 1 of 10 published peaks over their prediction
-    (`recipes/predict/intervals.py`).
+    (`recipes/predict/parameters.py`).
     """
     needed: float
-    """Bytes without those that the allocator returns when memory is short; a run that needs more than exists
-    fails.
-    """
+    """Bytes that the run cannot do without: the allocator returns the rest when memory is short."""
     logged: float = 1.0
     """Part of these figures in the stack's log, if the stack logs another pipeline stage."""
     logged_figure: str = "allocated"
@@ -48,7 +46,7 @@ UNKNOWN_LOADING = Unknown(Reason.NOT_RECORDED, "neither storage nor data-loader 
 
 
 class TimeBreakdown(Record, kw_only=True):
-    """One optimizer step by term, seconds. Unknown where a rate that it needs is unknown."""
+    """One optimizer step by term, seconds. A term is Unknown if a rate that it needs is unknown."""
 
     total: float | Unknown
     compute: float | Unknown
@@ -94,8 +92,7 @@ def terms_of(time: TimeBreakdown) -> Iterator[tuple[str, float, bool]]:
     `compute` precedes its parts.
     """
     for name in TIME_TERMS:
-        parts = COMPUTE_TERMS if name == "compute" else ()
-        for term in (name, *parts):
+        for term in (name, *(COMPUTE_TERMS if name == "compute" else ())):
             seconds = getattr(time, term)
             if not isinstance(seconds, Unknown) and seconds > 0:
                 yield term.replace("_", " "), seconds, term != name

@@ -6,6 +6,7 @@ nearest such step: the model then only has to carry the difference between the t
 
 from __future__ import annotations
 
+import math
 from typing import Literal, cast
 
 import msgspec
@@ -16,10 +17,15 @@ from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.counts import flops_per_token, load_models
 from recipes.job.workload import Workload
 from recipes.machine.cluster_records import Cluster, Figure, StepAnchor
-from recipes.predict.breakdowns import MemoryBreakdown, Predicted, TimeBreakdown, scaled_terms
-from recipes.predict.intervals import time_interval
-from recipes.predict.memory import memory_of
-from recipes.predict.speed.loading import with_loading
+from recipes.predict.breakdowns import (
+    UNKNOWN_LOADING,
+    MemoryBreakdown,
+    Predicted,
+    TimeBreakdown,
+    scaled_terms,
+)
+from recipes.predict.memory.peak import memory_of
+from recipes.predict.parameters import time_interval
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import REFERENCE, load_stacks
 from recipes.predict.training_job import TransformerJob, transformer_job
@@ -134,7 +140,7 @@ _Distance = tuple[bool, bool, bool, bool, float, int]
 
 
 def _threads(measured: int, cluster: Cluster) -> int:
-    """Return the threads of one of the cluster's ranks; those of the measurement if irrelevant or unknown."""
+    """Return the threads of a rank; if unknown or irrelevant, the threads of the measurement."""
     if cluster.device == "cuda" or not measured:
         return measured or 1
     return cluster.physical_cores_per_rank or measured
@@ -210,3 +216,44 @@ def _with_share(cluster: Cluster, share: float) -> Cluster:
         memory_bandwidth_bytes_per_s=scaled(cluster.memory_bandwidth_bytes_per_s),
         attention_rates=tuple(rates),
     )
+
+
+def loading_s(job: TransformerJob) -> float | Unknown:
+    """Return the seconds to load one step's sequences; Unknown if neither storage nor loaders were measured.
+
+    The slower of the two counts. Sequences are read at random places of files of tokens, in requests of the
+    size that was measured. Loaders were measured with images, which are larger than sequences, so their rate
+    is a lower bound.
+    """
+    cluster = job.cluster
+    sequences = job.candidate.micro_batch * job.candidate.grad_accum
+    seconds = []
+    if cluster.reads_per_s is not None:
+        requests = math.ceil(
+            job.workload.sequence_length * constant("stored_token_bytes") / constant("read_request_bytes")
+        )
+        seconds.append(sequences * cluster.ranks_per_node * requests / cluster.reads_per_s.value)
+    if cluster.loaded_samples_per_s is not None:
+        seconds.append(sequences / cluster.loaded_samples_per_s.value)
+    return max(seconds) if seconds else UNKNOWN_LOADING
+
+
+def with_loading(time: TimeBreakdown, job: TransformerJob) -> TimeBreakdown:
+    """Return the step with its wait for data; the unchanged step if that, or its time, is unknown."""
+    needed = loading_s(job)
+    if isinstance(needed, Unknown) or isinstance(time.total, Unknown):
+        return time
+    waiting = max(0.0, needed - time.total)
+    return _with_data(time, waiting, waiting)
+
+
+def without_loading(time: TimeBreakdown) -> TimeBreakdown:
+    """Return the step of a program that generates its data."""
+    if isinstance(time.data, Unknown) or isinstance(time.total, Unknown):
+        return time
+    return _with_data(time, 0.0, -time.data)
+
+
+def _with_data(time: TimeBreakdown, data_s: float, longer_s: float) -> TimeBreakdown:
+    ends = {name: cast("float", getattr(time, name)) + longer_s for name in ("total", "low", "high")}
+    return msgspec.structs.replace(time, data=data_s, **ends)

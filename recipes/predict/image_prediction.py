@@ -1,4 +1,4 @@
-"""Prediction of a training step on images on a machine that was measured.
+"""Memory and time of a training step on images; the time is scaled by measurements of this machine.
 
 As in `predict`, the modelled time is scaled by measured over modelled of the nearest step of the reference
 network.
@@ -11,12 +11,22 @@ from typing import cast
 import msgspec
 
 from probes.base.record import Unknown, map_known
+from probes.bench.resnet import (
+    RESNET_50,
+    SMALL,
+    Resnet,
+    convolutions,
+    forward_flops,
+    parameter_count,
+    training_flops,
+)
+from recipes.constants import constant
 from recipes.job.candidate import Candidate, Degrees
-from recipes.job.workload import Precision, VisionWorkload
+from recipes.job.workload import STATE_BYTES, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster, ImageAnchor
-from recipes.predict.breakdowns import TimeBreakdown, scaled_terms
+from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, scaled_terms
 from recipes.predict.candidate_prediction import as_measured
-from recipes.predict.reference_images import NETWORKS, reference_vision_model
+from recipes.predict.parameters import memory_interval, parameter
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import REFERENCE, load_stacks
 from recipes.predict.training_job import ImageJob, image_job
@@ -25,11 +35,10 @@ from recipes.predict.training_job import ImageJob, image_job
 def predict_images(job: ImageJob) -> TimeBreakdown | Unknown:
     """Return `vision_time` scaled by what was measured here in the same precision, if anything was."""
     time = vision_time(job)
-    precision = job.workload.precision
     usable = [
         anchor
         for anchor in job.cluster.image_anchors
-        if anchor.precision == precision and anchor.model in NETWORKS
+        if anchor.precision == job.workload.precision and anchor.model in NETWORKS
     ]
     if isinstance(time, Unknown) or not usable:
         return time
@@ -77,3 +86,134 @@ def _modelled(anchor: ImageAnchor, cluster: Cluster) -> float | Unknown:
     then = as_measured(cluster, ranks, anchor.threads)
     time = vision_time(image_job(work, candidate, then, load_stacks()[REFERENCE]))
     return map_known(time, lambda time: cast("float", time.total))
+
+
+NETWORKS = {network.id: network for network in (RESNET_50, SMALL)}
+"""Networks that benchmark train-cnn trains, by id."""
+_NORM_PASSES = 8.0
+"""Elements moved per output of a batch norm: read twice and written forward; backward, two are read twice and
+one written.
+"""
+_ACTIVATION_PASSES = 5.0
+"""Elements moved per output of an activation in place."""
+_ADDITION_PASSES = 6.0
+"""Elements moved per output of adding the shortcut.
+
+Two are read and one is written, and likewise for the sum of the gradients of its two uses.
+"""
+_POOL_PASSES = 2.5
+_CONVOLUTION_KERNELS = 5
+"""Kernels of convolution and batch norm, forward, and of the gradients of input, weights and norm."""
+_ACTIVATION_KERNELS = 2
+_ADDITION_KERNELS = 2
+
+
+def reference_vision_model(network: Resnet, image_size: int) -> VisionModel:
+    """Return the counts for one image, by operator.
+
+    They are each layer's outputs with how often they are read and written in a step.
+    """
+    moved = pointwise = saved = 0.0
+    kernels = 0
+    before = None
+    entered = image_size
+    for layer in convolutions(network, image_size):
+        outputs = float(layer.outputs * layer.size**2)
+        is_stem = before is None
+        is_shortcut = (
+            before is not None and before.kernel == layer.kernel == 1 and layer.outputs == before.outputs
+        )
+        is_wide = layer.outputs > layer.inputs and layer.kernel == 1 and not is_shortcut
+        if is_stem:
+            size = image_size
+        elif is_shortcut:
+            size = entered
+        else:
+            size = before.size if before is not None and layer.kernel > 1 else layer.size
+        if not is_stem and not is_shortcut and not is_wide and layer.kernel == 1:
+            entered = layer.size
+        # Forward, and in one backward kernel, which makes no gradient of the images.
+        moved += 2.0 * outputs + (2.0 if is_stem else 3.0) * layer.inputs * float(size) ** 2
+        pointwise += _NORM_PASSES * outputs
+        kernels += _CONVOLUTION_KERNELS
+        # Kept are the outputs of convolutions, for the norms, and what activations leave, for the next
+        # convolution.
+        saved += outputs
+        if not is_shortcut:
+            pointwise += _ACTIVATION_PASSES * outputs
+            kernels += _ACTIVATION_KERNELS
+            saved += outputs
+        if is_wide:
+            pointwise += _ADDITION_PASSES * outputs
+            kernels += _ADDITION_KERNELS
+        if is_stem:
+            pointwise += _POOL_PASSES * outputs
+            saved += 0.75 * outputs  # the pooled quarter with its indices of 8 bytes
+        before = layer
+    return VisionModel(
+        id=network.id,
+        title=network.id,
+        parameters=parameter_count(network),
+        image_size=image_size,
+        forward_flops=float(forward_flops(network, image_size)),
+        dense_flops=float(training_flops(network, image_size)),
+        grouped_flops=0.0,
+        convolution_elements=moved,
+        matrix_elements=0.0,
+        depthwise_elements=0.0,
+        pointwise_elements=pointwise,
+        saved_elements=saved,
+        operators=kernels,
+        source="probes/bench/resnet.py",
+        date="2026-11",
+    )
+
+
+def vision_memory(job: ImageJob) -> MemoryBreakdown:
+    """Return the peak memory of a rank, bytes: at the start of the backward pass, with all that was saved."""
+    candidate, cluster, model, element_bytes = job.candidate, job.cluster, job.model, job.element_bytes
+    half = element_bytes == 2
+    stage = candidate.sharding_stage
+    fully = stage == "zero3"
+    shards = candidate.degrees.fsdp if fully else candidate.degrees.dp * candidate.degrees.fsdp
+    weights = 4.0 * model.parameters / (shards if fully else 1)
+    # Mixed precision keeps casts of the weights until the end of the forward pass; FSDP gathers them unit by
+    # unit.
+    casts = 2.0 * model.parameters if half else 0.0
+    if fully:
+        casts = float(element_bytes * model.gathered_parameters) if half or shards > 1 else 0.0
+    gradients = 4.0 * model.parameters / (shards if stage in ("zero2", "zero3") else 1)
+    optimizer = STATE_BYTES[job.workload.optimizer] * model.parameters / (1 if stage == "none" else shards)
+    activations = candidate.micro_batch * model.saved_elements * element_bytes
+    # What is read and written by the largest layers, and cuDNN's workspace.
+    workspace, buckets = parameter("vision.workspace_bytes"), 4.0 * model.parameters
+    if cluster.device == "cpu":  # the reference workload, whose gradients are views of the buckets
+        workspace, buckets = (
+            parameter("vision.live_share") * activations,
+            min(constant("ddp_bucket_bytes"), buckets),
+        )
+    if fully:  # gradients of a unit before they are reduced
+        buckets = float(element_bytes * model.gathered_parameters)
+    buffers = casts + workspace + (buckets if cluster.world_size > 1 else 0.0)
+    allocated = weights + gradients + optimizer + activations + buffers
+    kept = parameter("memory.fragmentation") * activations
+    overhead = parameter("vision.context_bytes") if cluster.device == "cuda" else 0.0
+    high = memory_interval("allocated").high if cluster.device == "cuda" else 1.0
+    reserved = allocated + (kept if cluster.device == "cuda" else 0.0)
+    if cluster.memory_bytes_per_rank is not None:  # blocks that are kept are given back when memory is short
+        reserved = max(allocated, min(reserved, cluster.memory_bytes_per_rank.value - overhead))
+    return MemoryBreakdown(
+        total=reserved + overhead,
+        parameters=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        activations=activations,
+        logits=0.0,
+        buffers=buffers,
+        overhead=reserved - allocated + overhead,
+        allocated=allocated,
+        reserved=reserved,
+        upper=max(allocated * high, allocated + kept) + overhead,
+        margin=allocated * (high - 1.0),
+        needed=allocated + overhead,
+    )

@@ -1,4 +1,9 @@
-"""Parameters of the prediction models, obtained from published measurements; one row each.
+"""Parameters of the prediction models, obtained from published measurements, and intervals of predictions.
+
+Each parameter is a row. Its id is `group.name`, or `group.name.key` if there is one value per chip,
+precision, kind of kernels, implementation, optimizer, device or fabric. The row without a key serves keys
+that have no row of their own; it is missing if every key has one. The source of a fitted value is that of its
+prior.
 
 The scripts `tests/calibration/fit_*.py` rewrite the values and nothing else. The file
 `tests/calibration/priors.toml` lists the figures that they fit, with what was believed before.
@@ -8,35 +13,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
-from probes.base.record import StrictRecord
 from probes.base.rows import load_rows
-
-
-class Parameter(StrictRecord, kw_only=True):
-    """One figure of the models."""
-
-    id: str
-    """`group.name`, or `group.name.key` if there is one value per chip, precision, kind of kernels,
-    implementation, optimizer, device or fabric. The row without a key serves keys
-    that have no row of their own; it is missing if every key has one.
-    """
-    unit: str
-    meaning: str
-    value: float
-    source: str
-    """Source of the value; for a fitted value, the source of its prior."""
-    date: str
-
+from recipes.constants import Constant
+from recipes.job.workload import TransformerModel, VisionModel
 
 FILES = ("cpu", "time", "memory", "vision", "collectives", "products", "intervals")
 """Files of `recipes/data/parameters/`."""
 
 
 @functools.lru_cache(maxsize=1)
-def load_parameters() -> dict[str, Parameter]:
+def load_parameters() -> dict[str, Constant]:
     """Return all rows by id."""
-    rows = (load_rows("recipes", "parameters", Parameter, file=f"parameters/{file}") for file in FILES)
+    rows = (load_rows("recipes", "parameters", Constant, file=f"parameters/{file}") for file in FILES)
     return {row.id: row for of_file in rows for row in of_file}
 
 
@@ -58,3 +48,38 @@ def parameter(*name_and_keys: str) -> float:
     if row_id not in values:
         raise KeyError(f"no row {name} in recipes/data/parameters")
     return values[row_id]
+
+
+Kind = Literal["dense", "moe", "encoder", "cnn"]
+Rates = Literal["catalogue", "measured"]
+"""Source of the machine's rates: the catalogue, or measurements of this machine."""
+
+
+def kind_of(model: TransformerModel | VisionModel) -> Kind:
+    """Return the kind under which the step-time interval of this model is listed."""
+    if isinstance(model, VisionModel):
+        return "cnn"
+    other: Kind = "encoder" if model.kind == "encoder" else "dense"
+    return "moe" if model.is_moe else other
+
+
+class Interval(NamedTuple):
+    """Factors on a prediction."""
+
+    low: float
+    high: float
+
+
+def time_interval(kind: Kind, rates: Rates) -> Interval:
+    """Return the interval around the time of a step."""
+    return Interval(
+        *(parameter(f"interval.step_time_{end}", f"{kind}-{rates}", rates, kind) for end in ("low", "high"))
+    )
+
+
+def memory_interval(figure: str) -> Interval:
+    """Return the interval around a figure of peak memory: `allocated`, `reserved` or `device`.
+
+    The interval holds for the software that `recipes/data/stacks.toml` lists.
+    """
+    return Interval(*(parameter(f"interval.peak_memory_{end}", figure) for end in ("low", "high")))

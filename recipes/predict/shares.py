@@ -1,4 +1,4 @@
-"""Share of one rank in a block: its parameters by kind, and the adapters beside them."""
+"""Parameters of one rank: its share of a block and of the model, and the adapters beside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import functools
 from typing import NamedTuple
 
 from recipes.job.models.blocks import Block, Product
+from recipes.job.models.counts import root_parameter_count
 from recipes.job.workload import AdapterTargets
+from recipes.predict.training_job import TransformerJob
 
 QUANTISED_PARTS = ("attention", "cross-attention", "mlp", "experts", "shared", "state-space")
 """Parts whose weights a quantised base keeps in few bits; tables, norms and routers stay in 16."""
@@ -31,8 +33,8 @@ class BlockShare(NamedTuple):
 _WHOLE_EXPERT = 2.5e8
 """Most parameters of an expert that one rank keeps whole.
 
-Larger ones are divided by tensor parallelism, which is Megatron-LM's default (--expert-tensor-parallel-size).
-The limit is between the experts of Mixtral 8x7B and 8x22B.
+Larger experts are divided by tensor parallelism, which is Megatron-LM's default
+(--expert-tensor-parallel-size). The limit is between the experts of Mixtral 8x7B and 8x22B.
 """
 
 
@@ -75,4 +77,40 @@ def adapter_parameters(block: Block, rank: int, targets: AdapterTargets) -> int:
         rank * (product.inputs + product.outputs)
         for product in block.products
         if is_adapted(product, targets)
+    )
+
+
+class Held(NamedTuple):
+    """Parameters of one rank before data-parallel sharding, the mean over pipeline stages."""
+
+    dense: float
+    """Parameters whose gradients are reduced over all data-parallel ranks."""
+    expert: float
+    """Parameters that are reduced over the ranks with the same experts."""
+    expert_tensor: int
+    """Tensor-parallel ranks that share one expert."""
+    root: float
+    """Parameters outside the layers on a first or a last stage: an embedding or a head."""
+    trained_share: float
+    """Part of all that is trained: everything, or LoRA's adapters."""
+
+
+def held_by(job: TransformerJob, blocks: tuple[Block, ...]) -> Held:
+    """Return the share of one rank in the model: in these blocks, and in embedding and head."""
+    workload, degrees = job.workload, job.candidate.degrees
+    dense = root = root_parameter_count(workload.model) / degrees.tp
+    expert, adapters, cut = 0.0, 0.0, 1
+    for block in blocks:
+        share = block_share(block, degrees.tp, degrees.ep)
+        dense += block.count * (share.linear + share.other)
+        expert += block.count * share.expert
+        cut = max(cut, share.expert_tensor)
+        if job.adapted is not None:
+            adapters += block.count * adapter_parameters(block, job.adapter_rank, job.adapted) / degrees.tp
+    return Held(
+        dense=dense / degrees.pp,
+        expert=expert / degrees.pp,
+        expert_tensor=cut,
+        root=root if workload.model.tied_embeddings else root / 2,
+        trained_share=1.0 if job.trains_weights else adapters / (dense + expert),
     )

@@ -38,7 +38,7 @@ class StackMemory(StrictRecord, kw_only=True):
     16 bits alone.
     """
     shards_in_fp32: bool = False
-    """Fully sharded parameters are raised to fp32 even where the weights were 16 bits."""
+    """Whether fully sharded parameters are raised to fp32 even if the weights have 16 bits."""
     keeps_gradients: bool = False
     """True if gradients live in buffers that are never freed; otherwise they exist only from the backward
     pass to the optimizer step.
@@ -80,7 +80,7 @@ class StackMemory(StrictRecord, kw_only=True):
     convert logits to fp32 first.
     """
     frozen_in_fp8: bool = False
-    """Frozen weights are kept in 8 bits where products are computed in fp8."""
+    """Whether frozen weights are kept in 8 bits if products are computed in fp8."""
     sequence_parallel: bool = True
     """Whether tensor-parallel ranks divide norms and residual stream too, by default."""
     selective: Literal["scores", "products", "blocks"] = "scores"
@@ -96,9 +96,9 @@ class StackMemory(StrictRecord, kw_only=True):
     whole ones until then.
     """
     unties_head: bool = False
-    """The head has weights of its own even where the model shares the embedding's."""
+    """Whether the head has weights of its own even if the model ties them to the embedding."""
     loads_whole: bool = False
-    """Every rank loads all weights before they are sharded."""
+    """Whether every rank loads all weights before they are sharded."""
     logged_figure: Literal["allocated", "reserved", "device"] = "reserved"
     """Figure of memory that its users print by default."""
     logged_stage: Literal["fullest", "first", "last"] = "fullest"
@@ -129,7 +129,7 @@ class Stack(StrictRecord, kw_only=True):
     attention: Literal["flash2", "flash3", "cudnn", "unfused"] = "flash2"
     """Attention kernel, unless a case states an unfused one."""
     graphs: bool = False
-    """Steps are replayed as CUDA graphs, so the host's launches do not limit them."""
+    """Whether steps are replayed as CUDA graphs, so that launches by the host do not limit them."""
     gradient_bytes: int = 4
     """Bytes of one gradient under mixed precision."""
     reduced_bytes: int = 0
@@ -137,7 +137,7 @@ class Stack(StrictRecord, kw_only=True):
     checkpointing: ActivationCheckpointing = "none"
     """Default checkpointing."""
     recomputes_part: bool = False
-    """Users set how many layers are recomputed; else all of them or none."""
+    """Whether users set how many layers are recomputed; otherwise all layers are, or none."""
     shards_optimizer: bool = False
     """Whether data-parallel ranks share the optimizer states by default (Megatron's distributed optimizer).
     """
@@ -148,10 +148,10 @@ class Stack(StrictRecord, kw_only=True):
     together shard all other parameters.
     """
     overlaps_gradients: bool = True
-    """Reduction of gradients runs beside the backward pass."""
+    """Whether gradients are reduced while the backward pass runs."""
     bucket_elements_per_rank: float = 0.0
-    """Buckets of gradients grow with the ranks that reduce them, so that a ring's latency does not count; 0:
-    they do not.
+    """Elements of a bucket of gradients for each rank that reduces them: larger buckets hide the latency of a
+    ring. 0: buckets have a fixed size.
     """
     nests_lamb: bool = False
     """Whether the ranks of a node share LAMB's states, of which each node has a copy (apex,
@@ -159,8 +159,6 @@ class Stack(StrictRecord, kw_only=True):
     """
     overlaps_tensor: bool = False
     """Tensor parallelism's collectives run beside its products (user buffers)."""
-    overlaps_experts: bool = False
-    """The all-to-all of experts runs beside computation."""
     gathers_modules: Literal["never", "zero", "always"] = "never"
     """Cases in which hooks gather and free fully sharded parameters per module instead of per block (as
     DeepSpeed's ZeRO-3 does): `never`, `zero` (if a case names ZeRO), or `always`.
@@ -176,15 +174,15 @@ class Stack(StrictRecord, kw_only=True):
     either.
     """
     fuses_half_images: bool = False
-    """Normalisation, addition and activation of image models are one kernel in half precision."""
+    """Whether normalisation, addition and activation of image models are one kernel in half precision."""
     predicts_all: bool = False
     """Whether masked language models have logits at every position, though the loss needs the masked ones
     alone.
     """
     pads_vocabulary: bool = False
-    """Embedding and head are padded to whole lines of memory, also where no compiler does it."""
+    """Whether embedding and head are padded to whole lines of memory without a compiler too."""
     unpads: bool = False
-    """Padding of short sequences is left out of the computation."""
+    """Whether the padding of short sequences is left out of the computation."""
     samples: Literal["filled", "packed", "cut", "dropped"] = "filled"
     """Meaning of the sequence length for fine-tuning.
 
@@ -193,7 +191,7 @@ class Stack(StrictRecord, kw_only=True):
     out.
     """
     packs_samples: bool = False
-    """Fine-tuning fills its sequences with whole samples, and attention stays within each."""
+    """Whether fine-tuning fills sequences with whole samples, and attention stays within each sample."""
     tuning_data: str = ""
     """Key of `time.sample_tokens`: the data set in the framework's fine-tuning examples, which published
     measurements use; blank if the examples have no common data set.
@@ -213,9 +211,7 @@ class Stack(StrictRecord, kw_only=True):
     `device_map`).
     """
     library: Kernels | None = None
-    """Kernels of the model's own code if another library (Liger) replaces those of norms and activations;
-    attention and head still use these.
-    """
+    """Kernels of attention and head if a library (Liger) replaces the kernels of norms and activations."""
     source: str
     date: str
 
@@ -237,30 +233,18 @@ class Stack(StrictRecord, kw_only=True):
         """
         return self.attention == "unfused" or (self.model_kernels == "upcasting" and model.kind != "decoder")
 
-    def divides_norms(self, asked: bool | None) -> bool:
-        """Return whether tensor-parallel ranks divide norms and residual stream: `asked` or the default."""
-        return self.memory.sequence_parallel if asked is None else asked
-
     def bucket_elements(self, ranks: int) -> float:
-        """Return the gradients that `ranks` ranks reduce together; 0 if the stack has no such size."""
+        """Return the gradients in a bucket that `ranks` ranks reduce; 0 if the stack sets no bucket size."""
         return max(self.memory.bucket_elements, self.bucket_elements_per_rank * ranks)
-
-    def nests(self, workload: Workload) -> bool:
-        """Return whether only ranks of a node may share states, with gradients reduced across nodes."""
-        return self.nests_lamb and workload.optimizer == "lamb"
 
     def defers_reduction(self, candidate: Candidate) -> bool:
         """Return whether gradients stay whole until the last micro-batch.
 
-        DeepSpeed reduces those of every micro-batch.
+        DeepSpeed reduces the gradients of every micro-batch.
         """
         by_modules = self.gathers_modules == "always" or candidate.offload
         whole = self.memory.accumulates_whole and candidate.sharding_stage == "zero3" and not by_modules
         return whole and candidate.grad_accum > 1
-
-    def adapter_rank(self, workload: Workload) -> int:
-        """Return the rank of LoRA's matrices."""
-        return self.memory.adapter_rank or workload.adapter_rank
 
     def samples_vary(self, workload: Workload) -> bool:
         """Return whether sequences are samples of several lengths, at most `sequence_length`."""
@@ -277,9 +261,8 @@ class Stack(StrictRecord, kw_only=True):
         if self.samples_vary(workload):
             mean, spread = parameter("time.sample_tokens", self.tuning_data), parameter("time.sample_spread")
             return longest_sample(length, micro_batch, mean, spread, self.samples == "dropped")
-        if self.unpads and workload.model.kind == "encoder":
-            return length * parameter("time.filled_fraction")
-        return length
+        leaves_padding = self.unpads and workload.model.kind == "encoder"
+        return length * parameter("time.filled_fraction") if leaves_padding else length
 
 
 @functools.lru_cache(maxsize=4096)

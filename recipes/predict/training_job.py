@@ -1,6 +1,6 @@
 """One training job with all that its models need: workload, layout, cluster and software.
 
-`job_of` resolves once what follows from all four together, so that every model takes the same answers.
+`job_of` computes what follows from all four together once, so that every model uses the same values.
 """
 
 from __future__ import annotations
@@ -10,11 +10,43 @@ from typing import NamedTuple, TypeAlias
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import Block
 from recipes.job.models.image_models import at_size
-from recipes.job.workload import FULL_PRECISIONS, AdapterTargets, VisionModel, VisionWorkload, Workload
+from recipes.job.workload import (
+    FULL_PRECISIONS,
+    NARROW_PRECISIONS,
+    AdapterTargets,
+    Precision,
+    VisionModel,
+    VisionWorkload,
+    Workload,
+)
 from recipes.machine.cluster_records import Cluster
-from recipes.predict.image_precision import HALF, computed_in
 from recipes.predict.parameters import parameter
 from recipes.predict.stacks import Stack
+
+HALF = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
+"""Precisions whose activations are kept in 16 bits."""
+
+
+def computed_in(precision: Precision, cluster: Cluster) -> str:
+    """Return the precision that the GPU really multiplies in.
+
+    Convolutions are never trained in 8 bits or fewer. A GPU that lacks a type uses another: fp16 for bf16,
+    fp32 for tf32.
+    """
+    wanted, peaks = "bf16" if precision in NARROW_PRECISIONS else precision, cluster.peak_flops_per_s
+    if wanted == "bf16" and "bf16" not in peaks and "fp16" in peaks:
+        return "fp16"
+    lacks_tf32 = "tf32" not in peaks or peaks["tf32"] == peaks.get("fp32")
+    return "fp32" if wanted == "tf32" and lacks_tf32 else wanted
+
+
+def convolved_in(precision: Precision, cluster: Cluster, stack: Stack) -> str:
+    """Return the precision of convolutions alone.
+
+    Convolutions of fp32 tensors run on tensor cores as TF32, unless the stack forbids it.
+    """
+    computed = computed_in(precision, cluster)
+    return computed_in("tf32", cluster) if computed == "fp32" and stack.tf32 != "never" else computed
 
 
 class TransformerJob(NamedTuple):
@@ -31,11 +63,11 @@ class TransformerJob(NamedTuple):
     sequence: float
     """Tokens that each sequence of a micro-batch costs."""
     tokens: float
-    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same ones."""
+    """Tokens of a micro-batch that one rank computes; tensor-parallel ranks compute the same tokens."""
     attended: float
     """Tokens over which attention reaches: a sequence, or a sample if several are packed into one."""
     target_share: float
-    """Tokens of an encoder-decoder's target over those of its source; 1 for other models."""
+    """Tokens of the target over tokens of the source in an encoder-decoder; 1 for other models."""
 
     @property
     def trains_weights(self) -> bool:
@@ -49,7 +81,7 @@ class TransformerJob(NamedTuple):
 
     @property
     def adapter_rank(self) -> int:
-        return self.stack.adapter_rank(self.workload)
+        return self.stack.memory.adapter_rank or self.workload.adapter_rank
 
     @property
     def kernels(self) -> str:
@@ -59,7 +91,8 @@ class TransformerJob(NamedTuple):
     @property
     def divides_norms(self) -> bool:
         """Whether tensor-parallel ranks divide norms and residual stream too."""
-        return self.stack.divides_norms(self.candidate.sequence_parallel)
+        asked = self.candidate.sequence_parallel
+        return self.stack.memory.sequence_parallel if asked is None else asked
 
     def tokens_of(self, block: Block) -> float:
         """Return the tokens of one block: the decoder of an encoder-decoder gets the shorter target."""
@@ -91,7 +124,12 @@ def transformer_job(
     workload: Workload, candidate: Candidate, cluster: Cluster, stack: Stack
 ) -> TransformerJob:
     """Return the job with the values that its parts decide together."""
-    sequence = stack.sample_tokens(workload, candidate.micro_batch)
+    kind, sequence = workload.model.kind, stack.sample_tokens(workload, candidate.micro_batch)
+    packs = workload.fine_tuning and stack.packs_samples and kind == "decoder"
+    target_share = 1.0
+    if kind == "encoder-decoder":  # answers and summaries are short
+        answers = workload.fine_tuning
+        target_share = parameter("time.target_share") if answers else workload.model.decoder_tokens
     return TransformerJob(
         workload=workload,
         candidate=candidate,
@@ -101,22 +139,9 @@ def transformer_job(
         wide_bytes=4.0 if workload.precision in FULL_PRECISIONS else 2.0,
         sequence=sequence,
         tokens=candidate.micro_batch * sequence / candidate.degrees.cp,
-        attended=_attended(workload, stack, sequence),
-        target_share=_target_share(workload),
+        attended=min(sequence, parameter("time.packed_tokens")) if packs else sequence,
+        target_share=target_share,
     )
-
-
-def _attended(workload: Workload, stack: Stack, sequence: float) -> float:
-    if not workload.fine_tuning or not stack.packs_samples or workload.model.kind != "decoder":
-        return sequence
-    return min(sequence, parameter("time.packed_tokens"))
-
-
-def _target_share(workload: Workload) -> float:
-    """Return the tokens of a target over those of its source: answers and summaries are short."""
-    if workload.model.kind != "encoder-decoder":
-        return 1.0
-    return parameter("time.target_share") if workload.fine_tuning else workload.model.decoder_tokens
 
 
 def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> ImageJob:
@@ -127,8 +152,6 @@ def image_job(workload: VisionWorkload, candidate: Candidate, cluster: Cluster, 
 
 def job_of(workload: Workload | VisionWorkload, candidate: Candidate, cluster: Cluster, stack: Stack) -> Job:
     """Return the job of either kind."""
-    match workload:
-        case Workload():
-            return transformer_job(workload, candidate, cluster, stack)
-        case VisionWorkload():
-            return image_job(workload, candidate, cluster, stack)
+    if isinstance(workload, VisionWorkload):
+        return image_job(workload, candidate, cluster, stack)
+    return transformer_job(workload, candidate, cluster, stack)

@@ -38,9 +38,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case, CaseError, case_of_row
+from recipes.cases.case import Case, CaseError, case_of_row, cluster_of_case
 from recipes.cases.collective import predict_collective_row
-from recipes.cases.machine_columns import cluster_of_case
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase

@@ -19,10 +19,8 @@ from assistant.usecases.events import StageFinished
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from probes.base.errors import WorkerError
 from probes.base.record import Record
-from probes.bench.answers import failure_of, slowest_rank
-from probes.bench.bench_requests import BenchRequest, Case, Suite
-from probes.bench.step_figures import StepWork, step_figures
-from probes.bench.worker_answers import LinesByRank
+from probes.bench.answers import StepWork, failure_of, slowest_rank, step_figures
+from probes.bench.bench_requests import BenchRequest, Case, LinesByRank, Suite
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement, MeasurementSet
 from recipes.launch.agent import agent_argv
@@ -83,8 +81,8 @@ def request_of(run: Configuration | Images, facts: MachineFacts) -> BenchRequest
 
 def interpret(request: BenchRequest, lines_by_rank: LinesByRank) -> tuple[Measurement, ...] | BenchFailure:
     found: list[Measurement] = []
-    for start, case, durations_s, figures in slowest_rank(request, lines_by_rank):
-        found += step_figures(request, start, case, StepWork(), durations_s=durations_s, figures=figures)
+    for answer in slowest_rank(request, lines_by_rank):
+        found += step_figures(answer, answer.case, StepWork())
     return tuple(found) or failure_of(request, lines_by_rank)
 
 

@@ -11,9 +11,7 @@ from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import VisionWorkload, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.candidate_prediction import predict
-from recipes.predict.image_prediction import predict_images
-from recipes.predict.memory import vision_memory
-from recipes.predict.reference_images import reference_vision_model
+from recipes.predict.image_prediction import predict_images, reference_vision_model, vision_memory
 from recipes.predict.stacks import REFERENCE, load_stacks
 from recipes.predict.training_job import image_job
 from tests.benchmarks.real_runs_cases import Configuration, Images

@@ -22,8 +22,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case, CaseError
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import Case, CaseError, cluster_of_case
 from recipes.predict.speed.rates import (
     AttentionKernel,
     attention_rates,

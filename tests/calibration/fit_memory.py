@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from probes.base.units import GIB
 from recipes.cases.resolved_case import ResolvedCase
-from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.memory.peak import figure_bytes, memory_of
 from recipes.predict.stacks import UNKNOWN
 from recipes.predict.training_job import TransformerJob
 from tests.calibration.fitting import Item, interval, write_values

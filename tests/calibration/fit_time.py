@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from probes.base.record import Unknown
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.workload import Workload
-from recipes.predict.intervals import kind_of
+from recipes.predict.parameters import kind_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.training_job import TransformerJob, transformer_job
 from tests.calibration.fitting import Item, interval, write_values

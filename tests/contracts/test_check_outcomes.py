@@ -24,7 +24,7 @@ from probes.base.record import to_json
 from probes.facts import MachineFacts
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status
-from probes.judging.policies.exit_profiles import PROFILES, exit_status
+from probes.judging.verdict import PROFILES, exit_status
 from tests.contracts.test_wrong_input import assert_one_line, rigtune
 from tests.support.machines import h100_node
 from tests.support.measured import gemm, run_of
@@ -141,11 +141,11 @@ def test_failures_of_the_call_by_profile(
     assert done.stdout.startswith("RIGTUNE UNKNOWN - ") if profile == "nagios" else done.stdout == ""
 
 
-@pytest.mark.parametrize(("profile", "code"), [("gate", 2), ("nagios", 3), ("npd", 2), ("slurm", 2)])
+@pytest.mark.parametrize(("profile", "code"), [("gate", 70), ("nagios", 3), ("npd", 2), ("slurm", 70)])
 def test_a_bug_never_reads_as_a_bad_machine(profile: str, code: int, tmp_path: Path) -> None:
     program = (
         "import sys, assistant.cli.check_command as check; check.select = None;"
-        "from assistant.cli import command_line; sys.exit(command_line(sys.argv[1:]))"
+        "from assistant._entry import main; main()"
     )
     argv = [sys.executable, "-c", program, "check", "--machine", "dgx-h100", "--exit-profile", profile]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
@@ -218,7 +218,7 @@ def test_nothing_is_learned_from_a_machine_that_fails(tmp_path: Path) -> None:
     assert not path.exists()
     *_, finished = learn_policy(h100_node(), VERDICTS["bad"], path, force=True, today=STARTED.date())
     assert read_policy(path) == finished.result  # type: ignore[attr-defined]
-    with pytest.raises(OutputError, match="nothing was read"):
+    with pytest.raises(OutputError, match="nothing is known"):
         list(
             learn_policy(
                 MachineFacts(), VERDICTS["empty"], tmp_path / "other.toml", force=True, today=STARTED.date()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import typing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,7 @@ import pytest
 
 import probes.checks
 from probes.base.table_rows import CheckRow
-from probes.catalogue.limit_rows import LimitCheck, limit_rows
-from probes.catalogue.log_rows import LogCheck, log_rows
+from probes.catalogue.check_rows import LimitCheck, LogCheck, limit_rows, log_rows
 from probes.catalogue.thresholds import Cited, Thresholds, load_thresholds
 from probes.facts.observed import EventKind
 from probes.judging.check_table import CHECKS
@@ -64,6 +64,7 @@ def test_a_data_row_of_a_log_is_well_formed(check_id: str) -> None:
 def test_modules_answer_to_their_row(row: CheckRow) -> None:
     module = row.load()
     judges = {value.check_id for value in vars(module).values() if isinstance(value, Judge)}
+    judges |= {value.args[0].judge.check_id for value in vars(module).values() if isinstance(value, partial)}
     assert row.id in judges
     assert list(inspect.signature(getattr(module, row.function)).parameters) == ["evidence"]
     assert "Source:" in (module.__doc__ or ""), f"{row.module} names no source"

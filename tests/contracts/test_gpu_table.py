@@ -21,11 +21,10 @@ from assistant.usecases.plan import PlanRequest, plan_workload
 from assistant.usecases.predict import CaseAnswered, predict_cases
 from probes.base.errors import UsageError
 from probes.catalogue.hardware import Catalogue, GpuModel, load_catalogue
-from probes.compare.bench_references import load_bench_references
-from probes.compare.tool_references import load_references
+from probes.compare.reference_rows import load_bench_references, load_references
 from probes.facts import MachineFacts, Software
 from probes.judging.findings import Evidence, Finding
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.topology.pci_classes import driver_name
 from recipes.job.workload import Pins
 from tests.support.machines import h100, h100_node
 from tests.support.measured import copies, gemm, host_copies

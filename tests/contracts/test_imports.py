@@ -85,7 +85,7 @@ HEAVY = {
 OWN_MODULES_AT_MOST = 260
 """A module takes a fifth of a millisecond. A machine without GPUs and NICs needs 171, one with eight GPUs
 204; the rest is for machines that have everything. Checks that do not apply are not loaded
-(`probes/judging/applicability.py`).
+(`probes/judging/policies/selection.py`).
 """
 
 PATTERNS_AT_MOST = 20

@@ -38,7 +38,8 @@ def assert_one_line(
 
 def test_exit_codes_are_frozen() -> None:
     assert {code.name: int(code) for code in ExitCode} == {
-        "OK": 0, "FINDINGS": 1, "USAGE": 2, "UNKNOWN": 3, "WORKER": 4, "NO_PLAN": 5, "INTERRUPTED": 130,
+        "OK": 0, "FINDINGS": 1, "USAGE": 2, "UNKNOWN": 3, "WORKER": 4, "NO_PLAN": 5,
+        "BUG": 70, "INTERRUPTED": 130,
     }  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def test_exit_codes_are_frozen() -> None:
         (("plan", "lama-3-8b", "--machine", "dgx-h100"), ("lama-3-8b", "llama-3-8b")),
         (("plan", "llama-3-8b", "--machine", "dgx-h1000"), ("dgx-h1000", "dgx-h100")),
         (("plan", "llama-3-8b", "--machine", "dgx-h100", "--nodes", "0"), ("--nodes", "0")),
+        (("plan", "llama-3-8b", "--machine", "dgx-h100", "--nodes", "99999999"), ("--nodes", "100000")),
         (("plan", "llama-3-8b", "--machine", "dgx-h100", "--micro-batch", "-1"), ("--micro-batch", "-1")),
         (("plan", "missing.toml", "--machine", "dgx-h100"), ("missing.toml", "no such file")),
         (("export", "missing.toml"), ("missing.toml", "no such file")),

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assistant.usecases.run import run_recipe
+from assistant.usecases.export import run_recipe
 from recipes.launch.recipe import Command
 from tests.support.across_hosts import measured_across, tiny_request
 from tests.support.slurm import GPUS, slurm_cluster

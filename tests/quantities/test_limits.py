@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from probes.catalogue.limit_rows import limit_rows
+from probes.catalogue.check_rows import limit_rows
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import counts
 from probes.judging.check_table import CHECKS

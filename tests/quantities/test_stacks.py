@@ -72,10 +72,7 @@ TEMPLATES: dict[str, dict[str, str]] = {
     "images, nothing stated": {"model": "resnet50", "gpu": "A100-SXM-80GB", "n_gpus": "8"},
 }
 """Runs that every stack is tried with."""
-_ALL_RECOMPUTED = "nothing is left open: the stack recomputes all layers where a case does not say"
 UNMOVED = {
-    ("maxtext", "recomputes_part"): _ALL_RECOMPUTED,
-    ("torchtitan", "recomputes_part"): "its selective mode keeps less than the quarter that a part leaves",
     ("internevo", "step_elements"): "the number stands for all gradients: no model has as many",
 }
 """Switches that move no figure, each with the reason."""

@@ -18,9 +18,9 @@ from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.text_kinds import KINDS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
+from probes.judging.policies.selection import missing
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -106,7 +106,7 @@ def truths(path: str) -> Iterator[tuple[str, bool]]:
     row, facts = recorded()[path], facts_of(path)
     gpus = () if isinstance(facts.gpus, Unknown) else facts.gpus
     kinds = tuple(
-        kind.id for kind in KINDS if kind.load().recognise((MACHINES / path).read_text("utf-8", "replace"))
+        kind.id for kind in KINDS if kind.recognise((MACHINES / path).read_text("utf-8", "replace"))
     )
     expected = next(kinds for pattern, kinds in KIND_BY_NAME if re.search(pattern, path))
     yield f"kinds {expected}", kinds == expected

@@ -13,8 +13,8 @@ import pytest
 from probes.base.record import Reason, Unknown
 from probes.collect import gpu as gpu_collector
 from probes.collect import infiniband as infiniband_collector
-from probes.collect import topology as topology_collector
 from probes.collect.collecting import CollectOptions, assemble, gather
+from probes.collect.topology import collect_topology
 from probes.facts import Gpu, Link, Nic
 from probes.parsers.fabric.infiniband_files import parse_ibstat
 from probes.parsers.nvidia_smi.nvlink_status import NvlinkStatus, parse_nvlink_status
@@ -114,7 +114,7 @@ def test_names_of_the_legend() -> None:
 def test_a_pasted_matrix_alone_gives_gpus_and_links(path: str) -> None:
     source = FakeSource(commands={"nvidia-smi topo -m": text_of(path)}, missing=Reason.NOT_RECORDED)
     gpus = gpu_collector.collect(source, CollectOptions())["gpus"]
-    links = topology_collector.collect(source, CollectOptions())["links"]
+    links = collect_topology(source, CollectOptions())["links"]
     if any(word in path for word in NOT_A_MATRIX):
         assert isinstance(gpus, Unknown)
         assert isinstance(links, Unknown)

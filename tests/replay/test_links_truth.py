@@ -18,9 +18,9 @@ from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.text_kinds import KINDS
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
+from probes.judging.policies.selection import missing
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -338,7 +338,7 @@ def test_each_file_is_of_its_kind(path: str) -> None:
     wanted = next(
         (kinds for prefix, kinds in KINDS_BY_NAME.items() if name.startswith(prefix)), EXPECTED_KINDS[folder]
     )
-    found = {row.id for row in KINDS if row.load().recognise(text)}
+    found = {row.id for row in KINDS if row.recognise(text)}
     assert wanted <= found
     assert found - wanted <= ({"nccl-log"} if folder == "nccl_tests" else set())
 

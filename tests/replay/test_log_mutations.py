@@ -22,7 +22,7 @@ LARGEST = 6000
 
 @functools.cache
 def recordings() -> tuple[tuple[str, bytes], ...]:
-    """Name and bytes of all logs of the index."""
+    """Return name and bytes of all logs of the index."""
     paths = [row for row, fields in index().items() if fields["kind"] in KINDS and (MACHINES / row).is_file()]
     return tuple((path, (MACHINES / path).read_bytes()) for path in sorted(paths))
 
@@ -39,7 +39,7 @@ def cut(data: bytes, rng: random.Random) -> bytes:
 
 
 def interleaved(data: bytes, rng: random.Random) -> bytes:
-    """Two logs, in pieces of random length."""
+    """Mix two logs in pieces of random length."""
     sources = [data, piece(rng)]
     out = []
     while any(sources):
@@ -76,7 +76,7 @@ def dropped(data: bytes, rng: random.Random) -> bytes:
 
 
 def joined(data: bytes, rng: random.Random) -> bytes:
-    """Ends of lines that went missing."""
+    """Remove some line ends, so that lines are joined."""
     return b"".join(line + rng.choice((b"\n", b"\n", b"", b" ", b"\r")) for line in data.split(b"\n"))
 
 
@@ -117,7 +117,7 @@ def explained(data: bytes, rng: random.Random) -> Explanation:
 
 
 def bare(text: str) -> str:
-    """What a comparison of texts may go by: letters and digits of ASCII."""
+    """Return the letters and digits of ASCII, for comparisons of texts."""
     return "".join(character for character in text if character.isascii() and character.isalnum())
 
 
@@ -156,7 +156,7 @@ def test_many_broken_logs(hundredth: int) -> None:
 
 @functools.cache
 def healthy() -> tuple[tuple[str, bytes], ...]:
-    """The logs of runs and machines that were well."""
+    """Return the logs of healthy runs and machines."""
     return tuple((path, data) for path, data in recordings() if index()[path]["state"] == "healthy")
 
 

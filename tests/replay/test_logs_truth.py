@@ -49,7 +49,7 @@ OTHER_KINDS = {
     "nccl_log/p2p-shm-only-rtx4090-works.log": "nccl-tests",
     "nccl_log/socket-wrong-type-stale-process.log": "nccl-tests",
 }
-"""Contents of files that differ from the name of their folder, or that come in addition."""
+"""Contents of files beside or instead of those that the folder's name suggests."""
 
 ELSEWHERE = {
     "kernel_log/bond-slave-flap-mlx5_3.log": "judged by link-flapping",
@@ -116,7 +116,7 @@ EVENTS: dict[str, set[Expected]] = {
     "xid79-recurring-a100-pcie.log": {("xid", 79, "0000:46:00", 6)},
     "xid144-149-nvlink5-samples.log": {("xid", 94, "0000:9b:00", 1), ("xid", 144, "0000:01:00", 1)},
 }
-"""Events that must be among those found; none at all where the set is empty."""
+"""Events that the log must give; an empty set means no event at all."""
 
 VERDICTS = {
     "gsp-rpc-timeout-a100-sxm4.log": {"FAIL gsp-timeout"},
@@ -249,7 +249,7 @@ def test_switch_lines_keep_their_word_and_broken_ones_are_named() -> None:
 
 
 def test_the_score(record_property: Callable[[str, object], None]) -> None:
-    """The table of what was stated and what was found."""
+    """Return the table of stated and found events."""
     rows = []
     for folder in FOLDERS:
         files = paths(folder)

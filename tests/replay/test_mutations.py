@@ -31,7 +31,9 @@ def corpus() -> list[Path]:
 def collected(source: Source) -> MachineFacts:
     """Like `gather`, on this thread, and with whatever a collector raises."""
     options = CollectOptions()
-    return assemble(source.title, [(row, row.load().collect(source, options)) for row in PROBES])
+    return assemble(
+        source.title, [(row, getattr(row.load(), row.function)(source, options)) for row in PROBES]
+    )
 
 
 def test_the_files_as_they_are_say_what_is_in_them() -> None:

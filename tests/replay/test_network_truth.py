@@ -20,9 +20,9 @@ from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.collect.collector_table import PROBES
 from probes.facts import FabricPort, FabricSwitch, Interface, MachineFacts, Nic
 from probes.facts.named import count_of, state_of
-from probes.judging.applicability import missing
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Evidence, Finding, Status
+from probes.judging.policies.selection import missing
 from probes.sources.loose import open_loose
 from tests.support.recordings import MACHINES, index, needs_recordings
 
@@ -410,7 +410,7 @@ def test_every_recording_of_the_network_has_its_truth() -> None:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_kinds(name: str) -> None:
     text = (MACHINES / "ib" / name).read_text("utf-8", "replace")
-    assert tuple(kind.id for kind in KINDS if kind.load().recognise(text)) == TRUTHS[name].kinds
+    assert tuple(kind.id for kind in KINDS if kind.recognise(text)) == TRUTHS[name].kinds
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case, ReferenceModel
+from probes.bench.bench_requests import (
+    BenchContext,
+    BenchRequest,
+    Case,
+    DoneLine,
+    ReferenceModel,
+    SampleLine,
+    StartLine,
+    WorkerLine,
+)
 from probes.bench.benchmark_table import BENCHMARKS
-from probes.bench.worker_answers import DoneLine, SampleLine, StartLine, WorkerLine
 from probes.facts.measurements import Measurement
 
 SHAPE = {

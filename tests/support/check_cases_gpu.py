@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from probes.base.record import Reason, Unknown
 from probes.base.units import GIB
-from probes.facts import GpuProcess, MachineFacts, NvLink, PcieLink
+from probes.facts import Accelerator, GpuProcess, MachineFacts, NvLink, PcieLink
 from tests.support.check_case import (
     ALL,
     BOX,
@@ -75,6 +77,27 @@ GPU_CASES = (
         "version unread",
         with_part(with_gpus(NODE, driver_version=NOT_RECORDED), "software", driver_version=NOT_RECORDED),
         ("UNKNOWN host",),
+    ),
+    Case("accelerators", "NVIDIA alone", NODE, ("PASS host",)),
+    Case("accelerators", "none", BOX, ("SKIP host",)),
+    Case("accelerators", "not listed", h100_node(accelerators=NOT_RECORDED), ("SKIP host",)),
+    Case(
+        "accelerators",
+        "bus unread, and no GPU",
+        msgspec.structs.replace(BOX, accelerators=TIMEOUT),
+        ("UNKNOWN host",),
+    ),
+    Case(
+        "accelerators",
+        "of two makers, one without a driver",
+        msgspec.structs.replace(
+            BOX,
+            accelerators=(
+                Accelerator(name="AMD Instinct MI300X", bus_id="0000:0c:00.0", driver="amdgpu"),
+                Accelerator(name="Intel Gaudi", bus_id="0000:21:00.0", driver=None),
+            ),
+        ),
+        ("UNKNOWN host", "FAIL host"),
     ),
     Case("gpu-count", "all there", NODE, ("PASS host",)),
     Case("gpu-count", "one missing", h100_node(gpus=tuple(h100(n) for n in range(7))), ("FAIL host",)),

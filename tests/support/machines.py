@@ -238,6 +238,7 @@ def h100_node(**changes: Any) -> MachineFacts:
         source="live",
         gpus=gpus,
         pci_gpus=tuple(str(gpu.pci_bus_id) for gpu in gpus),
+        accelerators=(),
         pci_devices=(
             *healthy_tree(
                 tuple(str(gpu.pci_bus_id) for gpu in gpus),

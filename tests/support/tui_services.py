@@ -20,7 +20,6 @@ from assistant.usecases.events import (
 )
 from assistant.usecases.plan import PlanRequest
 from probes.bench.bench_requests import Suite
-from probes.catalogue.hardware import load_catalogue
 from probes.compare.measurement_judgement import Judgement
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement, MeasurementSet
@@ -74,7 +73,6 @@ class ScriptedServices:
         judgement: Judgement | None = None,
     ) -> None:
         self.title = title
-        self.catalogue = load_catalogue()
         self.directory = str(directory / "launch")
         self.facts = facts if facts is not None else faulty_server()
         self.verdict = verdict if verdict is not None else faulty_verdict()

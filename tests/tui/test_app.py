@@ -17,12 +17,14 @@ from textual.widgets import Footer, Input, OptionList, Static
 
 from assistant.tui.actions import SCREENS
 from assistant.tui.app import RigtuneApp
-from assistant.tui.dialogs.bug_dialog import BugDialog
-from assistant.tui.dialogs.export_dialog import ExportDialog
-from assistant.tui.dialogs.keys_dialog import KeysDialog
-from assistant.tui.dialogs.logs_dialog import ExplanationDialog
-from assistant.tui.dialogs.quit_dialog import QuitDialog
-from assistant.tui.dialogs.workload_dialog import WorkloadDialog
+from assistant.tui.dialogs import (
+    BugDialog,
+    ExplanationDialog,
+    ExportDialog,
+    KeysDialog,
+    QuitDialog,
+    WorkloadDialog,
+)
 from assistant.usecases.export import ChangedFileError
 from probes.base.errors import InputError, NoFeasiblePlanError, OutputError, UsageError
 from probes.facts.measurements import MeasurementSet
@@ -348,7 +350,7 @@ async def test_a_page_that_breaks_is_reported_and_the_others_go_on(tmp_path, mon
         def broken(*arguments: object, **options: object) -> None:
             raise ValueError("the page is broken")
 
-        monkeypatch.setattr("assistant.tui.screens.findings_screen.findings_page.rows", broken)
+        monkeypatch.setattr("assistant.tui.screens.machine_screens.findings_page.rows", broken)
         await pilot.press("3")
         await until(pilot, lambda: shows(app, BugDialog))
         await pilot.press("escape", "5")

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from assistant.tui.app import RigtuneApp
-from assistant.tui.services import real_services
+from assistant.tui.services import Services
 from probes.facts import MachineFacts
 from probes.sources.choose import open_source
 from tests.support.measured import gemm, run_of
@@ -15,7 +15,7 @@ from tests.support.measured import gemm, run_of
 
 async def test_a_catalogue_machine_becomes_a_launch_script(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    app = RigtuneApp(real_services(open_source((), "dgx-h100"), directory=tmp_path / "launch"))
+    app = RigtuneApp(Services(open_source((), "dgx-h100"), directory=tmp_path / "launch"))
     end = time.monotonic() + 60
     async with app.run_test(size=(100, 40)) as pilot:
         for key, is_done in (
@@ -38,7 +38,7 @@ async def test_a_catalogue_machine_becomes_a_launch_script(tmp_path, monkeypatch
 
 async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    path = Path(real_services(open_source((), "dgx-h100")).save_report("Traceback: \udcff"))
+    path = Path(Services(open_source((), "dgx-h100")).save_report("Traceback: \udcff"))
     assert path.is_relative_to(tmp_path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text().startswith("Traceback")
@@ -47,7 +47,7 @@ async def test_a_bug_report_is_kept_for_the_user_alone(tmp_path, monkeypatch):
 def test_a_home_that_cannot_be_written_costs_the_later_comparison_alone(tmp_path, monkeypatch):
     (tmp_path / "state").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    *_, note, finished = real_services(open_source((), "dgx-h100")).judge(
+    *_, note, finished = Services(open_source((), "dgx-h100")).judge(
         MachineFacts(), run_of(gemm(700.0, 300.0))
     )
     assert "not kept for later comparisons" in note.message

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from assistant.tui.terminal import has_hung_up
+from assistant.tui.background import has_hung_up
 
 ROOT = Path(__file__).resolve().parents[2]
 

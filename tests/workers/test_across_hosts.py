@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import socket
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from probes.base.record import to_json
 from probes.bench.across_nodes import pairs_request
-from probes.bench.worker_answers import parse_worker_lines
+from probes.bench.bench_requests import parse_worker_lines
+from probes.workers.rigtune_worker import multi_host
 from tests.support.bench_answers import BENCHES, bench_context, requests
 
 LIMIT_S = 180
@@ -114,13 +113,9 @@ def test_a_rank_that_nobody_meets_ends_by_itself(torch_python, environment, free
 
 @pytest.fixture
 def route(monkeypatch, tmp_path):
-    path = Path(__file__).parents[2] / "probes" / "workers" / "rigtune_worker" / "route.py"
-    spec = importlib.util.spec_from_file_location("rigtune_worker_route", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     (tmp_path / "route").write_text(ROUTES)
-    monkeypatch.setattr(module, "ROUTES", str(tmp_path / "route"))
-    return module
+    monkeypatch.setattr(multi_host, "ROUTES", str(tmp_path / "route"))
+    return multi_host
 
 
 ROUTES = """\

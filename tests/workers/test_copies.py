@@ -74,7 +74,7 @@ def test_host_memory_is_locked_as_long_as_it_is_used_and_a_refusal_leaves_no_tra
     result = in_torch("""
 import torch
 from types import SimpleNamespace
-from rigtune_worker.host_buffers import page_locked
+from rigtune_worker.copies import page_locked
 from rigtune_worker.protocol import CaseError
 refusal, locked, pending = 0, {}, []
 def register(address, size, flags):

@@ -181,7 +181,7 @@ def test_wrong_results_are_told_as_such(in_torch: InTorch) -> None:
         + """
 from rigtune_worker.product import Product
 from rigtune_worker.bench import attention, memory_copy
-from rigtune_worker.pattern import check_pattern, pattern
+from rigtune_worker.copies import check_pattern, pattern
 answer = {}
 for dtype in ("fp32", "bf16", "fp16", "fp8"):
     product = Product({"dtype": dtype, "m": 256, "n": 256, "k": 256}, cpu)
@@ -206,7 +206,7 @@ check_pattern(arrived, 3, "copy")
 answer["seed"] = refusal(lambda: check_pattern(arrived, 4, "copy"))
 arrived[17] ^= 1 << 62
 answer["word"] = refusal(lambda: check_pattern(arrived, 3, "copy"))
-call, check = memory_copy.triad(4096, cpu)
+call, check, _ = memory_copy.triad(4096, cpu)
 answer["triad"] = refusal(check)
 call()
 check()
@@ -319,7 +319,7 @@ answer = [first, ended]
 def test_host_memory_comes_from_the_cpus_of_the_wanted_node(in_torch: InTorch) -> None:
     result = in_torch(
         in_group("""
-from rigtune_worker.host_buffers import bound_to
+from rigtune_worker.copies import bound_to
 allowed = sorted(os.sched_getaffinity(0))
 with bound_to(allowed[-1:]):
     inside = sorted(os.sched_getaffinity(0)), torch.get_num_threads()

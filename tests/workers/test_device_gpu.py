@@ -14,7 +14,7 @@ from assistant.usecases.probe import probe_machine
 from probes.base.record import known
 from probes.catalogue.hardware import GpuModel, load_catalogue
 from probes.collect.collecting import CollectOptions
-from probes.compare.expected_rates import host_copy_rate
+from probes.compare.reference_values import host_copy_rate
 from probes.facts import Gpu, MachineFacts
 from probes.facts.measurements import Measurement
 from probes.sources.live import LiveSource

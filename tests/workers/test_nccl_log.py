@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.parsers.tools.nccl_transports import transports
+from probes.parsers.tools.nccl_log import transports
 from probes.workers.rigtune_worker.transport_log import transport_lines
 
 LOG = """\

@@ -16,9 +16,8 @@ import assistant
 from assistant.usecases.measure import MeasureOptions, measure_machine
 from probes.base.record import to_json
 from probes.bench import micro_batch, noise_scale, own_step, train_cnn, train_step
-from probes.bench.bench_requests import BenchSettings
+from probes.bench.bench_requests import BenchSettings, FailureLine, SkippedLine, parse_worker_lines
 from probes.bench.resnet import RESNET_50, SMALL, forward_flops, parameter_count, training_flops
-from probes.bench.worker_answers import FailureLine, SkippedLine, parse_worker_lines
 from recipes.launch.agent import agent_argv
 from tests.support.bench_answers import bench_context, the_one
 from tests.workers.conftest import DEADLINE_S, TINY

@@ -19,27 +19,29 @@ from assistant.pages.machine.facts_words import (
     said,
     size,
     subject,
-    together,
     unknown_subject,
 )
-from probes.base.record import Unknown, known, value_or
+from assistant.pages.terms import grouped
+from probes.base.record import Unknown, first_unknown, items_of, known, value_or
 from probes.base.units import plural
 from probes.facts import Gpu, Link, MachineFacts, MigDevice, PcieLink
-from probes.judging.reporting import fold_names, subject_name
+from probes.judging.reporting import accelerator_words, fold_names, subject_name
 
 _PROCESSES_SHOWN = 3
 _USUAL_REASONS = frozenset(
     {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clocks_setting"}
 )
-"""Clock event reasons of a GPU that is idle or works at its limits, by NVML's names."""
+"""NVML's names for the clock event reasons of a GPU that is idle or works at its limits."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
     gpus = facts.gpus
+    others = subject("Not NVIDIA", [_others(facts)])
     if isinstance(gpus, Unknown):
-        return [_unseen(facts, gpus), _links(facts), _fabric(facts, ())]
+        return [_unseen(facts, gpus), others, _links(facts), _fabric(facts, ())]
     return [
         _models(gpus, facts),
+        others,
         subject("GPU state", _state(gpus, verbose=verbose)),
         _links(facts),
         _fabric(facts, gpus),
@@ -49,8 +51,8 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 def connections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
     """Return how the GPUs reach each other; nothing without GPUs."""
     gpus = value_or(facts.gpus, ())
-    groups = together(
-        (subject_name(gpu), joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu))) for gpu in gpus
+    groups = grouped(
+        (joined([("NVLinks", _nvlinks(gpu))], tone=_link_tone(gpu)), subject_name(gpu)) for gpu in gpus
     )
     lines = [
         line._replace(text=f"{fold_names(names)}: {line.text}" if line.text else "")
@@ -64,7 +66,7 @@ def _link_tone(gpu: Gpu) -> Tone:
 
 
 def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
-    """Return the GPUs on the PCI bus that no driver answers for; without any, the GPUs are unknown."""
+    """Return the GPUs that only the PCI bus shows; without any, the GPUs are unknown."""
     if known(facts.pci_gpus) and facts.pci_gpus:
         words = (
             f"{plural(len(facts.pci_gpus), 'NVIDIA GPU')} on the PCI bus: "
@@ -74,8 +76,14 @@ def _unseen(facts: MachineFacts, why: Unknown) -> Subject:
     return unknown_subject("GPUs", why)
 
 
+def _others(facts: MachineFacts) -> Line:
+    """Return the accelerators of other makers, which rigtune recognises only."""
+    counted = accelerator_words(facts)
+    return Line(f"{counted} (recognised, and not read)" if counted else "", tone="caution")
+
+
 def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
-    groups = together((subject_name(gpu), _model(gpu)) for gpu in gpus)
+    groups = grouped((_model(gpu), subject_name(gpu)) for gpu in gpus)
     lines = [
         Line(
             ": ".join([fold_names(names)] + [_times(names, gpus) + line.text] * bool(line.text)),
@@ -84,10 +92,9 @@ def _models(gpus: Sequence[Gpu], facts: MachineFacts) -> Subject:
         )
         for line, names in groups.items()
     ]
-    attached = facts.attached_gpus
-    if isinstance(attached, int) and attached != len(gpus):
-        lines.append(Line(f"the driver reports {plural(attached, 'attached GPU')}"))
-    return subject("GPUs", lines or ["none"])
+    if isinstance(facts.attached_gpus, int) and facts.attached_gpus != len(gpus):
+        lines.append(Line(f"the driver reports {plural(facts.attached_gpus, 'attached GPU')}"))
+    return subject("GPUs", lines or ["no NVIDIA GPU" if items_of(facts.accelerators) else "none"])
 
 
 def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
@@ -97,7 +104,7 @@ def _times(names: Sequence[str], gpus: Sequence[Gpu]) -> str:
 
 
 def _model(gpu: Gpu) -> Line:
-    """Return the properties that do not change while the machine runs, and faults of the board."""
+    """Return the properties that stay the same while the machine runs, and faults of the board."""
     health = gpu.memory_health
     parts: list[Part] = [
         ("name", said(gpu.name)),
@@ -153,7 +160,7 @@ def _nvlinks(gpu: Gpu) -> str | Unknown:
     if not gpu.nvlinks:
         return "no NVLink"
     if not up and not down:
-        return next((link.active for link in gpu.nvlinks if isinstance(link.active, Unknown)), "")
+        return first_unknown(*(link.active for link in gpu.nvlinks)) or ""
     return f"{plural(up, 'NVLink')} up" + (f", {down} down" if down else "")
 
 
@@ -169,32 +176,28 @@ def _slices(devices: tuple[MigDevice, ...] | Unknown) -> str:
 
 
 def _state(gpus: Sequence[Gpu], *, verbose: bool) -> list[Line]:
-    """Return the readings that change, over all GPUs, then those that stand out."""
-    limits = [gpu.limits for gpu in gpus]
+    """Return the ranges of the changing readings over all GPUs, then the unusual readings."""
     clocks = ranged((gpu.sm_clock_mhz for gpu in gpus), "MHz")
     fastest = ranged((gpu.sm_clock_max_mhz for gpu in gpus), "MHz")
     draws = ranged((gpu.power_w for gpu in gpus), "W")
     caps = ranged((gpu.power_limit_w for gpu in gpus), "W")
+    margins = ranged((gpu.limits.temperature_margin_c for gpu in gpus), "°C below throttling")
+    memory = ranged((gpu.limits.memory_temperature_c for gpu in gpus), "°C")
     parts: list[Part] = [
         ("temperature", ranged((gpu.temperature_c for gpu in gpus), "°C")),
-        (
-            "temperature margin",
-            _after("", ranged((limit.temperature_margin_c for limit in limits), "°C below throttling")),
-        ),
-        (
-            "memory temperature",
-            _after("memory ", ranged((limit.memory_temperature_c for limit in limits), "°C")),
-        ),
+        ("temperature margin", margins),
+        ("memory temperature", _after("memory ", memory)),
         ("power", _of(draws, caps)),
         ("SM clock", _of(_after("SM clock ", clocks), fastest)),
         ("utilisation", ranged((gpu.utilization_percent for gpu in gpus), "% busy")),
     ]
     lines = [joined(parts)] if gpus else []
-    held: dict[str, list[str]] = {}
-    for gpu in gpus:
-        for reason in value_or(gpu.throttle_reasons, ()):
-            if verbose or reason not in _USUAL_REASONS:
-                held.setdefault(reason, []).append(subject_name(gpu))
+    held = grouped(
+        (reason, subject_name(gpu))
+        for gpu in gpus
+        for reason in value_or(gpu.throttle_reasons, ())
+        if verbose or reason not in _USUAL_REASONS
+    )
     lines += [
         Line(f"clocks held by {reason.replace('_', ' ')}: {fold_names(names)}", (), "caution")
         for reason, names in held.items()
@@ -235,14 +238,13 @@ def _links(facts: MachineFacts) -> Subject:
 
 def _refused(facts: MachineFacts) -> list[str]:
     """Return the pairs without peer access, with the driver's reason."""
-    pairs: dict[str, set[frozenset[str]]] = {}
-    for access in value_or(facts.peer_access, ()):
-        if access.status != "OK":
-            pairs.setdefault(f"{access.capability} {access.status}", set()).add(
-                frozenset((access.a, access.b))
-            )
+    pairs = grouped(
+        (f"{access.capability} {access.status}", frozenset((access.a, access.b)))
+        for access in value_or(facts.peer_access, ())
+        if access.status != "OK"
+    )
     return [
-        f"peer access refused ({code}) between {plural(len(refused), 'pair')}"
+        f"peer access refused ({code}) between {plural(len(set(refused)), 'pair')}"
         for code, refused in pairs.items()
     ]
 
@@ -257,24 +259,18 @@ def _fabric(facts: MachineFacts, gpus: Sequence[Gpu]) -> Subject:
     """Return the NVSwitches, and the fabric state that GPUs and services report; nothing without them."""
     switches = [device for device in value_or(facts.pci_devices, ()) if device.kind == "nvswitch"]
     software = facts.software
-    groups = together((subject_name(gpu), _membership(gpu)) for gpu in gpus)
+    groups = grouped((_membership(gpu), subject_name(gpu)) for gpu in gpus)
     members = [f"{fold_names(names)} {line.text}" for line, names in groups.items() if line.text]
     words = [plural(len(switches), "NVSwitch")] * bool(switches) + members
     if isinstance(software.fabric_manager, str):
-        version = (
-            f" {software.fabric_manager_version}" if isinstance(software.fabric_manager_version, str) else ""
-        )
-        words.append(f"Fabric Manager{version} {software.fabric_manager}")
+        version = software.fabric_manager_version
+        number = f" {version}" if isinstance(version, str) else ""
+        words.append(f"Fabric Manager{number} {software.fabric_manager}")
     if isinstance(software.imex, str):
-        channels = (
-            f", {plural(software.imex_channels, 'channel')}"
-            if isinstance(software.imex_channels, int)
-            else ""
-        )
-        words.append(f"IMEX {software.imex}{channels}")
-    odd = any(
-        gpu.fabric_state not in ("completed", "not supported") and known(gpu.fabric_state) for gpu in gpus
-    )
+        channels = software.imex_channels
+        count = f", {plural(channels, 'channel')}" if isinstance(channels, int) else ""
+        words.append(f"IMEX {software.imex}{count}")
+    odd = any(value_or(gpu.fabric_state, "completed") not in ("completed", "not supported") for gpu in gpus)
     return subject("NVSwitch", [Line("; ".join(words), (), "caution" if odd else "")])
 
 

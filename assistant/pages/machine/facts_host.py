@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from assistant.pages.machine.facts_words import (
     Line,
     Subject,
@@ -12,20 +14,19 @@ from assistant.pages.machine.facts_words import (
     said,
     size,
     subject,
-    together,
     unknown_subject,
 )
-from probes.base.record import Unknown, known
+from assistant.pages.terms import grouped
+from probes.base.record import Unknown, items_of, known, map_known
 from probes.base.units import duration, gib, plural
 from probes.facts import Filesystem, Limit, MachineFacts
 from probes.judging.reporting import fold_names
 
 _FILESYSTEMS_SHOWN = 6
-_LIVE = "live"
 
 
 def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
-    """Return the first rows, which identify the machine."""
+    """Return the rows that identify the machine."""
     container, cloud, scheduler, dmi = facts.container, facts.cloud, facts.scheduler, facts.dmi
     provider = said(cloud.provider)
     whole = joined(
@@ -42,22 +43,19 @@ def identity(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
             ("job", said(scheduler.job_id, "job {}") if isinstance(scheduler.kind, str) else ""),
         )
     )
-    source = Line(f"read from {facts.source}" if facts.source not in ("", _LIVE) else "")
+    source = Line(f"read from {facts.source}" if facts.source not in ("", "live") else "")
     return [subject("Source", [source]), subject("Machine", [whole, *_expected(facts)])]
 
 
 def _expected(facts: MachineFacts) -> list[Line]:
-    """Return the machine and cluster that descriptions promise."""
+    """Return the devices and the cluster that a description of this machine promises."""
     lines = []
     profile, cluster = facts.profile, facts.cluster
     if known(profile.devices) or known(profile.ports):
-        kinds: dict[str, int] = {}
-        for device in profile.devices if known(profile.devices) else ():
-            kinds[device.kind] = kinds.get(device.kind, 0) + 1
+        kinds = Counter(device.kind for device in items_of(profile.devices))
         words = [f"{count} {kind}" for kind, count in kinds.items()]
-        words += (
-            [plural(len(profile.ports), "network port")] if known(profile.ports) and profile.ports else []
-        )
+        ports = len(items_of(profile.ports))
+        words += [plural(ports, "network port")] * bool(ports)
         lines.append(Line(f"should have {', '.join(words)}" if words else "a profile without devices"))
     tree = joined(
         (
@@ -72,9 +70,7 @@ def _expected(facts: MachineFacts) -> list[Line]:
 
 
 def _many(number: int | Unknown, noun: str) -> str | Unknown:
-    if isinstance(number, Unknown):
-        return number
-    return plural(number, noun) if number else ""
+    return map_known(number, lambda count: plural(count, noun) if count else "")
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -92,10 +88,9 @@ def _cpu(facts: MachineFacts) -> Line:
     cpu, nodes = facts.cpu, facts.numa_nodes
     sockets = f"{cpu.sockets} x " if known(cpu.sockets) else ""
     is_all = cpu.allowed_cpus == cpu.logical_cpus and known(cpu.allowed_cpus)
-    model = said(cpu.model)
     return joined(
         (
-            ("model", model if isinstance(model, Unknown) else sockets + model),
+            ("model", said(cpu.model, sockets + "{}")),
             ("sockets", cpu.sockets if isinstance(cpu.sockets, Unknown) else ""),
             ("cores", said(cpu.physical_cores, "{} cores")),
             ("CPUs", said(cpu.logical_cpus, "{} CPUs")),
@@ -108,9 +103,8 @@ def _cpu(facts: MachineFacts) -> Line:
 
 def _nodes(facts: MachineFacts) -> list[Line]:
     """Return NUMA nodes with their CPUs, memory and distances; equal nodes share a line."""
-    groups = together(
+    groups = grouped(
         (
-            f"{node.index}",
             joined(
                 (
                     ("CPUs", "no CPUs" if node.cpus == "" else said(node.cpus, "CPUs {}")),
@@ -125,8 +119,9 @@ def _nodes(facts: MachineFacts) -> list[Line]:
                     ),
                 )
             ),
+            f"{node.index}",
         )
-        for node in (facts.numa_nodes if known(facts.numa_nodes) else ())
+        for node in items_of(facts.numa_nodes)
     )
     return [
         Line(f"NUMA node {fold_names(names)}: {line.text}", line.unknown) for line, names in groups.items()
@@ -134,9 +129,7 @@ def _nodes(facts: MachineFacts) -> list[Line]:
 
 
 def _memory(facts: MachineFacts) -> Line:
-    memory = facts.memory
-    pages = memory.hugepages_total
-    page = memory.hugepage_bytes
+    memory, page = facts.memory, facts.memory.hugepage_bytes
     return joined(
         (
             ("total", size(memory.total_bytes)),
@@ -145,7 +138,11 @@ def _memory(facts: MachineFacts) -> Line:
             ("swap", "no swap" if memory.swap_total_bytes == 0 else size(memory.swap_total_bytes, "{} swap")),
             (
                 "huge pages",
-                noted(pages, 0, form="{} huge pages" + (f" of {gib(page)}" if known(page) else "")),
+                noted(
+                    memory.hugepages_total,
+                    0,
+                    form="{} huge pages" + (f" of {gib(page)}" if known(page) else ""),
+                ),
             ),
         )
     )
@@ -175,8 +172,7 @@ def _uptime(uptime_s: float) -> str:
 
 def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
     """Return the errors that the kernel counts, if there are any."""
-    kernel = facts.kernel
-    blocked = kernel.blocked_processes
+    kernel, blocked = facts.kernel, items_of(facts.kernel.blocked_processes)
     return Line(
         tone="caution",
         text=joined(
@@ -189,7 +185,7 @@ def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
                     "corrected memory errors",
                     noted(kernel.memory_errors_corrected, 0, form="{} corrected memory errors"),
                 ),
-                ("blocked", f"blocked: {', '.join(first(blocked, 4))}" if known(blocked) and blocked else ""),
+                ("blocked", f"blocked: {', '.join(first(blocked, 4))}" if blocked else ""),
                 ("zombies", _many(kernel.zombie_processes, "zombie") if verbose else ""),
             )
         ).text,
@@ -222,22 +218,13 @@ def _limit(value: Limit, form: str) -> str | Unknown:
 def _power(facts: MachineFacts) -> Line:
     """Return what the management controller reports, if it was asked."""
     power = facts.power
+    failed, alarms = items_of(power.failed_supplies), items_of(power.sensor_alarms)
     line = joined(
         (
             ("draw", said(power.system_w, "{:.0f} W now")),
             ("supplies", said(power.supply_capacity_w, "supplies of {:.0f} W")),
-            (
-                "failed",
-                f"failed: {', '.join(first(power.failed_supplies, 6))}"
-                if known(power.failed_supplies) and power.failed_supplies
-                else "",
-            ),
-            (
-                "alarms",
-                f"beyond limits: {', '.join(first(power.sensor_alarms, 6))}"
-                if known(power.sensor_alarms) and power.sensor_alarms
-                else "",
-            ),
+            ("failed", f"failed: {', '.join(first(failed, 6))}" if failed else ""),
+            ("alarms", f"beyond limits: {', '.join(first(alarms, 6))}" if alarms else ""),
         )
     )
     return Line(line.text)

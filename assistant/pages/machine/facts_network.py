@@ -16,10 +16,10 @@ from assistant.pages.machine.facts_words import (
     noted,
     said,
     subject,
-    together,
     unknown_subject,
 )
-from probes.base.record import Unknown, known, value_or
+from assistant.pages.terms import grouped
+from probes.base.record import Unknown, known, map_known, value_or
 from probes.base.units import gbit_per_s, plural
 from probes.catalogue.nic_models import load_nic_models
 from probes.catalogue.thresholds import load_thresholds
@@ -35,7 +35,7 @@ _COUNTERS_SHOWN = 3
 _CPUS_WIDTH = 48
 _ADDRESSES_SHOWN = 3
 _ROLES = {"side": "storage or management", "rail, down": "rail"}
-"""Names of roles that differ from those of the JSON."""
+"""Roles whose names differ from the names in the JSON."""
 _USUAL_PHYSICAL = {"ACTIVE": "LinkUp", "DOWN": "Disabled"}
 
 
@@ -49,26 +49,21 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
 
 
 def _affinity(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Return GPUs with their NICs; those of one NUMA node and CPU list share a line."""
+    """Return GPUs with their NICs; GPUs of one NUMA node and CPU list share a line."""
     entries = affinity_of(facts)
     if isinstance(entries, Unknown):
         return unknown_subject("Affinity", entries)
-    places = together((entry.gpu, _place(entry, verbose=verbose)) for entry in entries)
-    by_name = {entry.gpu: entry for entry in entries}
+    places = grouped((_place(entry, verbose=verbose), entry) for entry in entries)
     lines = []
-    for place, names in places.items():
-        here = [by_name[name] for name in names]
+    for place, here in places.items():
         nics = _pairs(here)
         head = f"{place.text}: " if place.text else ""
-        if head or nics:
-            lines.append(Line(head + (nics or fold_names(names)), place.unknown))
-        elif place.unknown:
-            lines.append(Line("", place.unknown))
-        if verbose:
-            reasons = together((entry.gpu, Line(entry.why)) for entry in here if entry.why)
-            lines += [Line(f"  {fold_names(gpus)}: {why.text}") for why, gpus in reasons.items()]
+        known_words = head + (nics or fold_names([entry.gpu for entry in here])) if head or nics else ""
+        lines.append(Line(known_words, place.unknown))
+        reasons = grouped((entry.why, entry.gpu) for entry in here if entry.why and verbose)
+        lines += [Line(f"  {fold_names(gpus)}: {why}") for why, gpus in reasons.items()]
     unknown = [("NIC of each GPU", entry.nics) for entry in entries if isinstance(entry.nics, Unknown)]
-    return subject("Affinity", [*lines, *([Line("", (unknown[0],))] if unknown else [])])
+    return subject("Affinity", [*lines, Line("", tuple(unknown[:1]))])
 
 
 def _place(entry: Affinity, *, verbose: bool) -> Line:
@@ -90,44 +85,39 @@ def _cpus(cpus: str) -> str:
 
 
 def _pairs(entries: Sequence[Affinity]) -> str:
-    """Return `GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`, with the kind once if it is the same for all."""
+    """Return `GPU0 mlx5_0, GPU1 mlx5_1 (PIX)`, with the kind only once if all have the same kind."""
     given = [entry for entry in entries if known(entry.nics) and entry.nics]
-    kinds = {entry.kind if isinstance(entry.kind, str) else "" for entry in given}
-    words = []
-    for entry in entries:
-        if isinstance(entry.nics, Unknown) or not entry.nics:
-            words.append(entry.gpu)
-            continue
-        kind = f" {entry.kind}" if len(kinds) > 1 and isinstance(entry.kind, str) else ""
-        words.append(f"{entry.gpu} {'+'.join(first(entry.nics, 4))}{kind}")
+    kinds = {value_or(entry.kind, "") for entry in given}
     if not given:
         return ""
-    same = next(iter(kinds))
-    return ", ".join(words) + (f" ({same})" if len(kinds) == 1 and same else "")
+    words = []
+    for entry in entries:
+        nics = "+".join(first(value_or(entry.nics, ()), 4))
+        kind = value_or(entry.kind, "") if nics and len(kinds) > 1 else ""
+        words.append(" ".join(filter(None, (entry.gpu, nics, kind))))
+    same = kinds.pop() if len(kinds) == 1 else ""
+    return ", ".join(words) + (f" ({same})" if same else "")
 
 
 def _nics(facts: MachineFacts, *, verbose: bool) -> Subject:
     nics = facts.nics
     if isinstance(nics, Unknown):
         return unknown_subject("NICs", nics)
-    roles = roles_of(facts)
-    roles = {} if isinstance(roles, Unknown) else roles
-    groups = together(
-        (subject_name(nic), _nic(nic, roles.get((nic.name, nic.port), ""), verbose=verbose)) for nic in nics
+    roles = value_or(roles_of(facts), {})
+    groups = grouped(
+        (_nic(nic, roles.get((nic.name, nic.port), ""), verbose=verbose), subject_name(nic)) for nic in nics
     )
     lines = []
     for line, names in groups.items():
-        number = f"{len(names)} x " if len(names) > 1 else ""
-        lines.append(
-            Line(f"{_folded(names, verbose=verbose)}: {number}{line.text or 'port'}", line.unknown, line.tone)
-        )
+        number = "" if len(names) == 1 else f"{len(names)} x "
+        lines.append(line._replace(text=f"{_folded(names, verbose=verbose)}: {number}{line.text or 'port'}"))
     return subject("NICs", [*lines, *_counters(nics, verbose=verbose)] if lines else ["none"])
 
 
 def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
     """Return error counters that are high, or with `verbose` not zero, and bit errors of cables."""
     numbers = load_thresholds().numbers
-    groups: dict[str, list[str]] = {}
+    counted = []
     for nic in nics:
         high = [
             f"{count.name} {count.value}"
@@ -136,16 +126,15 @@ def _counters(nics: Sequence[Nic], *, verbose: bool) -> list[Line]:
         ]
         if verbose and known(nic.bit_error_rate):
             high.append(f"bit error rate {nic.bit_error_rate:g}")
-        if high:
-            groups.setdefault(", ".join(high), []).append(subject_name(nic))
-    words = [f"{fold_names(names)}: {counted}" for counted, names in groups.items()]
+        counted.append((", ".join(high), subject_name(nic)))
+    words = [f"{fold_names(names)}: {high}" for high, names in grouped(counted).items() if high]
     return [Line(word) for word in (words if verbose else first(words, _COUNTERS_SHOWN))]
 
 
 def _folded(names: Sequence[str], *, verbose: bool) -> str:
-    """Return names with runs folded.
+    """Return names, with numbered series folded.
 
-    If they do not fold, return the first few: cards named by their slots can be many.
+    If the names do not fold, return only the first few: cards with names by slot can be many.
     """
     parts = fold_names(names).split(", ")
     return ", ".join(parts if verbose else first(parts, _NAMES_SHOWN))
@@ -153,12 +142,11 @@ def _folded(names: Sequence[str], *, verbose: bool) -> str:
 
 def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
     card = load_nic_models().card(nic)
-    mtu = said(nic.mtu, "MTU {}")
     return joined(
         (
             ("role", _ROLES.get(role, role)),
             ("link layer", said(nic.link_layer)),
-            ("rate", said(gbit_per_s(nic.rate_gbps) if known(nic.rate_gbps) else nic.rate_gbps)),
+            ("rate", map_known(nic.rate_gbps, gbit_per_s)),
             ("state", said(nic.state)),
             (
                 "physical state",
@@ -172,7 +160,7 @@ def _nic(nic: Nic, role: str, *, verbose: bool) -> Line:
                 "diagnosis of the card",
                 said(cut(nic.advice, 60) if isinstance(nic.advice, str) else nic.advice),
             ),
-            ("MTU", mtu if verbose else ""),
+            ("MTU", said(nic.mtu, "MTU {}") if verbose else ""),
         ),
         tone="" if value_or(nic.state, "ACTIVE") == "ACTIVE" else "bad",
     )
@@ -215,15 +203,18 @@ def _fabric(facts: MachineFacts) -> Subject:
 
 
 def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
-    """Return the real interfaces that are up; alike ones without an address of their own share a line."""
+    """Return the real interfaces that are up; equal interfaces share a line."""
     interfaces = facts.interfaces
     if isinstance(interfaces, Unknown):
         return unknown_subject("Network", interfaces)
-    members = {
-        name for entry in interfaces if isinstance(entry.bond_members, tuple) for name in entry.bond_members
-    }
-    shown = [entry for entry in interfaces if _is_shown(entry, members)]
-    groups = together((entry.name, _interface(entry, verbose=verbose)) for entry in shown)
+    members = {name for entry in interfaces for name in _members(entry)}
+    shown = [
+        entry
+        for entry in interfaces
+        if _members(entry)
+        or (entry.up is not False and entry.is_virtual is not True and entry.name not in members)
+    ]
+    groups = grouped((_interface(entry, verbose=verbose), entry.name) for entry in shown)
     lines = [
         Line(", ".join([fold_names(names)] + [line.text] * bool(line.text)), line.unknown)
         for line, names in groups.items()
@@ -235,40 +226,27 @@ def _interfaces(facts: MachineFacts, *, verbose: bool) -> Subject:
         if entry.up is False and entry.is_virtual is False and entry not in shown
     ]
     rest = len(interfaces) - len(shown) - len(down)
-    said_rest = [f"down: {', '.join(first(down, 6))}"] * bool(down) + [f"{rest} virtual or of bonds"] * bool(
-        rest
-    )
     left = len(lines) - len(texts)
-    return subject(
-        "Network",
-        [*texts, *([f"and {left} more"] if left else []), "; ".join(said_rest)] if interfaces else ["none"],
-    )
+    others = [f"down: {', '.join(first(down, 6))}"] * bool(down)
+    others += [f"{rest} virtual or of bonds"] * bool(rest)
+    more = f"and {left} more" if left else ""
+    return subject("Network", [*texts, more, "; ".join(others)] if interfaces else ["none"])
 
 
-def _is_shown(interface: Interface, members: set[str]) -> bool:
-    if isinstance(interface.bond_members, tuple) and interface.bond_members:
-        return True
-    return interface.up is not False and interface.is_virtual is not True and interface.name not in members
+def _members(interface: Interface) -> tuple[str, ...]:
+    """Return the interfaces that a bond joins; none for other interfaces."""
+    return interface.bond_members if isinstance(interface.bond_members, tuple) else ()
 
 
 def _interface(interface: Interface, *, verbose: bool) -> Line:
-    addresses = interface.addresses
-    members = interface.bond_members
-    speed = interface.speed_gbps
+    addresses, speed = interface.addresses, interface.speed_gbps
+    members = " ".join(_members(interface))
     return joined(
         (
             ("speed", "" if isinstance(speed, Unknown) else gbit_per_s(speed)),
-            ("bond", f"bond of {' '.join(members)}" if isinstance(members, tuple) and members else ""),
-            (
-                "addresses",
-                addresses if isinstance(addresses, Unknown) else " ".join(first(addresses, _ADDRESSES_SHOWN)),
-            ),
-            (
-                "route",
-                flag(interface.is_default_route, yes="default route")
-                if known(interface.is_default_route)
-                else "",
-            ),
+            ("bond", f"bond of {members}" if members else ""),
+            ("addresses", map_known(addresses, lambda given: " ".join(first(given, _ADDRESSES_SHOWN)))),
+            ("route", flag(interface.is_default_route is True, yes="default route")),
             ("MTU", noted(interface.mtu, 1500, form="MTU {}")),
             ("state", "" if known(interface.up) else "state not reported"),
             (

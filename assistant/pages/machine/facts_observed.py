@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from assistant.pages.blocks import Tone
 from assistant.pages.machine.facts_words import Line, Subject, cut, first, subject
+from assistant.pages.terms import grouped
 from probes.base.record import known, value_or
 from probes.base.units import duration, gb_per_s, gib, plural
 from probes.facts import Contradiction, Diagnosis, LogEvent, MachineFacts, ToolResult, Unread
@@ -34,17 +36,15 @@ def _odd(texts: Sequence[str]) -> list[Line]:
 
 
 def _events(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return kinds of events, first those that are fatal and not settled since."""
+    """Return the kinds of events: fatal kinds first, settled kinds last."""
     events = [event for event in value_or(facts.events, ()) if event.is_complaint]
     logs = value_or(facts.logs, ())
     if not events:
-        where = ", ".join(log.replace("-", " ") for log in logs)
-        return [Line(f"none in the {where}", (), "dim")] if logs and known(facts.events) else []
-    groups: dict[tuple[str, int | None, str], list[LogEvent]] = {}
-    for event in events:
-        groups.setdefault(
-            (event.kind, event.code, "" if event.code is not None else event.message), []
-        ).append(event)
+        names = ", ".join(log.replace("-", " ") for log in logs)
+        return [Line(f"none in the {names}", (), "dim")] if logs and known(facts.events) else []
+    groups = grouped(
+        ((event.kind, event.code, "" if event.code is not None else event.message), event) for event in events
+    )
     ordered = sorted(
         groups.values(),
         key=lambda same: (all(each.settled for each in same), not any(each.fatal is True for each in same)),
@@ -66,50 +66,45 @@ def _event(same: Sequence[LogEvent]) -> str:
     count = sum(each.count for each in same)
     devices = list(dict.fromkeys(each.device for each in same if each.device))
     title = f"{event.kind.replace('-', ' ')}{f' {event.code}' if event.code is not None else ''}"
-    times = f" x{count}" if count > 1 else ""
-    where = f" on {', '.join(first(devices, 3))}" if devices else ""
-    return f"{title}{times}{where}: {cut(event.message, _WORDS)}" + (
-        " (settled since)" if all(each.settled for each in same) else ""
-    )
+    title += f" x{count}" if count > 1 else ""
+    title += f" on {', '.join(first(devices, 3))}" if devices else ""
+    settled = " (settled since)" if all(each.settled for each in same) else ""
+    return f"{title}: {cut(event.message, _WORDS)}{settled}"
 
 
 def _diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> list[Line]:
     """Return the counts of tests by tool, then the tests that did not pass."""
-    if not diagnoses:
-        return []
-    tools: dict[str, dict[str, int]] = {}
-    for each in diagnoses:
-        counts = tools.setdefault(each.tool, {})
-        counts[each.result] = counts.get(each.result, 0) + 1
+    tools = grouped((each.tool, each.result) for each in diagnoses)
     lines = [
-        f"{tool}: {', '.join(f'{number} {result}' for result, number in counts.items())}"
-        for tool, counts in tools.items()
+        f"{tool}: {', '.join(f'{number} {result}' for result, number in Counter(results).items())}"
+        for tool, results in tools.items()
     ]
-    bad: dict[tuple[str, str, str], list[str]] = {}
-    for result in _SERIOUS:
-        for each in diagnoses:
-            if each.result == result:
-                bad.setdefault((result, each.test, each.message), []).append(each.subject)
+    bad = grouped(
+        ((result, each.test, each.message), each.subject)
+        for result in _SERIOUS
+        for each in diagnoses
+        if each.result == result
+    )
     words = [
         f"{result} {test} on {fold_names(list(dict.fromkeys(subjects)))}"
         + (f": {cut(message, _WORDS)}" if message else "")
         for (result, test, message), subjects in bad.items()
     ]
-    shown = first(words, len(words) if verbose else _LINES_SHOWN)
     return [
         *map(Line, lines),
-        *(Line(text, (), "bad" if text.startswith("FAIL") else "caution") for text in shown),
+        *(
+            Line(text, (), "bad" if text.startswith("FAIL") else "caution")
+            for text in first(words, len(words) if verbose else _LINES_SHOWN)
+        ),
     ]
 
 
 def _results(results: Sequence[ToolResult], *, verbose: bool) -> list[str]:
     """Return one line for each test: the count and range of its numbers.
 
-    A series over sizes is shown by the number at the largest size.
+    For a series over sizes, the line shows the number at the largest size.
     """
-    groups: dict[tuple[str, str, str], list[ToolResult]] = {}
-    for result in results:
-        groups.setdefault((result.tool, result.test, result.metric), []).append(result)
+    groups = grouped(((result.tool, result.test, result.metric), result) for result in results)
     lines = [
         words for (tool, test, metric), same in groups.items() if (words := _result(tool, test, metric, same))
     ]

@@ -1,4 +1,4 @@
-"""Describe a machine for reading in ten seconds: one row per subject, alike devices together."""
+"""Describe a machine for a quick look: one row per subject, equal devices together."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from assistant.pages.machine import (
     facts_software,
 )
 from assistant.pages.machine.facts_words import QUIET, Line, Subject, cut
+from assistant.pages.terms import grouped
 from probes.base.record import Reason, Unknown
 from probes.base.units import plural
 from probes.facts import MachineFacts
@@ -59,12 +60,7 @@ def panels(facts: MachineFacts, *, complete: bool) -> dict[str, Section]:
         rows = [row for subject in subjects for row in _rows(subject)]
         silent = [subject.label for subject in subjects if subject.lines and not _is_known(subject)]
         if complete and silent:
-            rows.append(
-                Row(
-                    words((f"{Reason.NOT_RECORDED.value.replace('_', ' ')}: {', '.join(silent)}", "dim")),
-                    "Unknown",
-                )
-            )
+            rows.append(Row(words((f"not recorded: {', '.join(silent)}", "dim")), "Unknown"))
         elif silent:
             rows += [Row(words(("reading …", "dim")), label) for label in silent]
         # Logs without events are not worth a row.
@@ -86,10 +82,7 @@ def _labelled(label: str, lines: Sequence[Cell]) -> list[Row]:
 
 def _text(line: Line) -> str:
     """Return a line with the unknown values that somebody could fix: `a, b; c: unknown (permission)`."""
-    reasons: dict[Reason, list[tuple[str, Unknown]]] = {}
-    for name, why in line.unknown:
-        if why.reason not in QUIET:
-            reasons.setdefault(why.reason, []).append((name, why))
+    reasons = grouped((why.reason, (name, why)) for name, why in line.unknown if why.reason not in QUIET)
     loud = []
     for reason, parts in reasons.items():
         details = {why.detail for _, why in parts}
@@ -100,7 +93,7 @@ def _text(line: Line) -> str:
 
 
 def _left_out(subjects: Sequence[Subject], *, verbose: bool) -> list[str]:
-    """Return the subjects that the source lacks; single values by name with `verbose`, else counted."""
+    """Return the subjects that the source lacks; single values by name with `verbose`, else their number."""
     whole: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     parts: dict[Reason, list[str]] = {reason: [] for reason in QUIET}
     hidden = 0

@@ -31,12 +31,10 @@ def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
         return [unknown_subject("PCIe", devices)]
     tree, names = tree_of(facts), names_of(facts)
     ends = [device for device in tree.devices.values() if device.kind in _ENDS]
-    # A source that lists only slots or links does not say what kind each device is.
+    # A source that lists only slots or links does not contain the kinds of devices.
     ends = ends or [device for device in tree.devices.values() if device.kind == "other"]
-    subjects = [subject("PCIe", _summary(tree, ends, names))]
-    if verbose and ends:
-        subjects.append(subject("PCIe tree", _drawn(tree, ends, names)))
-    return subjects
+    drawn = [subject("PCIe tree", _drawn(tree, ends, names))] if verbose and ends else []
+    return [subject("PCIe", _summary(tree, ends, names)), *drawn]
 
 
 def _bridges(tree: Tree, ends: list[PciDevice]) -> list[PciDevice]:
@@ -103,17 +101,14 @@ def _drawn(tree: Tree, ends: list[PciDevice], names: dict[str, str]) -> list[Lin
             below.setdefault(parent, []).append(address)
         else:
             roots.append(address)
-    lines: list[Line] = []
     waiting = [(address, 0) for address in reversed(roots)]
-    drawn: set[str] = set()
+    lines: dict[str, Line] = {}
     while waiting:
         address, depth = waiting.pop()
-        if address in drawn:
-            continue
-        drawn.add(address)
-        lines.append(Line("  " * min(depth, 12) + _device(tree, tree.devices[address], names)))
-        waiting += [(child, depth + 1) for child in reversed(below.get(address, []))]
-    return lines
+        if address not in lines:
+            lines[address] = Line("  " * min(depth, 12) + _device(tree, tree.devices[address], names))
+            waiting += [(child, depth + 1) for child in reversed(below.get(address, []))]
+    return list(lines.values())
 
 
 def _device(tree: Tree, device: PciDevice, names: dict[str, str]) -> str:

@@ -14,7 +14,8 @@ from assistant.pages.machine.facts_words import (
     subject,
     unknown_subject,
 )
-from probes.base.record import Unknown, known, value_or
+from assistant.pages.terms import grouped
+from probes.base.record import Unknown, known, map_known, value_or
 from probes.facts import MachineFacts
 
 _VALUE_WIDTH = 40
@@ -26,7 +27,7 @@ _EXTRAS = (
     ("libfabric_version", "libfabric"),
     ("container_toolkit_version", "container toolkit"),
 )
-"""Software that many machines do without; it is named only if it is installed."""
+"""Software that many machines do not need; it is shown only if it is installed."""
 
 
 def sections(facts: MachineFacts, *, verbose: bool) -> list[Subject]:
@@ -68,23 +69,20 @@ def _driver(facts: MachineFacts) -> str | Unknown:
     words = said(software.driver_version, "driver {}", "no NVIDIA driver")
     if isinstance(words, Unknown) or software.driver_version is None:
         return words
-    module = software.driver_open_module
     library = software.driver_library_version
-    if known(module):
-        words += " (open kernel module)" if module else " (proprietary kernel module)"
+    if known(software.driver_open_module):
+        words += f" ({'open' if software.driver_open_module else 'proprietary'} kernel module)"
     if isinstance(library, str) and library != software.driver_version:
         words += f" with libraries of {library}"
     return words
 
 
 def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
-    """Return the NCCL plugins, and the NCCL libraries of the loader if there are several."""
+    """Return the NCCL plugins, and the NCCL libraries that the loader can find if there are several."""
     software = facts.software
-    plugins = value_or(software.nccl_plugins, ())
-    libraries = value_or(software.nccl_libraries, ())
-    lines = (
-        [Line(f"NCCL plugins: {', '.join(first([_file(path) for path in plugins], 4))}")] if plugins else []
-    )
+    plugins, libraries = value_or(software.nccl_plugins, ()), value_or(software.nccl_libraries, ())
+    names = [path.rpartition("/")[2] or path for path in plugins]
+    lines = [Line(f"NCCL plugins: {', '.join(first(names, 4))}")] * bool(names)
     if len(libraries) > 1 or (verbose and libraries):
         words = [
             f"{each.path} ({value_or(each.version, '?')}{', ' * bool(each.found_by)}{each.found_by})"
@@ -94,18 +92,15 @@ def _libraries(facts: MachineFacts, *, verbose: bool) -> list[Line]:
     return lines
 
 
-def _file(path: str) -> str:
-    return path.rpartition("/")[2] or path
-
-
 def _services(facts: MachineFacts) -> Line:
     """Return the units by state, failed ones first."""
     services = facts.software.services
     if isinstance(services, Unknown):
         return Line("", (("", services),))
-    states: dict[str, list[str]] = {}
-    for service in sorted(services, key=lambda service: service.value == "active"):
-        states.setdefault(service.value, []).append(service.name.removesuffix(".service"))
+    states = grouped(
+        (service.value, service.name.removesuffix(".service"))
+        for service in sorted(services, key=lambda service: service.value == "active")
+    )
     text = "; ".join(f"{state}: {', '.join(names)}" for state, names in states.items())
     return Line(text, (), "caution" if "failed" in states else "")
 
@@ -115,11 +110,10 @@ def _training(facts: MachineFacts) -> Subject:
     if training.path is None:
         return subject("Training", [Line("no Python interpreter with torch was found", (), "caution")])
     by = f" ({training.found_by})" if training.found_by else ""
-    path = training.path
     has_torch = training.torch_version is not None
     line = joined(
         (
-            ("interpreter", path if isinstance(path, Unknown) else path + by),
+            ("interpreter", map_known(training.path, lambda path: path + by)),
             ("Python", said(training.python_version, "Python {}")),
             ("torch", said(training.torch_version, "torch {}", "no torch")),
             (
@@ -129,8 +123,8 @@ def _training(facts: MachineFacts) -> Subject:
             ("NCCL of torch", said(training.nccl_version, "NCCL {}", "without NCCL") if has_torch else ""),
         )
     )
-    # An unknown path already gives the refusal as its reason.
-    refused = value_or(training.refused, ()) if known(path) else ()
+    # The reason of an unknown path already contains the refusal.
+    refused = value_or(training.refused, ()) if known(training.path) else ()
     return subject("Training", [line, *(Line(sentence, (), "caution") for sentence in refused)])
 
 
@@ -139,13 +133,18 @@ def _variables(facts: MachineFacts, *, verbose: bool) -> Subject:
     variables = facts.environment
     if isinstance(variables, Unknown):
         return unknown_subject("Variables", variables)
-    origins: dict[str, list[str]] = {}
-    for variable in variables:
-        value = variable.value if verbose else cut(variable.value, _VALUE_WIDTH)
-        words = f"{variable.name}={value}" + ("" if variable.is_effective else " (not effective)")
-        origins.setdefault(variable.origin, []).append(words)
-    lines = []
-    for origin, settings in origins.items():
-        shown = settings if verbose else first(settings, _VARIABLES_SHOWN)
-        lines.append(f"{origin}: {', '.join(shown)}")
-    return subject("Variables", lines)
+    origins = grouped(
+        (
+            variable.origin,
+            f"{variable.name}={variable.value if verbose else cut(variable.value, _VALUE_WIDTH)}"
+            + ("" if variable.is_effective else " (not effective)"),
+        )
+        for variable in variables
+    )
+    return subject(
+        "Variables",
+        [
+            f"{origin}: {', '.join(settings if verbose else first(settings, _VARIABLES_SHOWN))}"
+            for origin, settings in origins.items()
+        ],
+    )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from assistant.pages.blocks import Tone
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, T, Unknown, first_unknown, only_known
 from probes.base.units import gib
 
-T = TypeVar("T")
-
 Part = tuple[str, str | Unknown]
-"""Name of a value for when it is unknown, and its words if it is known; empty words are left out."""
+"""Name and words of a value. Only unknown values are named, and empty words are left out."""
 
 QUIET = (Reason.NOT_RECORDED, Reason.NOT_SUPPORTED)
-"""Reasons for a missing value that nobody can fix: the source lacks it, or the device has none."""
+"""Reasons that nobody can fix: the source does not contain the value, or the device has none."""
 
 
 class Line(NamedTuple):
@@ -35,13 +33,13 @@ class Subject(NamedTuple):
 
 
 def subject(label: str, lines: Sequence[Line | str]) -> Subject:
-    """Return a subject of lines; what is empty is left out."""
+    """Return a subject with these lines, without empty lines."""
     made = (Line(line) if isinstance(line, str) else line for line in lines)
     return Subject(label, tuple(line for line in made if line.text or line.unknown))
 
 
 def unknown_subject(label: str, why: Unknown) -> Subject:
-    """Return a subject of which nothing is known."""
+    """Return a subject about which nothing is known."""
     return Subject(label, (Line("", (("", why),)),))
 
 
@@ -84,23 +82,15 @@ def flag(value: bool | Unknown | None, *, yes: str = "", no: str = "") -> str | 
     return {None: "", True: yes, False: no}[value]
 
 
-def together(items: Iterable[tuple[str, Line]]) -> dict[Line, list[str]]:
-    """Return names by their description, in the order of first appearance."""
-    groups: dict[Line, list[str]] = {}
-    for name, line in items:
-        groups.setdefault(line, []).append(name)
-    return groups
-
-
 def ranged(values: Iterable[float | Unknown], unit: str) -> str | Unknown:
     """Return `31-36 °C` over several devices.
 
     Return the first unknown if no value is known, and no words without any value.
     """
     given = list(values)
-    numbers = [value for value in given if not isinstance(value, Unknown)]
+    numbers = only_known(given)
     if not numbers:
-        return next((value for value in given if isinstance(value, Unknown)), "")
+        return first_unknown(*given) or ""
     low, high = f"{min(numbers):.0f}", f"{max(numbers):.0f}"
     return f"{low} {unit}" if low == high else f"{low}-{high} {unit}"
 
@@ -112,7 +102,7 @@ def cut(text: str, most: int) -> str:
 
 
 def first(items: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """Return the first `most` of `items` and the number left out; a single one too many is still shown."""
+    """Return the first `most` of `items` and the number of the others; one item too many is still shown."""
     if len(items) <= most + 1:
         return list(items)
     return [*items[:most], f"and {len(items) - most} {more}"]

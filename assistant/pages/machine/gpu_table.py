@@ -1,4 +1,4 @@
-"""Show the GPUs, one line each or one line per group of equals, or the reason why there is none."""
+"""Show the GPUs, one line for each or for each group of equal GPUs, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Cell, Column, Row, Section, Table, plain, words
 from assistant.pages.machine.facts_words import cut, ranged
-from assistant.pages.terms import STATUS, folded, short
+from assistant.pages.terms import STATUS, folded, grouped, short
 from probes.base.record import Reason, Unknown, known, value_or
 from probes.base.units import gib, plural
 from probes.facts import Gpu, MachineFacts, PcieLink
 from probes.judging.findings import WORST_FIRST, Finding, Status
+from probes.judging.reporting import accelerator_words
 
 _COLUMNS = ("GPU", "state", "memory", "temp", "power", "util", "PCIe", "used by")
 _DROPPED_FIRST = ("memory", "temp", "util", "power", "used by", "PCIe")
@@ -37,14 +38,14 @@ def gpus_section(
 
 
 def gpu_table(gpus: Sequence[Gpu], findings: Sequence[Finding], *, fold: bool, width: int) -> Table:
-    """Return GPUs with their live readings in `width` cells; with `fold`, GPUs alike share a line."""
-    groups: dict[tuple[object, ...], list[Gpu]] = {}
-    for gpu in gpus:
-        key = (
-            (_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)) if fold else (gpu.index,)
+    """Return GPUs with their live readings in `width` cells; with `fold`, equal GPUs share a line."""
+    groups = [[gpu] for gpu in gpus]
+    if fold:
+        alike = grouped(
+            ((_worst(gpu, findings), _memory(gpu), _pcie(gpu.pcie), _processes(gpu)), gpu) for gpu in gpus
         )
-        groups.setdefault(key, []).append(gpu)
-    rows = [dict(zip(_COLUMNS, _row(group, findings), strict=True)) for group in groups.values()]
+        groups = list(alike.values())
+    rows = [dict(zip(_COLUMNS, _row(group, findings), strict=True)) for group in groups]
     names = _fitting(rows, width, is_mixed=len({_memory(gpu) for gpu in gpus}) > 1)
     return Table(
         tuple(Column(name, fixed=True) for name in names),
@@ -96,7 +97,7 @@ def _worst(gpu: Gpu, findings: Sequence[Finding]) -> Status | None:
 
 
 def _indices(subject: str) -> set[int]:
-    """Return the GPUs that a finding is about; checks fold those alike: `GPU0-2, GPU5`."""
+    """Return the indices of the GPUs in the subject of a finding, such as `GPU0-2, GPU5`."""
     matches = filter(None, map(_GPU_NAMES.fullmatch, subject.split(", ")))
     return {index for match in matches for index in range(int(match[1]), int(match[2] or match[1]) + 1)}
 
@@ -125,7 +126,7 @@ def _range(values: Iterable[int | Unknown], unit: str) -> str:
 
 def _power(group: Sequence[Gpu]) -> str:
     drawn = ranged((gpu.power_w for gpu in group), "W")
-    limit = short(group[0].power_limit_w, lambda watts: f"{watts:.0f}")
+    limit = short(group[0].power_limit_w, "{:.0f}".format)
     return "?" if isinstance(drawn, Unknown) else f"{drawn.removesuffix(' W')}/{limit} W"
 
 
@@ -136,20 +137,21 @@ def no_gpu(facts: MachineFacts) -> tuple[Row, ...]:
             Row(words(("Nothing is recorded about GPUs.", "caution"))),
             Row("This source does not report whether there are any; a recording made with --record does."),
         )
+    others = accelerator_words(facts)
     works = "plan and script work" if facts.training.path is None else "benchmarks, plan and script all work"
     rehearsal = Row(words(("CPU rehearsal: ", "strong"), f"{works} on the CPU, with gloo and a small model."))
     return (
         *(_silent_driver(facts, facts.gpus) if isinstance(facts.gpus, Unknown) else _none(facts)),
+        *((Row(words((f"{others}: rigtune does not read these.", "caution"))),) if others else ()),
         rehearsal,
     )
 
 
 def _silent_driver(facts: MachineFacts, silence: Unknown) -> list[Row]:
-    """Return a statement that no driver answers for the GPUs, with those that the PCI bus shows."""
+    """Return a statement that no driver answers, with the GPUs that the PCI bus shows."""
+    bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
     if known(facts.pci_gpus) and facts.pci_gpus:
         bus = f"The PCI bus shows {plural(len(facts.pci_gpus), 'NVIDIA GPU')}: {', '.join(facts.pci_gpus)}."
-    else:
-        bus = "There is no GPU here, its driver is not loaded, or this container was started without it."
     return [
         Row(words(("No NVIDIA driver answered.", "caution"))),
         Row(bus),

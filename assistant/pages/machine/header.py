@@ -1,10 +1,10 @@
-"""Write the line that every page carries: the machine, the source of the facts, the training interpreter."""
+"""Write the line at the top of every screen: machine, source of the facts, training interpreter."""
 
 from __future__ import annotations
 
 from assistant.pages.blocks import Words, words
 from assistant.pages.terms import short
-from probes.base.record import Unknown
+from probes.base.record import Unknown, value_or
 from probes.base.units import duration
 from probes.facts import MachineFacts
 
@@ -23,9 +23,7 @@ def running_line(facts: MachineFacts | None, what: str) -> Words:
 
 
 def _host(facts: MachineFacts | None) -> str:
-    if facts is None:
-        return "rigtune"
-    return "unnamed host" if isinstance(facts.hostname, Unknown) else short_name(facts.hostname)
+    return "rigtune" if facts is None else short_name(value_or(facts.hostname, "unnamed host"))
 
 
 def short_name(host: str) -> str:
@@ -48,9 +46,6 @@ def interpreter(facts: MachineFacts) -> str:
 
 def progress(title: str, message: str, done: int, total: int, remaining_s: float | None = None) -> str:
     """Return `Reading live: 3 of 11, NVLink`, with the time that remains if it is known."""
-    words = title
-    if total:
-        words += f": {done} of {total}"
-    if remaining_s is not None:
-        words += f", about {duration(max(1.0, round(remaining_s)))} left"
-    return f"{words}, {message}" if message else words
+    count = f"{title}: {done} of {total}" if total else title
+    left = "" if remaining_s is None else f"about {duration(max(1.0, round(remaining_s)))} left"
+    return ", ".join(filter(None, (count, left, message)))

@@ -42,15 +42,17 @@ def costs_table(entries: Sequence[BenchEntry], *, width: int, suites: Sequence[S
     ]
     rows = []
     for entry in entries:
-        cells: list[Cell] = [
+        cells: tuple[Cell, ...] = (
             entry.id,
             entry.title if is_wide else f"{entry.title}; occupies {entry.occupies}",
-        ]
-        cells.append(", ".join(entry.suites) or "on request")
-        cells += [
-            f"{_cost(entry, suite):.0f} s" if suite in (entry.suites or _SUITES) else "-" for suite in suites
-        ]
-        cells += [entry.occupies, words(("yes", "good") if entry.applies else (entry.why_not, "dim"))]
+            ", ".join(entry.suites) or "on request",
+            *(
+                f"{_cost(entry, suite):.0f} s" if suite in (entry.suites or _SUITES) else "-"
+                for suite in suites
+            ),
+            entry.occupies,
+            words(("yes", "good") if entry.applies else (entry.why_not, "dim")),
+        )
         rows.append(tuple(cell for cell, (_, is_shown, _) in zip(cells, columns, strict=True) if is_shown))
     return Table(
         tuple(Column(name, fixed=fixed) for name, is_shown, fixed in columns if is_shown), tuple(rows)
@@ -63,10 +65,8 @@ def planned(entries: Sequence[BenchEntry], suite: Suite) -> tuple[BenchEntry, ..
 
 
 def cost(entries: Sequence[BenchEntry], facts: MachineFacts | None, suite: Suite) -> str:
-    """Return what a run occupies on this machine and how long it takes, in one sentence, for before it
-    starts.
-    """
-    occupied = "all GPUs, or all CPUs where there are none"
+    """Return how long a run takes on this machine and what it occupies, to announce it before it starts."""
+    occupied = "all GPUs, or all CPUs without GPUs"
     if facts is not None and not isinstance(facts.gpus, Unknown):
         occupied = "all GPUs" if training_gpus(facts) else "all CPUs"
     return f"about {duration(_seconds(planned(entries, suite), suite))}, occupies {occupied}"

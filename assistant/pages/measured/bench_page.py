@@ -7,13 +7,26 @@ from typing import NamedTuple
 
 from assistant.pages.blocks import Block, Page, Row, Section, section, spans, words
 from assistant.pages.measured.bench_costs import cost
-from assistant.pages.measured.bench_table import results_table, sources_of
-from assistant.pages.measured.bench_words import case, is_secondary, name_of, surroundings
-from assistant.pages.measured.curves import figures, fit_section
-from assistant.pages.measured.matrices import is_link, matrices, pair_of, worth_a_line
+from assistant.pages.measured.bench_table import (
+    SECONDARY,
+    case,
+    name_of,
+    results_table,
+    sources_of,
+    surroundings,
+)
+from assistant.pages.measured.drawings import (
+    figures,
+    fit_section,
+    is_link,
+    matrices,
+    pair_of,
+    worth_a_line,
+)
 from assistant.pages.measured.results import Result, results
-from assistant.pages.terms import BADGE_WIDTH, STATUS
+from assistant.pages.terms import BADGE_WIDTH, STATUS, grouped
 from assistant.usecases.bench.bench_list import BenchEntry
+from assistant.usecases.bench.find_bad_nodes import HostFault, HostSearch, Rate
 from probes.base.units import plural, quantity
 from probes.bench.bench_requests import Suite
 from probes.compare.measured_findings import WRONG
@@ -24,13 +37,19 @@ from probes.judging.findings import Finding, Status
 from probes.judging.reporting import HOST
 
 GET_TORCH = "python3 -m venv .venv && .venv/bin/pip install torch"
-"""The command that installs torch into `./.venv`, where rigtune looks for it unless root runs it."""
+"""Command that installs torch into `./.venv`; rigtune finds torch there, unless root runs rigtune."""
 
 _LOG_LINES = 8
 _MOST_CASES = 4
 """Cases in the line of a benchmark that has just ended."""
 _MOST_LINES = 3
-"""Number of cases of one log that are named: a faulty GPU may compute wrong in every case."""
+"""Largest number of cases that are named for one log: a faulty GPU may fail in every case."""
+_MOST_LINKS = 4
+_DIRECTIONS = {
+    "sends": "is slow when it sends",
+    "receives": "is slow when it receives",
+    "both": "is slow in both directions",
+}
 
 
 def bench_page(
@@ -62,17 +81,22 @@ def _rows(measured: MeasurementSet, judged: Judgement, *, show_all: bool) -> tup
 
 def _head(measured: MeasurementSet, judged: Judgement) -> Section:
     """Return the interpreter and suite of the measurements, and reasons to doubt the numbers."""
-    parts = [f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite"]
-    parts += [measured.started] if measured.started else []
-    parts += [f"with {measured.interpreter}"] if measured.interpreter else []
-    rows = [Row(", ".join(parts)), *(Row(words((f"! {note}", "caution"))) for note in surroundings(measured))]
+    parts = (
+        f"{plural(len(measured.measurements), 'measurement')}, {measured.suite} suite",
+        measured.started,
+        f"with {measured.interpreter}" if measured.interpreter else "",
+    )
+    rows = [
+        Row(", ".join(filter(None, parts))),
+        *(Row(words((f"! {note}", "caution"))) for note in surroundings(measured)),
+    ]
     if judged.comparisons and sick(judged).is_empty and not measured.failures:
         rows.append(Row(words(("✓ nothing is slower than what it compares to", "good"))))
     return Section("", tuple(rows))
 
 
 def sick(judgement: Judgement) -> Section:
-    """Return each part that is slower than it should be in one sentence, the worst first."""
+    """Return one sentence for each part that is too slow, the worst part first."""
     rows = []
     for part in sick_parts(judgement.findings):
         finding, status = part.finding, STATUS[part.finding.status]
@@ -87,7 +111,7 @@ def sick(judgement: Judgement) -> Section:
 
 
 def no_results(measured: MeasurementSet) -> tuple[Row, ...]:
-    """Return the benchmarks that gave no result; findings report those that gave wrong results."""
+    """Return the benchmarks without a result; findings report the benchmarks with wrong results."""
     failed = dict.fromkeys(
         failure.bench_id for failure in measured.failures if failure.kind not in (WRONG, "stopped")
     )
@@ -98,25 +122,23 @@ def results_section(
     measured: MeasurementSet,
     judgement: Judgement,
     *,
-    running: str,
-    queued: Sequence[str],
+    waiting: Sequence[str],
     show_all: bool,
     width: int,
 ) -> Section:
-    """Return every result beside its references; below, the benchmarks that still run and wait."""
+    """Return every result beside its references, then the benchmarks that wait; the first of them runs."""
     rows = _rows(measured, judgement, show_all=show_all)
     blocks: list[Block] = [results_table(rows, width=width)] if rows else []
-    blocks += [Row(words((f"> {running}", "strong")))] * bool(running)
-    blocks += [Row(words((f"· queued: {', '.join(queued)}", "dim")))] * bool(queued)
+    blocks += [Row(words((f"> {waiting[0]}", "strong")))] if waiting else []
+    blocks += [Row(words((f"· queued: {', '.join(waiting[1:])}", "dim")))] if waiting[1:] else []
     blocks += [Row(words((source, "dim"))) for source in ["", *sources_of(rows)] if rows]
     return Section(title(measured.suite, measured), tuple(blocks) or (Row(words(("no result yet", "dim"))),))
 
 
 def drawings(measured: MeasurementSet, judgement: Judgement) -> tuple[Section, ...]:
     """Return curves and matrices."""
-    drawn = (Section("", (figure,)) for figure in figures(measured.measurements))
     return (
-        *drawn,
+        *(Section("", (figure,)) for figure in figures(measured.measurements)),
         *matrices(measured.measurements, judgement.comparisons),
         fit_section(measured.measurements),
     )
@@ -135,7 +157,7 @@ def failures(entries: Sequence[BenchFailure]) -> Section:
     """
     alike: dict[tuple[str, str], dict[tuple[str, str], dict[str, None]]] = {}
     for entry in entries:
-        # The user who stopped a benchmark knows the cause.
+        # No log is needed if the user stopped the benchmark.
         log = ("", "") if entry.kind == "stopped" else (entry.log_tail, entry.command)
         alike.setdefault(log, {}).setdefault((entry.subject, entry.message), {})[entry.bench_id] = None
     rows = []
@@ -192,8 +214,8 @@ def intro(
             ),
         ]
     elif measured.measurements or measured.failures:
-        with_what = f" with {measured.interpreter}" if measured.interpreter else ""
-        lines = [words(("Measured", "strong"), f"{with_what}.  ", (f"s measures {offer}", "dim"))]
+        python = f" with {measured.interpreter}" if measured.interpreter else ""
+        lines = [words(("Measured", "strong"), f"{python}.  ", (f"s measures {offer}", "dim"))]
         lines += [spans(row.text) for row in no_results(measured)]
     else:
         lines = [
@@ -204,7 +226,7 @@ def intro(
 
 
 def lacks_torch(facts: MachineFacts | None) -> bool:
-    """Return whether it is known that there is no interpreter with torch to measure with."""
+    """Return whether the facts show that there is no interpreter with torch."""
     return facts is not None and (facts.training.path is None or facts.training.torch_version is None)
 
 
@@ -212,9 +234,9 @@ class SickPart(NamedTuple):
     """A part of the machine that is slower than it should be, or wrong."""
 
     finding: Finding
-    """The sentence about its worst fault."""
+    """The finding about the worst fault of the part."""
     also: tuple[str, ...]
-    """Other statements about it, without the cause that the first sentence names."""
+    """Other statements about the part, without the cause that the first finding names."""
     shows_remedy: bool
     """False if an earlier part has the same remedy."""
 
@@ -222,16 +244,15 @@ class SickPart(NamedTuple):
 def sick_parts(findings: Iterable[Finding]) -> tuple[SickPart, ...]:
     """Return parts with failures before those with warnings, in the order of the findings.
 
-    Each finding about the host, or about all ranks together, is a part of its own.
+    A finding about the host, or about all ranks together, has its own part.
     """
     counting = [finding for finding in findings if finding.waived is None]
-    groups: dict[object, list[Finding]] = {}
-    for status in (Status.FAIL, Status.WARN):
-        for finding in counting:
-            if finding.status is status:
-                groups.setdefault(finding.subject if _is_part(finding.subject) else id(finding), []).append(
-                    finding
-                )
+    groups = grouped(
+        (finding.subject if _is_part(finding.subject) else id(finding), finding)
+        for status in (Status.FAIL, Status.WARN)
+        for finding in counting
+        if finding.status is status
+    )
     parts, remedies = [], set()
     for first, *rest in groups.values():
         also = tuple(dict.fromkeys(_without_cause(finding.summary, first.summary) for finding in rest))
@@ -257,7 +278,7 @@ def brief_lines(measurements: Sequence[Measurement]) -> list[str]:
     An example is `gemm GPU0-7 GEMM bf16 8192³ 705 TFLOP/s (GPU5 -18 %), fp32 8192³ 52 TFLOP/s`.
     """
     rows = results(
-        [entry for entry in measurements if not is_secondary(entry.metric) and not is_link(entry)],
+        [entry for entry in measurements if entry.metric not in SECONDARY and not is_link(entry)],
         show_all=False,
     )
     subjects = dict.fromkeys((row.bench_id, row.subject) for row in rows)
@@ -284,3 +305,39 @@ def _brief_line(bench_id: str, subject: str, rows: Sequence[Result]) -> str:
         before = now
     more = f", and {len(mine) - _MOST_CASES} more" if len(mine) > _MOST_CASES else ""
     return f"{bench_id}  {subject}  {', '.join(phrases)}{more}"
+
+
+def hosts_page(result: HostSearch) -> Page:
+    """Return one line for each bad host and link with its evidence below, then what the search cost."""
+    lines = [line for fault in result.bad_hosts for line in _host(fault)]
+    for link in result.bad_links:
+        lines.append(
+            f"link between {link.first} and {link.second}: slow, though both hosts are fast with others"
+        )
+        lines += _rates(link.rates)
+    lines += [f"slow, and nobody in particular: {', '.join(group)}" for group in result.unresolved]
+    if not result.complete:
+        lines.append("the search was stopped")
+    elif not (result.bad_hosts or result.bad_links or result.unresolved):
+        lines.append(f"all {len(result.hosts)} hosts and the links between them are alike")
+    saved = f" instead of {result.all_pairs} pairs" if result.runs < result.all_pairs else ""
+    runs = f"{plural(result.runs, 'run')} in {plural(result.rounds, 'round')}{saved}"
+    lines.append(
+        f"{runs}; slow is below {result.slow_below:.0%} of the best pair, "
+        f"{quantity(result.reference_bytes_per_s, 'byte/s')}"
+    )
+    return (Section("", tuple(Row(line, literal=True) for line in lines)),)
+
+
+def _host(fault: HostFault) -> list[str]:
+    if fault.kind != "slow":
+        return [f"{fault.host}: {fault.kind}: {fault.message}"]
+    return [f"{fault.host}: {_DIRECTIONS.get(fault.slow_direction, 'is slow')}", *_rates(fault.links)]
+
+
+def _rates(rates: tuple[Rate, ...]) -> list[str]:
+    lines = [
+        f"  {rate.sender} -> {rate.receiver}  {quantity(rate.bytes_per_s, 'byte/s')}"
+        for rate in rates[:_MOST_LINKS]
+    ]
+    return [*lines, *[f"  and {len(rates) - _MOST_LINKS} more"] * (len(rates) > _MOST_LINKS)]

@@ -1,24 +1,123 @@
-"""Show the table of results: sections, one line per case, each beside its references."""
+"""Name measurements in a few words, and show them in a table: one line per case, beside its references."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from assistant.pages.blocks import Cell, Column, Table, Tone, Words, words
-from assistant.pages.measured.bench_words import OTHER, SECTIONS, case, name_of, place_of, section_of
 from assistant.pages.measured.results import Result
 from assistant.pages.terms import STATUS
-from probes.base.units import quantity
-from probes.compare.measurement_judgement import ComparedTo, Comparison
+from probes.base.units import gib, quantity
+from probes.compare.measurement_judgement import ComparedTo
+from probes.facts.measurements import MeasurementSet, Parameter
 from probes.judging.findings import Status
 
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Compute", ("gemm", "attention", "launch-latency", "sustained", "cpu-gemm")),
+    ("Memory", ("memory-copy", "memory-test")),
+    ("Links", ("host-device", "peer-copy")),
+    ("Collectives", ("collectives", "isolation", "pairs", "overlap")),
+    ("Network", ("network", "across-nodes")),
+    ("Host", ("host-memory",)),
+    ("Storage", ("storage", "data-loader")),
+    ("Training", ("train-step", "train-cnn", "micro-batch", "own-step", "noise-scale")),
+)
+"""Heading, and ids of benchmarks in the order in which they are shown."""
+OTHER = "Other"
+"""The heading for a benchmark that no section names."""
+
+_METRICS = {
+    "gemm_flops_per_s": "GEMM",
+    "attention_flops_per_s": "attention",
+    "memory_bandwidth_bytes_per_s": "memory",
+    "peer_bandwidth_bytes_per_s": "peer copy",
+    "collective_time_s": "time of",
+    "algorithm_bandwidth_bytes_per_s": "algorithm bandwidth of",
+    "bus_bandwidth_bytes_per_s": "bus bandwidth of",
+    "pair_bandwidth_bytes_per_s": "pairs",
+    "read_rate_per_s": "reads",
+    "batch_rate_per_s": "batches",
+    "tcp_bandwidth_bytes_per_s": "TCP",
+    "model_flops_per_s": "FLOP rate",
+    "rank_compute_s": "own work of a rank",
+    "sustained_fraction": "rate left at the end",
+    "sm_clock_hz": "SM clock",
+    "noise_scale_sequences": "gradient noise scale, in sequences",
+    "noise_scale_low_sequences": "noise scale, low end of its interval",
+    "noise_scale_high_sequences": "noise scale, high end of its interval",
+    "largest_micro_batch": "largest micro-batch",
+    "fastest_micro_batch": "fastest micro-batch",
+}
+"""Phrases for metrics whose own names are unclear."""
+_BENCHES = {
+    "sustained": "sustained",
+    "cpu-gemm": "CPU",
+    "host-device": "host copy",
+    "host-memory": "host memory",
+}
+"""Words that distinguish figures of the same name in one benchmark."""
+SECONDARY = frozenset(
+    {
+        "algorithm_bandwidth_bytes_per_s",
+        "peak_reserved_bytes",
+        "pass_time_s",
+        "memory_fit_residual",
+        "memory_fixed_bytes",
+        "memory_per_sample_bytes",
+    }
+)
+"""Metrics that add little to another metric of the same benchmark."""
+_IMPLIED = frozenset(
+    {
+        "world_size",
+        "backend",
+        "model",
+        "ranks",
+        "collective",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "heads",
+        "head_dim",
+        "kernel",
+        "seconds",
+        "threads",
+        "direct",
+        "data_path",
+        "peer_access",
+        "numa_node",
+        "memory_node",
+        "distance",
+        "nodes",
+        "image_size",
+        "batch_size",
+    }
+)
+"""Parameters that the subject, the section or the shape contains, or that are equal in all cases."""
+_BOOLEANS = {
+    "pinned": ("", "pageable"),
+    "near": ("", "far"),
+    "both_ways": ("both ways", ""),
+    "concurrent": ("all at once", ""),
+}
+"""Words for true and false; the usual value needs none."""
+_NAMED = {"micro_batch": "micro-batch", "sequence_length": "sequence", "num_workers": "workers"}
+_OF_USER = frozenset({"step"})
+"""Parameters that the user named; their values are shown unchanged."""
+_LAYERS = {
+    "all": "over all layers",
+    "nvlink": "over NVLink alone",
+    "host-memory": "through host memory alone",
+    "nic": "over NICs alone",
+}
 WIDE = 110
-"""Columns from which the percentiles and each comparison have a column of their own."""
+"""Width of the page from which the percentiles and each comparison have their own columns."""
 
 _LONG = 16
-"""Characters of a case that need not be repeated for the next figure."""
+"""A case of at least this many characters is not repeated for the next figure."""
 _ROUND = 10
-"""Percent from which a spread needs no decimal."""
+"""A spread of at least this many percent is written without decimals."""
 _KINDS: tuple[tuple[ComparedTo, str], ...] = (
     ("reference", "reference"),
     ("pinned", "pinned"),
@@ -27,8 +126,70 @@ _KINDS: tuple[tuple[ComparedTo, str], ...] = (
 )
 
 
+def section_of(bench_id: str) -> tuple[str, int]:
+    """Return the section of a benchmark, and its position there."""
+    return next(((heading, ids.index(bench_id)) for heading, ids in SECTIONS if bench_id in ids), (OTHER, 0))
+
+
+def name_of(bench_id: str, metric: str, parameters: dict[str, Parameter]) -> str:
+    """Return the name of the figure, without the case: `GEMM`, `bus bandwidth of all-reduce`."""
+    phrase = _METRICS.get(metric)
+    if phrase is None:
+        phrase = metric
+        for suffix in ("_bytes_per_s", "_flops_per_s", "_per_s", "_bytes", "_s"):
+            phrase = phrase.removesuffix(suffix)
+    if bench_id in _BENCHES:
+        rest = "" if phrase == "memory" or bench_id in phrase else f" {phrase}"
+        phrase = _BENCHES[bench_id] + rest
+    phrase = phrase.replace("_", " ")
+    if phrase.endswith(" of") and "collective" in parameters:
+        phrase += f" {collective_name(parameters['collective'])}"
+    return phrase
+
+
+def case(parameters: dict[str, Parameter]) -> str:
+    """Return what identifies the case, short: `bf16 8192³`, `host→device pinned 512 MiB`."""
+    sizes = [str(parameters[name]) for name in ("m", "n", "k") if name in parameters]
+    shape = f"{sizes[0]}³" if len(sizes) == 3 and len(set(sizes)) == 1 else "×".join(sizes)
+    within = parameters.get("direction") == "device_to_device"
+    parts = []
+    for name, value in parameters.items():
+        if name in _IMPLIED or (within and name == "direction") or (name == "operation" and value == "read"):
+            continue
+        if name == "pinned" and "work" in parameters:
+            continue  # binds ranks to CPUs, not memory
+        parts.append(_value(name, value))
+    return " ".join([*filter(None, parts), *([shape] if shape else [])])
+
+
+def _value(name: str, value: Parameter) -> str:
+    label = _NAMED.get(name, name.replace("_", " "))
+    if isinstance(value, bool):
+        yes, no = _BOOLEANS.get(name, (label, f"not {label}"))
+        return yes if value else no
+    if name in _OF_USER:
+        return str(value)
+    if name == "layers":
+        return _LAYERS.get(str(value), str(value))
+    if isinstance(value, str):
+        return "" if value == "none" else value.replace("_to_", "→").replace("_", " ")
+    return gib(value) if name.endswith("bytes") else f"{label} {value}"
+
+
+def collective_name(value: Parameter) -> str:
+    """Return `all-reduce` for `all_reduce`."""
+    return "send/recv" if value == "send_recv" else str(value).replace("_", "-")
+
+
+def surroundings(measured: MeasurementSet) -> list[str]:
+    """Return reasons to doubt the numbers, in sentences, besides the findings."""
+    unsettled = sum(bool(each.conditions.get("unsettled")) for each in measured.measurements)
+    total = len(measured.measurements)
+    return [f"{unsettled} of {total} medians were still moving when their time was over"] * bool(unsettled)
+
+
 def results_table(rows: Sequence[Result], *, width: int) -> Table:
-    """Return the rows by section; from `WIDE` columns on, each comparison has a column of its own."""
+    """Return the rows by section; from `WIDE` columns on, each comparison has its own column."""
     is_wide = width >= WIDE
     kinds = [kind for kind in _KINDS if any(row.beside(kind[0]) for row in rows)]
     names = [name for _, name in kinds] if is_wide else ["compared"] * bool(kinds)
@@ -43,10 +204,8 @@ def results_table(rows: Sequence[Result], *, width: int) -> Table:
     )
     lines: list[tuple[Cell, ...]] = []
     for heading in (*(name for name, _ in SECTIONS), OTHER):
-        mine = sorted(
-            (row for row in rows if section_of(row.bench_id) == heading),
-            key=lambda row: place_of(row.bench_id),
-        )
+        mine = [row for row in rows if section_of(row.bench_id)[0] == heading]
+        mine.sort(key=lambda row: section_of(row.bench_id)[1])
         lines += [()] * bool(mine and lines) + [("", words((heading, "strong")))] * bool(mine)
         before: tuple[str, str] = ("", "")
         for row in mine:
@@ -73,8 +232,10 @@ def _name(row: Result, *, with_case: bool) -> tuple[Words, Words]:
     glyph: tuple[str, Tone] = (
         ("·", "dim") if row.status is None else (STATUS[row.status].glyph, STATUS[row.status].tone)
     )
-    name = name_of(row.bench_id, row.metric, row.parameters)
-    return words(glyph), words(name, (f" {case(row.parameters)}" if with_case else "", "dim"))
+    return words(glyph), words(
+        name_of(row.bench_id, row.metric, row.parameters),
+        (f" {case(row.parameters)}" if with_case else "", "dim"),
+    )
 
 
 def _spread(row: Result, *, is_wide: bool) -> str:
@@ -89,7 +250,7 @@ def _spread(row: Result, *, is_wide: bool) -> str:
 
 
 def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Words]:
-    """Return all references of the row; peers that are alike need no words."""
+    """Return all references of the row, without peers of equal speed."""
     return [
         _beside(row, kind) + words((f" of {name.removesuffix('erence')}", "dim"))
         for kind, name in kinds
@@ -99,7 +260,7 @@ def _all_beside(row: Result, kinds: Sequence[tuple[ComparedTo, str]]) -> list[Wo
 
 
 def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words:
-    """Return the share of the reference; for several devices the worst, named if it is unlike the others."""
+    """Return the share of the reference; for several devices the worst, with its device if it is slow."""
     comparisons = row.beside(kind)
     if not comparisons:
         return words(("-", "dim"))
@@ -112,9 +273,6 @@ def _beside(row: Result, kind: ComparedTo, *, with_value: bool = False) -> Words
 
 def sources_of(rows: Sequence[Result]) -> list[str]:
     """Return the sources of the references, each once: `reference: H100 SXM, ...`."""
+    titles = dict(_KINDS)
     compared = (comparison for row in rows for comparison in row.comparisons if comparison.to != "peers")
-    return list(dict.fromkeys(f"{_title(comparison)}: {comparison.source}" for comparison in compared))
-
-
-def _title(comparison: Comparison) -> str:
-    return next(name for kind, name in _KINDS if kind == comparison.to)
+    return list(dict.fromkeys(f"{titles[each.to]}: {each.source}" for each in compared))

@@ -1,14 +1,13 @@
-"""Fold measurements for display: devices alike share a line, and the best case represents a sweep."""
+"""Fold measurements for display: equal devices share a line, and the best case represents a sweep."""
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assistant.pages.terms import folded
+from assistant.pages.terms import folded, grouped
 from probes.base.units import percent
 from probes.compare.comparing import SWEPT, worse
 from probes.compare.measurement_judgement import ComparedTo, Comparison
@@ -19,14 +18,14 @@ _ALSO_SWEPT = {
     "attention": frozenset({"sequence_length", "batch", "kernel"}),
     "memory-test": frozenset({"pattern"}),
 }
-"""Parameters by benchmark that differ between its cases but do not depend on the device."""
+"""Parameters of a benchmark that differ between cases and not between devices."""
 _LEADING = ("tokens_per_s", "images_per_s", "samples_per_s")
 """Metrics whose best case represents the sweep, such as the memory at the best rate."""
 _ODD = 0.05
-"""Share below the median from which the slowest of several devices is named."""
+"""The slowest of several devices is named if it differs from the median by at least this share."""
 
 _COUNTED = frozenset({"memory_errors"})
-"""Metrics of which every single one is bad."""
+"""Metrics that count errors: every value above 0 is bad."""
 
 Key = tuple[object, ...]
 
@@ -56,7 +55,7 @@ class Result(NamedTuple):
 
     @property
     def status(self) -> Status | None:
-        """The worst of its comparisons; None if it was compared with nothing."""
+        """The worst status of the comparisons; None without comparisons."""
         if self.metric in _COUNTED and self.median > 0:
             return Status.FAIL
         statuses = {comparison.status for comparison in self.comparisons}
@@ -71,16 +70,11 @@ def results(
 ) -> tuple[Result, ...]:
     """Return the lines in the order of the measurements; with `show_all` every case of a sweep.
 
-    The best case of a sweep has its own comparisons; a device without one gets those of the sweep's other
-    cases.
+    The best case of a sweep has its own comparisons; a device without own comparisons gets the
+    comparisons of the other cases.
     """
-    groups: dict[Key, list[Measurement]] = {}
-    for entry in measurements:
-        if entry.samples:
-            groups.setdefault(_group_key(entry), []).append(entry)
-    judged: dict[Key, list[Comparison]] = defaultdict(list)
-    for comparison in comparisons:
-        judged[_sweep_key(comparison)].append(comparison)
+    groups = grouped((_group_key(entry), entry) for entry in measurements if entry.samples)
+    judged = grouped((_sweep_key(comparison), comparison) for comparison in comparisons)
     cases = [(group, _result(group)) for group in groups.values()]
     if not show_all:
         cases = _best(cases)
@@ -90,7 +84,7 @@ def results(
 
 
 def _best(cases: Sequence[tuple[list[Measurement], Result]]) -> list[tuple[list[Measurement], Result]]:
-    """Return the best case of each sweep by its leading metric, and the cases that the user asked for."""
+    """Return the best case of each sweep by its leading metric, and the cases that the user named."""
     leaders: dict[Key, Result] = {}
     for group, case in cases:
         key = _sweep_of(group[0])
@@ -125,12 +119,12 @@ def _swept(entry: Measurement | Comparison) -> frozenset[str]:
 
 
 def _family(subject: str) -> str:
-    """Return the common part of alike devices: `GPU` for GPU0; the number in `8 ranks` counts them."""
+    """Return the name that equal devices share: `GPU#` for GPU0. The count in `8 ranks` stays."""
     return re.sub(r"(?<=\D)\d+", "#", subject)
 
 
 def _group_key(entry: Measurement) -> Key:
-    # The near memory of each GPU is on another node, but such GPUs still count as alike.
+    # The near memory of each GPU is on another node, but these GPUs are still equal.
     alike = frozenset({"numa_node"}) if "near" in entry.parameters else frozenset()
     return entry.bench_id, entry.metric, _family(entry.subject), _key(entry.parameters, without=alike)
 
@@ -197,8 +191,6 @@ def _slowest(group: Sequence[Measurement], middle: float) -> str:
     if len(group) < 2 or not middle or group[0].unit == "byte" or worse(group[0]) is None:
         return ""
     is_high = worse(group[0]) == "high"
-    slowest = (
-        max(group, key=lambda entry: entry.median) if is_high else min(group, key=lambda entry: entry.median)
-    )
+    slowest = (max if is_high else min)(group, key=lambda entry: entry.median)
     share = abs(slowest.median - middle) / abs(middle)
     return f"{slowest.subject} {'+' if is_high else '-'}{percent(share)}" if share >= _ODD else ""

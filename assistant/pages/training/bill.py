@@ -1,37 +1,38 @@
-"""Show the cost of a step term by term: memory of a GPU, time of a step, and the speed that follows."""
+"""Show what one training step costs, term by term: memory of a GPU, time, and the resulting speed."""
 
 from __future__ import annotations
 
 from assistant.pages.blocks import Share, Shares
-from probes.base.record import Unknown
+from probes.base.record import Unknown, value_or
 from probes.base.units import count, duration, gib, percent
 from recipes.predict.breakdowns import MemoryBreakdown, TimeBreakdown, terms_of
 
 _MEMORY_TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "overhead")
 _LEAST_SHARE = 0.0005
-"""Part of a sum below which a term is left out, because it would be written as 0 %."""
+"""Smallest part of the sum that is shown; a smaller part would be written as 0 %."""
 
 
 def memory_terms(memory: MemoryBreakdown) -> Shares:
     """Return the peak of the fullest GPU by term."""
-    values = [(name, getattr(memory, name)) for name in _MEMORY_TERMS]
-    terms = [
-        Share(name, gib(value), value / memory.total) if value else Share(f"{name} at the peak", "none")
-        for name, value in values
-        if name == "gradients" or value >= _LEAST_SHARE * (memory.total or 1)
-    ]
-    return Shares(tuple(terms))
+    return Shares(
+        tuple(
+            Share(name, gib(value), value / memory.total) if value else Share(f"{name} at the peak", "none")
+            for name, value in ((name, getattr(memory, name)) for name in _MEMORY_TERMS)
+            if name == "gradients" or value >= _LEAST_SHARE * (memory.total or 1)
+        )
+    )
 
 
 def time_terms(time: TimeBreakdown) -> Shares:
     """Return the time of a step by term."""
-    total = 0.0 if isinstance(time.total, Unknown) else time.total
-    terms = [
-        Share(name, duration(seconds), seconds / total, is_part)
-        for name, seconds, is_part in terms_of(time)
-        if total
-    ]
-    return Shares(tuple(term for term in terms if (term.fraction or 0) >= _LEAST_SHARE))
+    total = value_or(time.total, 0.0)
+    return Shares(
+        tuple(
+            Share(name, duration(seconds), seconds / total, is_part)
+            for name, seconds, is_part in terms_of(time)
+            if total and seconds / total >= _LEAST_SHARE
+        )
+    )
 
 
 def speed(

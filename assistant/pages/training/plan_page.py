@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal, NamedTuple
 
 from assistant.pages.blocks import (
@@ -51,22 +52,23 @@ def plan_page(plan: Plan, *, verbose: bool = False) -> Page:
 def headline(plan: Plan) -> Section:
     """Return the model, the machine, and the answer."""
     workload, cluster, chosen = plan.workload, plan.cluster, plan.chosen
-    step, memory, room = (
-        chosen.predicted.step_time_s.total,
-        chosen.predicted.memory_bytes_per_gpu,
-        cluster.memory_bytes_per_rank,
-    )
-    time = f"{duration(step)} per step" if not isinstance(step, Unknown) else "step time unknown"
-    answer = f"{describe(chosen)}: {time}, {gib(memory.total)}" + (
-        f" of {gib(room.value)}" if room is not None else ""
-    )
-    nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
+    step = chosen.predicted.step_time_s.total
+    time = "step time unknown" if isinstance(step, Unknown) else f"{duration(step)} per step"
+    memory = chosen.predicted.memory_bytes_per_gpu.total
+    answer = f"{describe(chosen)}: {time}, {gib(memory)}{_limit(plan)}"
     what = (
         f"{workload.model.title}, sequence {workload.sequence_length}, {workload.precision}, "
         f"global batch {workload.global_batch}, {workload.optimizer}"
     )
+    nodes = "" if cluster.nodes == 1 else f"{cluster.nodes} nodes × "
     where = f"on {nodes}{plural(cluster.ranks_per_node, 'rank')} of {cluster.device_name}"
     return section(what, [words(where, (f"  {cluster.title}", "dim")), words((answer, "strong"))])
+
+
+def _limit(plan: Plan) -> str:
+    """Return ` of 79.6 GiB`, the memory that a rank can use; empty if it is unknown."""
+    room = plan.cluster.memory_bytes_per_rank
+    return "" if room is None else f" of {gib(room.value)}"
 
 
 def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
@@ -91,13 +93,11 @@ def decisions(plan: Plan, *, with_alternatives: bool = False) -> Section:
 
 def narrow_decisions(plan: Plan) -> Section:
     """Return the decisions for a narrow page: the reason below, without the alternatives."""
-    rows = []
-    for row in plan.decisions:
-        rows += [
-            Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)),
-            Row(row.because),
-        ]
-    return Section("Decisions", tuple(rows))
+    rows = (
+        (Row(words((row.value, "strong"), "  ") + _basis(row.basis), _name(row.name)), Row(row.because))
+        for row in plan.decisions
+    )
+    return Section("Decisions", tuple(itertools.chain(*rows)))
 
 
 def _basis(basis: Basis) -> Words:
@@ -111,12 +111,11 @@ def _name(name: str) -> str:
 
 def prediction(plan: Plan) -> tuple[Section, Section]:
     """Return memory of the fullest rank and time of one step, term by term."""
-    predicted, room = plan.chosen.predicted, plan.cluster.memory_bytes_per_rank
+    predicted = plan.chosen.predicted
     memory, step = predicted.memory_bytes_per_gpu, predicted.step_time_s
-    of = f" of {gib(room.value)}" if room is not None else ""
     bound = [words((f"at most: {bound_words(memory)}", "dim"))] if memory.margin else []
     first = section(
-        f"Memory per rank  {gib(memory.total)}{of}, at most {gib(memory.upper)}",
+        f"Memory per rank  {gib(memory.total)}{_limit(plan)}, at most {gib(memory.upper)}",
         [memory_terms(memory), *bound],
         indent=2,
     )
@@ -187,7 +186,7 @@ _WAITING = {
         "Writing the recipe …",
     ),
 }
-"""Words of a page without its plan or recipe: after a failure, during the probe, and while it is made."""
+"""Words of a page without plan or recipe: after a failure, during the probe, and while rigtune makes it."""
 
 
 def waiting(what: Literal["plan", "recipe"], facts: MachineFacts | None, *, has_failed: bool) -> Section:
@@ -228,15 +227,11 @@ def form_values(request: PlanRequest, plan: Plan | None) -> dict[str, str]:
 
 def form_hints(plan: Plan | None) -> dict[str, str]:
     """Return the meaning of an empty field, with the number in the present plan."""
-    chosen = (
-        {}
-        if plan is None
-        else {name: getattr(plan.workload, name) for name in ("global_batch", "sequence_length")}
-    )
-    return {
-        field.name: f"{field.hint}, now {chosen[field.name]}" if field.name in chosen else field.hint
-        for field in FIELDS
-    }
+    hints = {field.name: field.hint for field in FIELDS}
+    if plan is not None:
+        hints["global_batch"] += f", now {plan.workload.global_batch}"
+        hints["sequence_length"] += f", now {plan.workload.sequence_length}"
+    return hints
 
 
 def request_of(values: dict[str, str]) -> PlanRequest:

@@ -70,7 +70,7 @@ def _memory(case: CasePrediction) -> Section:
         low, high = (
             None if end is None else end * GIB for end in (case.peak_mem_low_gib, case.peak_mem_high_gib)
         )
-        # Users of some stacks read the log of one pipeline stage, which is not the fullest.
+        # With some stacks, users read the log of one pipeline stage, which is not the fullest stage.
         where = "on the GPU that is logged," if case.logged_stage else "of this total,"
         figure = _FIGURES.get(case.memory_figure, "reported")
         blocks.append(f"{where} {figure}: {gib(case.peak_mem_gib * GIB)}{_interval(low, high, gib)}")
@@ -91,7 +91,7 @@ def _verdict(case: CasePrediction, memory: MemoryBreakdown) -> str:
         return f"more than {gib(limit)}; {fits}"
     if case.fits:
         return f"fits in {gib(limit)}"
-    # What the allocator can keep is bounded by the GPU, what the run needs is not.
+    # The GPU limits the memory that the allocator can keep, but not the memory that the run needs.
     needs = f": it needs {gib(memory.needed)}" if memory.total <= limit else ""
     return f"does not fit in {gib(limit)}{needs}"
 

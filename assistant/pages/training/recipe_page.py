@@ -1,16 +1,28 @@
-"""Show the recipe: the exact files of each launcher."""
+"""Show a recipe: the exact files of each launcher, and a short run beside its prediction."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
-from assistant.pages.blocks import Block, Cell, Row, Section, Source, Words, section, words
+from assistant.pages.blocks import (
+    Block,
+    Column,
+    Page,
+    Row,
+    Section,
+    Source,
+    Table,
+    Words,
+    section,
+    words,
+)
 from assistant.usecases.export import how_to_start
 from probes.base.record import Record
-from probes.base.units import plural
+from probes.base.units import duration, gib, percent, plural
 from recipes.launch.recipe import Artifact, Recipe
+from recipes.launch.verification import Comparison, Verification
 
 _LANGUAGES = {
     ".sh": "bash",
@@ -38,7 +50,7 @@ class Prepared(Record, frozen=True, kw_only=True):
 
 
 def tabs(prepared: Prepared, current: int) -> Words:
-    """Return the launchers side by side, the shown one marked by brackets and weight."""
+    """Return the launchers side by side, with brackets and bold type for the shown launcher."""
     names = [
         (f"[{entry.launcher}] ", "strong") if index == current else (f" {entry.launcher}  ", "dim")
         for index, entry in enumerate(prepared.launchers)
@@ -69,8 +81,11 @@ def file_names(files: LauncherFiles) -> Words:
 
 def overwrite_words(*, overwrite: bool) -> Words:
     """Return what happens to files of the same name that somebody changed."""
-    answer = "are replaced" if overwrite else "are kept, and nothing is written"
-    return words(("ctrl+o  ", "strong"), ("files of that name that were changed by hand ", "dim"), answer)
+    return words(
+        ("ctrl+o  ", "strong"),
+        ("files of that name that were changed by hand ", "dim"),
+        "are replaced" if overwrite else "are kept, and nothing is written",
+    )
 
 
 def destination(files: LauncherFiles, directory: str) -> Section:
@@ -80,13 +95,43 @@ def destination(files: LauncherFiles, directory: str) -> Section:
 
 def written(files: LauncherFiles, recipe: Recipe, paths: Sequence[str]) -> Section:
     """Return every file of this launcher that was written, and how to start."""
-    lines: list[Cell] = [words((f"✓ {path}", "good")) for path in paths]
-    return section(
-        "Written",
-        [*lines, words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))],
-    )
+    start = words(("start it:  ", "dim"), (start_words(files.launcher, recipe, paths), "strong"))
+    return section("Written", [*(words((f"✓ {path}", "good")) for path in paths), start])
 
 
 def start_words(launcher: str, recipe: Recipe, paths: Sequence[str]) -> str:
     """Return how to start the files in `paths`."""
     return how_to_start(recipe, launcher, str(PurePosixPath(paths[0]).parent))
+
+
+def verify_page(result: Verification) -> Page:
+    """Return the run, both comparisons, the change of the loss, and the path of the log."""
+    ran = (
+        f"{result.name}: {result.steps} steps on world size {result.world_size}, "
+        f"{result.backend}, {result.device_name}"
+    )
+    headings = ("", "predicted", "measured", "error", "within its interval")
+    rows = (
+        ("step time", *_cells(result.step_time_s, duration)),
+        ("peak memory per rank", *_cells(result.peak_memory_bytes, gib)),
+    )
+    lines = [
+        f"loss {result.loss_first:.3f} -> {result.loss_last:.3f}",
+        *(f"! {note}" for note in result.notes),
+        *[f"log {result.log}"] * bool(result.log),
+    ]
+    return (
+        section("", [ran]),
+        Section("", (Table(tuple(map(Column, headings)), rows, tone="strong"),)),
+        section("", lines),
+    )
+
+
+def _cells(row: Comparison, spelled: Callable[[float], str]) -> tuple[str, str, str, str]:
+    predicted = spelled(row.predicted) if row.predicted is not None else "not predicted"
+    error = (
+        f"{'+' if row.relative_error > 0 else ''}{percent(row.relative_error)}"
+        if row.relative_error is not None
+        else ""
+    )
+    return predicted, spelled(row.measured), error, {None: "", True: "yes", False: "no"}[row.within_range]

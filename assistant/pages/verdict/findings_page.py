@@ -1,4 +1,4 @@
-"""Show the list of findings, problems first, and everything about the chosen one."""
+"""Show the verdict in the terminal UI: the answer, the next step, and the list of findings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from typing import NamedTuple
 
 from assistant.pages.blocks import Column, Row, Section, Table, Words, joined_by, plain, words
 from assistant.pages.machine.facts_words import cut
-from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
-from assistant.pages.verdict.verdict_page import counts_line, problem
+from assistant.pages.machine.header import short_name
+from assistant.pages.terms import BADGE_WIDTH, STATUS, counts, grouped
+from assistant.pages.verdict.verdict_page import counts_line, name_of, problem
+from probes.base.record import known
+from probes.base.units import plural
+from probes.facts import MachineFacts
+from probes.facts.measurements import MeasurementSet
 from probes.judging.findings import Finding, Status
+from probes.judging.verdict import Verdict
+from recipes.planning.plan import Plan
 
 _QUIET = frozenset({Status.PASS, Status.SKIP})
 _SUBJECT_WIDTH = 10
 _MOST_ALIKE = 3
-"""Number of unknown findings of one reason that are listed one by one."""
+"""Largest number of unknown findings with one reason that have a line each."""
 
 
 class FindingRow(NamedTuple):
@@ -28,20 +35,18 @@ class FindingRow(NamedTuple):
 
     @property
     def line(self) -> Words:
-        """Return the cells as one line in columns."""
-        status, subject, summary = self.cells
-        gaps = (
-            " " * (width - len(plain(cell)))
-            for cell, width in ((status, BADGE_WIDTH), (subject, _SUBJECT_WIDTH + 1))
-        )
-        return status + words(next(gaps)) + subject + words(next(gaps)) + summary
+        """The cells as one line in columns."""
+        line: Words = ()
+        for cell, width in zip(self.cells, (BADGE_WIDTH, _SUBJECT_WIDTH + 1, 0), strict=True):
+            line += cell + words(" " * (width - len(plain(cell))))
+        return line
 
 
 def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tuple[FindingRow, ...]:
     """Return the findings, problems first, in the order of the checks within a status.
 
-    `query` keeps those that contain every word of it. Without `query` and `show_all`, many checks that could
-    not be made for one reason share a line, and waived findings are hidden.
+    `query` keeps the findings that contain all its words. Without `query` and `show_all`, many checks that
+    could not be made for one reason share a line, and waived findings are hidden.
     """
     asked = query.lower().split()
     if not show_all and not asked:
@@ -66,11 +71,12 @@ def rows(findings: Sequence[Finding], *, show_all: bool, query: str = "") -> tup
 
 
 def _folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with one line for many unknown ones that have the same reason."""
-    reasons: dict[str, list[Finding]] = {}
-    for finding in findings:
-        if finding.status is Status.UNKNOWN:
-            reasons.setdefault(finding.observed or finding.summary, []).append(finding)
+    """Return the findings, many unknown ones with the same reason folded into one."""
+    reasons = grouped(
+        (finding.observed or finding.summary, finding)
+        for finding in findings
+        if finding.status is Status.UNKNOWN
+    )
     many = {id(finding): same for same in reasons.values() if len(same) > _MOST_ALIKE for finding in same}
     return [
         _together(many[id(finding)]) if id(finding) in many else finding
@@ -106,15 +112,11 @@ def _cells(finding: Finding, *, names_check: bool) -> tuple[Words, ...]:
 
 
 def title(findings: Sequence[Finding], shown: int, *, show_all: bool, query: str) -> str:
-    """Return counts by status, and what is hidden."""
+    """Return counts by status, and the number of hidden findings."""
     statuses = tuple(status for status in STATUS if show_all or status not in _QUIET)
-    parts = [", ".join(text for text, _ in counts(findings, statuses)) or "nothing wrong"]
-    hidden = len(findings) - shown
-    if query:
-        parts.append(f"{shown} with {query}")
-    elif hidden:
-        parts.append(f"a shows {hidden} more")
-    return "  ·  ".join(parts)
+    counted = ", ".join(text for text, _ in counts(findings, statuses)) or "nothing wrong"
+    more = f"a shows {len(findings) - shown} more" if len(findings) > shown else ""
+    return "  ·  ".join(filter(None, (counted, f"{shown} with {query}" if query else more)))
 
 
 def detail(finding: Finding) -> Section:
@@ -155,3 +157,98 @@ def summary(findings: Sequence[Finding], limit: int) -> Section:
     return Section(
         "Findings", (*[Row(counted)] * bool(counted), *table, *[Row(words((last, "dim")))] * bool(last))
     )
+
+
+class NextStep(NamedTuple):
+    """The screen to go to, and why."""
+
+    screen: str
+    words: str
+
+
+def next_step(
+    status: Status | None, *, is_live: bool, has_torch: bool, has_measurements: bool, has_plan: bool = False
+) -> NextStep:
+    """Return the next step on the way to a launch script."""
+    if has_plan:
+        return NextStep("recipe", "write the launch script")
+    if status is Status.FAIL:
+        return NextStep("findings", "see what failed and its remedy")
+    if is_live and has_torch and not has_measurements:
+        return NextStep("benchmarks", "measure it, so that the plan rests on its real speed")
+    return NextStep("plan", "plan the training of a model")
+
+
+def verdict_section(
+    verdict: Verdict | None,
+    facts: MachineFacts | None,
+    *,
+    step: NextStep,
+    key: str,
+    title: str,
+    progress: str,
+) -> Section:
+    """Return the first panel: the answer, then the next step with its key.
+
+    `progress` describes the running stage.
+    """
+    first = words((f"· {progress or 'Not checked yet'}", "strong"))
+    if verdict is not None:
+        terms = STATUS[verdict.verdict]
+        place = " on its CPU" if verdict.verdict is Status.PASS and not has_gpus(facts) else ""
+        answer = (
+            f"{terms.glyph} {short_name(name_of(verdict))} {terms.answer}{place}: "
+            f"{counts_line(verdict.findings)}"
+        )
+        first = words((answer, terms.tone), (f"  {progress}" if progress else "", "dim"))
+    return Section(
+        "Verdict",
+        (Row(first), Row(words(("  next  ", "dim"), (f"{key} {title}", "strong"), f"  {step.words}"))),
+    )
+
+
+def has_gpus(facts: MachineFacts | None) -> bool:
+    return facts is not None and known(facts.gpus) and bool(facts.gpus)
+
+
+def has_torch(facts: MachineFacts | None) -> bool:
+    """Return whether an interpreter with torch was found."""
+    return (
+        facts is not None
+        and isinstance(facts.training.path, str)
+        and facts.training.torch_version is not None
+    )
+
+
+def way(
+    facts: MachineFacts | None,
+    findings: Sequence[Finding],
+    measured: MeasurementSet,
+    plan: Plan | None,
+    written: Sequence[str],
+    *,
+    is_live: bool,
+) -> Section:
+    """Return the steps from a fresh machine to a launch script: done steps, and keys for the others."""
+    planned = (
+        f"{plan.workload.model.title}: {plan.chosen.strategy}, micro-batch {plan.chosen.micro_batch}"
+        if plan
+        else ""
+    )
+    results = plural(len(measured.measurements), "result") if measured.measurements else ""
+    steps = (
+        ("read", "the machine" if facts is not None else "", "under way"),
+        ("check", plural(len(findings), "result") if findings else "", "follows by itself"),
+        (
+            "measure",
+            results,
+            "4 Benchmarks, then s (may be left out)" if is_live else "only on the machine itself",
+        ),
+        ("plan", planned, "5 Plan"),
+        ("write", written[0] if written else "", "6 Recipe, then e and enter"),
+    )
+    rows = (
+        Row(done or words((how, "dim")), words((f"✓ {name}", "good") if done else f"· {name}"))
+        for name, done, how in steps
+    )
+    return Section("Way to a launch script", tuple(rows))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from assistant.pages.blocks import Page, Row, Section, section, words
-from assistant.pages.terms import BADGE_WIDTH, STATUS, counts
-from probes.base.record import NOT_RECORDED, known
+from assistant.pages.terms import BADGE_WIDTH, STATUS, counts, grouped
+from probes.base.record import NOT_RECORDED, value_or
 from probes.base.units import plural
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Remedy, Status
@@ -14,10 +14,10 @@ from probes.judging.reporting import fold_names
 from probes.judging.verdict import Verdict
 
 _MOST_NAMES = 6
-"""Number of checks named for one reason; the command's JSON names all."""
+"""Largest number of checks that are named for one reason; the JSON names all."""
 _NOT_GIVEN = NOT_RECORDED.words
 _EXPLAINS = {"gpu-driver": "gpus"}
-"""A check whose failure explains why checks with the same need are unknown."""
+"""Failed check and the need that it leaves unmet: this explains why checks with that need are unknown."""
 
 
 def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
@@ -42,8 +42,8 @@ def verdict_page(verdict: Verdict, *, verbose: bool = False) -> Page:
 
 def name_of(verdict: Verdict) -> str:
     """Return the host's name, else the source of the facts."""
-    source = "" if verdict.source == "live" else verdict.source
-    return verdict.hostname if known(verdict.hostname) else source or "this machine"
+    source = verdict.source if verdict.source not in ("", "live") else "this machine"
+    return value_or(verdict.hostname, source)
 
 
 def counts_line(findings: Iterable[Finding]) -> str:
@@ -54,12 +54,14 @@ def counts_line(findings: Iterable[Finding]) -> str:
 def problem(same: Sequence[Finding], *, verbose: bool) -> Section:
     """Return everything about findings that differ only in their subject; `verbose` adds the evidence."""
     finding = same[0]
-    title = words((f"{finding.check_id}  {_subjects(same)}", "strong"))
     waiver = f"until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
     labelled = (
         ("waived", waiver), ("found", finding.observed), ("wanted", finding.expected), ("why", finding.why),
     )  # fmt: skip
-    rows = [Row(title, STATUS[finding.status].badge), Row(finding.summary)]
+    rows = [
+        Row(words((f"{finding.check_id}  {_subjects(same)}", "strong")), STATUS[finding.status].badge),
+        Row(finding.summary),
+    ]
     rows += [Row(text, f"  {label}") for label, text in labelled if text]
     rows += _remedies([each.remedy for each in same if each.remedy is not None])
     if verbose:
@@ -93,10 +95,9 @@ def _headline(verdict: Verdict) -> Section:
         Row(words((f"{name_of(verdict)} {status.answer}", "strong")), status.badge),
         Row(("nothing wrong in what was read; " if is_open else "") + counts_line(verdict.findings)),
     ]
-    required = [f"required and not checked: {', '.join(verdict.required_unknown)}"] * bool(
-        verdict.required_unknown
-    )
-    return _rows([*rows, *map(Row, required)])
+    if verdict.required_unknown:
+        rows.append(Row(f"required and not checked: {', '.join(verdict.required_unknown)}"))
+    return _rows(rows)
 
 
 def _waived(findings: list[Finding]) -> Section:
@@ -104,24 +105,24 @@ def _waived(findings: list[Finding]) -> Section:
     rows = []
     for same in _alike(findings):
         finding, waiver = same[0], same[0].waived
-        rows.append(
-            Row(f"{finding.check_id}  {_subjects(same)}  {finding.summary}", STATUS[finding.status].badge)
-        )
-        rows.append(Row(f"until {waiver.expires}: {waiver.reason}" if waiver else "", "  waived"))
+        title = f"{finding.check_id}  {_subjects(same)}  {finding.summary}"
+        rows += [
+            Row(title, STATUS[finding.status].badge),
+            Row(f"until {waiver.expires}: {waiver.reason}" if waiver else "", "  waived"),
+        ]
     return section("Waived by the policy:" if rows else "", rows, BADGE_WIDTH)
 
 
 def _tail(verdict: Verdict, *, verbose: bool) -> Section:
     hints = [] if verbose else ["-v lists every finding with its evidence"]
-    hints += (
-        [f"--tier deep makes {plural(len(verdict.deep_only), 'more check')}"] if verdict.deep_only else []
-    )
-    rows = [Row("; ".join(verdict.notes), "note".ljust(BADGE_WIDTH))] if verdict.notes else []
-    return section("", [*rows, *([Row("; ".join(hints))] if hints else [])])
+    if verdict.deep_only:
+        hints.append(f"--tier deep makes {plural(len(verdict.deep_only), 'more check')}")
+    lines = ((verdict.notes, "note".ljust(BADGE_WIDTH)), (hints, ""))
+    return section("", [Row("; ".join(sentences), label) for sentences, label in lines if sentences])
 
 
 def _remedies(remedies: list[Remedy]) -> list[Row]:
-    """Return each text and each command once; those of alike findings may name different devices."""
+    """Return each text and each command once; equal findings may need commands for different devices."""
     rows = [Row(text, "  do") for text in dict.fromkeys(remedy.text for remedy in remedies)]
     for remedy in dict.fromkeys(remedy for remedy in remedies if remedy.command):
         marks = ["as root"] * remedy.needs_root + ["cannot be undone"] * (not remedy.reversible)
@@ -140,25 +141,20 @@ def _one_line(finding: Finding) -> Row:
 def _by_reason(findings: list[Finding], follows: dict[str, str], *, briefly: bool) -> list[Row]:
     """Return one row for each reason, with the checks that could not be made; `briefly` names only some.
 
-    `follows` gives the check whose failure is the reason of another.
+    `follows` contains, by check, the failed check that explains it.
     """
-    reasons: dict[str, dict[str, None]] = {}
-    for finding in findings:
-        reasons.setdefault(_reason(finding, follows, briefly=briefly), {})[finding.check_id] = None
+    reasons = grouped((_reason(finding, follows, briefly=briefly), finding.check_id) for finding in findings)
     rows = []
     for reason, names in reasons.items():
-        checks = list(names)
-        is_long = briefly and len(checks) > _MOST_NAMES + 1
-        shown = [*checks[:_MOST_NAMES], f"{len(checks) - _MOST_NAMES} more"] if is_long else checks
-        rows.append(Row(f"{reason} ({', '.join(shown)})", STATUS[findings[0].status].badge))
+        checks = list(dict.fromkeys(names))
+        if briefly and len(checks) > _MOST_NAMES + 1:
+            checks = [*checks[:_MOST_NAMES], f"{len(checks) - _MOST_NAMES} more"]
+        rows.append(Row(f"{reason} ({', '.join(checks)})", STATUS[findings[0].status].badge))
     return rows
 
 
 def _reason(finding: Finding, follows: dict[str, str], *, briefly: bool) -> str:
-    """Return why a check could not be made.
-
-    With `briefly`, everything that a recording or paste lacks is one reason.
-    """
+    """Return why a check could not be made; with `briefly`, all that a recording lacks is one reason."""
     if finding.check_id in follows:
         return f"follows from {follows[finding.check_id]}"
     reason = finding.observed or finding.summary
@@ -176,9 +172,8 @@ def _consequences(findings: list[Finding]) -> dict[str, str]:
 
 
 def _alike(findings: list[Finding]) -> list[list[Finding]]:
-    """Group findings that differ only in their subject."""
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        key = (finding.check_id, finding.status, finding.summary, finding.observed, finding.expected)
-        groups.setdefault(key, []).append(finding)
+    """Return groups of findings that differ only in their subject."""
+    groups = grouped(
+        ((each.check_id, each.status, each.summary, each.observed, each.expected), each) for each in findings
+    )
     return list(groups.values())

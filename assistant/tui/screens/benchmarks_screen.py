@@ -11,10 +11,9 @@ from assistant.pages.blocks import Section, section
 from assistant.pages.machine import header
 from assistant.pages.measured import bench_costs, bench_page
 from assistant.tui.actions import screen_bindings
-from assistant.tui.frame import Frame
+from assistant.tui.frame import Frame, PanelBox
 from assistant.tui.panel_writer import whole
 from assistant.tui.session import State
-from assistant.tui.widgets.panel import PanelBox
 from assistant.usecases.bench.bench_list import BenchEntry, list_benchmarks
 from assistant.usecases.measure import MeasureOptions
 from probes.facts import MachineFacts
@@ -25,7 +24,7 @@ _NOTHING_DRAWN = section("", ["nothing was measured at several sizes or between 
 
 
 class BenchmarksScreen(Frame):
-    """The cost before a run, its results while it runs, and failures with the command to repeat them."""
+    """The cost before a run, the results during the run, and failures with the command to repeat them."""
 
     SCREEN_ID = "benchmarks"
     BINDINGS = screen_bindings(SCREEN_ID)
@@ -96,8 +95,7 @@ class BenchmarksScreen(Frame):
         return bench_page.results_section(
             named,
             state.judgement,
-            running=left[0] if left else "",
-            queued=left[1:],
+            waiting=left,
             show_all=self._show_all,
             width=width,
         )

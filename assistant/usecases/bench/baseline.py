@@ -118,8 +118,11 @@ def _save(kind: Kind, measured: MeasurementSet) -> Path:
         before = ()
     # A run of some benchmarks must not drop the earlier runs of the others.
     new = {_key(run): run for run in _split(measured)}
-    old = [run for run in before if _key(run) not in new]
-    kept = _Kept(schema_version=SCHEMA_VERSION, machine=measured.machine, runs=(*old, *new.values()))
+    kept = _Kept(
+        schema_version=SCHEMA_VERSION,
+        machine=measured.machine,
+        runs=(*(run for run in before if _key(run) not in new), *new.values()),
+    )
     write_record(path, kept)
     return path
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
 from probes.base.units import MIB
-from probes.bench.bench_requests import BenchRequest, Case
-from probes.bench.worker_answers import FailureLine, SampleLine, SkippedLine, WorkerLine, parse_worker_lines
+from probes.bench.bench_requests import (
+    BenchRequest,
+    Case,
+    FailureLine,
+    Outcome,
+    SampleLine,
+    SkippedLine,
+    WorkerLine,
+    parse_worker_lines,
+)
 from probes.facts.measurements import BenchFailure, Measurement
 
 _MOST_BYTES = 64 * MIB
-"""Limit for one rank's answer; real answers have some hundred kilobytes.
+"""Largest size of one rank's answer that is read; real answers have some hundred kilobytes.
 
-The rest of a longer answer, which only a broken worker writes, is not read.
+Only a broken worker writes a longer answer.
 """
 
 
@@ -28,13 +35,14 @@ class AnswerFiles:
         self._read_bytes = dict.fromkeys(self._paths, 0)
 
     def read(self) -> bool:
-        """Read on in every file; return True if there is something new."""
-        return bool({rank for rank, path in self._paths.items() if self._read(rank, path)})
+        """Read the new lines of every file; return True if there are any."""
+        new = [self._read(rank, path) for rank, path in self._paths.items()]
+        return any(new)
 
     def _read(self, rank: int, path: Path) -> bool:
         """Read the new complete lines of one rank.
 
-        Text after the last newline is still being written, or the worker died while it wrote it.
+        The worker is still writing the text after the last newline, or died while it wrote this text.
         """
         begin = self._read_bytes[rank]
         try:
@@ -55,7 +63,7 @@ class AnswerFiles:
         return [line.case for line in self.lines.get(0, ()) if isinstance(line, SampleLine)]
 
     def progress(self) -> str:
-        """Return how far each rank came; empty if all are equal.
+        """Return how many cases the slowest and the fastest rank have ended; empty if the numbers are equal.
 
         An example is `rank 1 had ended 2 cases, rank 0 had ended 3`.
         """
@@ -89,28 +97,29 @@ class NewMeasurements:
         measurements = interpreted(self._request, self._module, answers)
         if isinstance(measurements, BenchFailure):
             return ()
-        return self.unreported(
-            tuple(
-                row for row in measurements if any(case.items() <= row.parameters.items() for case in ended)
-            )
+        of_cases = (
+            row for row in measurements if any(case.items() <= row.parameters.items() for case in ended)
         )
+        return self.unreported(of_cases)
 
-    def unreported(self, measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    def unreported(self, measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
         fresh = tuple(row for row in measurements if _identity(row) not in self._reported)
         self._reported.update(map(_identity, fresh))
         return fresh
 
 
-def interpreted(
-    request: BenchRequest, module: ModuleType, answers: AnswerFiles
-) -> tuple[Measurement, ...] | BenchFailure:
+def interpreted(request: BenchRequest, module: ModuleType, answers: AnswerFiles) -> Outcome:
     """Return the measurements that the benchmark reads from the answers so far."""
     try:
-        measurements: tuple[Measurement, ...] | BenchFailure = module.interpret(request, answers.lines)
+        outcome: Outcome = module.interpret(request, answers.lines)
     except Exception as error:  # noqa: BLE001 -- the other answers are still read
-        words = " ".join(f"{type(error).__name__}: {error}".split())
-        return request.failure("crashed", f"rigtune cannot read the answer of {request.title}: {words}")
-    return measurements
+        message = f"rigtune cannot read the answer of {request.title}: {one_line(error)}"
+        return request.failure("crashed", message)
+    return outcome
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _identity(measurement: Measurement) -> str:
@@ -129,10 +138,3 @@ def _cases_ended_by_all(request: BenchRequest, answers: AnswerFiles) -> list[Cas
         return []
     ended = [_ended_cases(lines) for lines in answers.lines.values()]
     return [case for case in request.cases if all(case in cases for cases in ended)]
-
-
-def with_conditions(
-    measurement: Measurement, surroundings: dict[str, str | int | float | bool]
-) -> Measurement:
-    """Return the measurement with its surroundings; conditions that its benchmark reports take precedence."""
-    return msgspec.structs.replace(measurement, conditions={**surroundings, **measurement.conditions})

@@ -48,10 +48,10 @@ def bench_context(
 
 
 def machine_id(facts: MachineFacts) -> str:
-    """Return an id that distinguishes this machine from others whose users share a home directory.
+    """Return an id that distinguishes this machine from other machines with the same home directory.
 
-    It consists of the host name and a hash of the GPUs' UUIDs, or of the CPU's model if there are no GPUs. It
-    changes only when the machine is renamed or a GPU is replaced.
+    The id consists of the host name and a hash of the GPUs' UUIDs, or of the CPU's model if there are no
+    GPUs. It changes only when the machine is renamed or a GPU is replaced.
     """
     name = facts.hostname if known(facts.hostname) and facts.hostname else "unnamed"
     uuids = sorted(gpu.uuid for gpu in facts.gpus if known(gpu.uuid)) if known(facts.gpus) else []
@@ -67,7 +67,7 @@ def shape_of(model: TransformerModel) -> dict[str, Parameter]:
 def _cpu_model(facts: MachineFacts, ranks: int) -> ReferenceModel:
     """Return the reference model for CPUs, in the sizes and precision that plans choose there.
 
-    The micro-batch is what the model's own global batch leaves to each rank, so that plans find it measured.
+    The micro-batch is the share of each rank in the model's own global batch, because plans choose it.
     """
     model = find_model(CPU_MODEL)
     global_batch = model.learning_rate_batch_tokens // model.sequence_length

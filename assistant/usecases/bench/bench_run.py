@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,31 +10,24 @@ from types import ModuleType
 import msgspec
 
 from assistant.runner import Job
-from assistant.usecases.bench.bench_answers import AnswerFiles, NewMeasurements, interpreted, with_conditions
+from assistant.usecases.bench.bench_answers import AnswerFiles, NewMeasurements, interpreted
 from assistant.usecases.bench.bench_session import Sessions, Turn, own_job
 from assistant.usecases.bench.bench_trouble import cause_of_end, failed_rank, lost_folder, oom_kills
 from assistant.usecases.bench.bench_watch import Watch
 from probes.base.errors import WorkerError
 from probes.base.record import Record, to_json
 from probes.base.units import MIB
-from probes.bench.answers import (
-    case_failures_of,
-    complete,
-    failures_of,
-    start_of,
-    timing_of,
-    worker_failures_of,
-)
-from probes.bench.bench_requests import BenchRequest, Case
-from probes.facts.measurements import BenchFailure, Measurement, Parameter
+from probes.bench.answers import complete, failures_of, start_of, timing_of
+from probes.bench.bench_requests import BenchRequest, Case, Outcome
+from probes.facts.measurements import BenchFailure, Measurement
 
 _TICK_S = 0.25
 START_S = 120.0
-"""Time to start torch on every rank; on a cold network file system that alone can take a minute."""
+"""Time to start torch on every rank, which can take a minute on a network file system without caches."""
 _PREPARE_S = 60.0
 """Time to build and release what a benchmark needs; the budget does not include it."""
 _OVERRUN = 3.0
-"""Factor on the budget, which is an aim: a large case that was begun is finished."""
+"""Factor by which a benchmark may exceed its budget, because a case that has begun is finished."""
 _MOST_LOG_BYTES = 64 * MIB
 _CAUSE_BYTES = 64 * 1024
 """Size of the end of the log that is searched for the cause of a failure."""
@@ -82,8 +74,8 @@ def run_request(
     """Start the workers in `directory`, follow and interpret their answers; the last event is `RunEnded`.
 
     The workers are stopped when `stop` returns True, after `deadline_s`, and if they neither start nor end in
-    time. A cause that prevents the start, such as a full disk, is a failure too. With `sessions` the request
-    may go to ranks that are already running.
+    time. A cause that prevents the start, such as a full disk, gives a failure too. With `sessions`, ranks
+    that are already running may execute the request.
     """
     answers = AnswerFiles(directory / "answers", request.ranks)
     stream = NewMeasurements(request, module)
@@ -91,7 +83,8 @@ def run_request(
         program = _prepare(request, directory)
         killed_before = oom_kills()
         watch.begin()
-        with _job(request, python, directory, program=program, sessions=sessions) as job:
+        start_job = own_job if sessions is None else sessions.job
+        with start_job(request, python, directory, program) as job:
             run = _Run(request, job, answers, deadline_s)
             while run.goes_on(stop):
                 watch.tick()
@@ -103,11 +96,10 @@ def run_request(
             if run.trouble:
                 job.stop()
         watch.end()
-    except OSError as error:
-        yield _not_started(request, f"{request.title} could not be started in {directory}: {error.strerror}")
-        return
-    except WorkerError as error:
-        yield _not_started(request, f"{request.title} could not be started: {error.message}")
+    except (OSError, WorkerError) as error:
+        reason = f" in {directory}: {error.strerror}" if isinstance(error, OSError) else f": {error.message}"
+        failure = request.failure("crashed", f"{request.title} could not be started{reason}")
+        yield RunEnded(measurements=(), failures=(failure,))
         return
     answers.read()  # the last lines, written while the ranks ended
     result = interpreted(request, module, answers)
@@ -131,25 +123,8 @@ def _prepare(request: BenchRequest, directory: Path) -> tuple[str, ...]:
     return ("-m", "rigtune_worker", request.bench_id, "--request", str(request_path), "--out", str(folder))
 
 
-def _job(
-    request: BenchRequest,
-    python: str,
-    directory: Path,
-    *,
-    program: tuple[str, ...],
-    sessions: Sessions | None,
-) -> contextlib.AbstractContextManager[Job | Turn]:
-    if sessions is not None:
-        return sessions.job(request, python, directory, program)
-    return own_job(request, python, directory, program)
-
-
-def _not_started(request: BenchRequest, message: str) -> RunEnded:
-    return RunEnded(measurements=(), failures=(request.failure("crashed", message),))
-
-
 class _Run:
-    """A job under way: whether it goes on, and how it ended."""
+    """A running job: whether it goes on, and how it ended."""
 
     def __init__(
         self, request: BenchRequest, job: Job | Turn, answers: AnswerFiles, deadline_s: float | None
@@ -186,14 +161,11 @@ class _Run:
             return "stopped", f"{title} was stopped"
         if self._is_late():
             if self._started_s is None:
-                return (
-                    "timeout",
-                    f"{title} did not start within its deadline and was stopped{_queued(self.request)}",
-                )
+                hint = _queued(self.request)
+                return "timeout", f"{title} did not start within its deadline and was stopped{hint}"
             progress = self.answers.progress()
-            return "timeout", f"{title} overran its deadline and was stopped" + (
-                f": {progress}" if progress else ""
-            )
+            detail = f": {progress}" if progress else ""
+            return "timeout", f"{title} overran its deadline and was stopped{detail}"
         if self.job.log_bytes > _MOST_LOG_BYTES:
             return "crashed", f"{title} printed more than {_MOST_LOG_BYTES // MIB} MiB and was stopped"
         return None
@@ -208,19 +180,17 @@ class _Run:
 
 
 def _queued(request: BenchRequest) -> str:
-    """Return a hint for a Slurm job that waits for its nodes; nothing here can speed that up."""
+    """Return a hint for a Slurm job that waits for its nodes; empty for other jobs."""
     is_job = request.hosts and request.spread_by == "slurm"
     return (
         ": its nodes may be taken (squeue); measure inside an allocation of them (salloc)" if is_job else ""
     )
 
 
-def _failures(
-    run: _Run, result: tuple[Measurement, ...] | BenchFailure, *, kernel_killed: bool
-) -> tuple[BenchFailure, ...]:
-    """Return the failures of the run; finished samples still count.
+def _failures(run: _Run, result: Outcome, *, kernel_killed: bool) -> tuple[BenchFailure, ...]:
+    """Return the failures of the run, beside which finished samples remain valid.
 
-    A failure that the worker itself reports is the cause, rather than its exit code.
+    A failure that the worker itself reports is more exact than its exit code, and replaces it.
     """
     request, lines = run.request, run.answers.lines
     reported = failures_of(request, lines)
@@ -231,12 +201,13 @@ def _failures(
         log = run.job.log_tail(_CAUSE_BYTES)
         rank, code = failed_rank(log) or (None, run.code)
         # Failures of the other ranks, such as a closed connection, follow from this one.
-        ended = worker_failures_of(request, lines if rank is None else {rank: lines.get(rank, ())})
+        lines_of_cause = lines if rank is None else {rank: lines.get(rank, ())}
+        ended = failures_of(request, lines_of_cause, lambda line: not line.case)
         # A killed rank cannot report its own cause, so that its signal counts more than its last report.
         if code > 128 or not ended:
             kind, message = cause_of_end(request.title, run.code, log, kernel_killed=kernel_killed)
             ended = (request.failure(kind, f"{message}; {lost}" if lost else message),)
-        return (*case_failures_of(request, lines), *ended)
+        return (*failures_of(request, lines, lambda line: bool(line.case)), *ended)
     if not reported and not complete(request, lines):
         return (
             request.failure(
@@ -251,13 +222,16 @@ def _with_surroundings(
 ) -> tuple[Measurement, ...]:
     starts = [start for lines in answers.lines.values() if (start := start_of(lines)) is not None]
     used = frozenset(
-        request.subjects.get(start.uuid) or watch.name_of(start.uuid) for start in starts if start.uuid
+        request.subjects.get(start.uuid) or watch.names.get(start.uuid, "") for start in starts if start.uuid
     )
-    results = []
-    for row in measurements:
-        surroundings: dict[str, Parameter] = {
-            **watch.conditions(row.subject, used),
-            **timing_of(row, answers.lines),
-        }
-        results.append(with_conditions(row, surroundings))
-    return tuple(results)
+    return tuple(
+        msgspec.structs.replace(
+            row,
+            conditions={
+                **watch.conditions(row.subject, used),
+                **timing_of(row, answers.lines),
+                **row.conditions,
+            },
+        )
+        for row in measurements
+    )

@@ -1,8 +1,8 @@
 """Keep workers alive, so that requests that may share a start run one after the other on the same ranks.
 
 Starting torch on every rank takes several times as long as many benchmarks measure. The ranks look for orders
-in a folder; each rank marks an order that it has ended with a file beside the answers. Ranks that fail at one
-order end, as those of a single request do, and the next order gets new ranks.
+in a folder; each rank marks an order that it has ended with a file beside the answers. Ranks that fail at an
+order end, and the next order gets new ranks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from assistant.runner import Job
 from assistant.usecases.bench.bench_start import argv_of, environment_of
 from probes.bench.bench_requests import BenchRequest
 
-_LOG = "log.txt"
 _LOOK_S = 0.05
 _LEAVE_S = 5.0
 """Time for the ranks to end by themselves; NCCL needs a few seconds."""
 
 
 class Turn:
-    """One order at ranks that keep running, with the interface of the `Job` that it replaces."""
+    """One order for ranks that keep running, with the interface of the `Job` that it replaces."""
 
     def __init__(self, job: Job, request: BenchRequest, directory: Path, argv: tuple[str, ...]) -> None:
         self.directory = directory
@@ -34,9 +33,9 @@ class Turn:
         self._log_begin = job.log_bytes
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return 0 when all ranks have ended the order, and None while they work on it.
+        """Return 0 when all ranks have ended the order, and None while they work on the order.
 
-        If the ranks are gone without ending it, return their exit code.
+        If the ranks are gone and have not ended the order, return their exit code.
         """
         ends = time.monotonic() + timeout_s
         while not self._has_ended():
@@ -60,7 +59,7 @@ class Turn:
 
     def log_tail(self, limit_bytes: int = 4000) -> str:
         size = self.log_bytes
-        # One byte more, because the tail begins after the newline of the line before.
+        # The additional byte is the newline of the previous line, after which the tail begins.
         return self._job.log_tail(min(limit_bytes, size) + 1) if size else ""
 
     @property
@@ -69,8 +68,8 @@ class Turn:
         return self._job.command_line_of(self._argv)
 
 
-class Sessions:
-    """At most one group of ranks that keep running. Use it as a context manager, which ends them."""
+class Sessions(contextlib.AbstractContextManager["Sessions"]):
+    """At most one group of ranks that keep running; as a context manager, it ends the ranks."""
 
     def __init__(self) -> None:
         self._open: tuple[tuple[object, ...], Job, Path] | None = None
@@ -85,7 +84,7 @@ class Sessions:
         Raises OSError or WorkerError if nothing can be started.
         """
         key = session_key(request, python)
-        # Ranks that died, or that another kind of request needs, make way for new ones.
+        # Ranks that died, or that do not suit this request, are replaced.
         if self._open is not None and (key != self._open[0] or self._open[1].wait(0) is not None):
             self.close()
         if key is None:
@@ -113,15 +112,14 @@ class Sessions:
             job = own_job(request, python, directory, (*program[:2], "--orders", str(folder)))
             self._open, self._orders = (key, job, folder), 0
         _, job, folder = self._open
-        for mark in (directory / "answers").glob("ended*"):
+        answers = directory / "answers"
+        for mark in answers.glob("ended*"):
             mark.unlink()
         turn = Turn(job, request, directory, argv_of(python, request, directory, program))
-        order = {
-            "bench": request.bench_id,
-            "request": str(directory / "request.json"),
-            "out": str(directory / "answers"),
-        }
-        self._put(folder, order)
+        self._put(
+            folder,
+            {"bench": request.bench_id, "request": str(directory / "request.json"), "out": str(answers)},
+        )
         return turn
 
     def _put(self, folder: Path, order: dict[str, str]) -> None:
@@ -143,14 +141,11 @@ class Sessions:
                 job.wait(_LEAVE_S)
 
     def _drop(self) -> None:
-        """Stop the ranks in the middle of their order, because they would not look for another one."""
+        """Stop the ranks in the middle of their order, because they would not look for another order."""
         if self._open is not None:
             (_, job, _), self._open = self._open, None
             with job:
                 pass
-
-    def __enter__(self) -> Sessions:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -158,9 +153,11 @@ class Sessions:
 
 def own_job(request: BenchRequest, python: str, directory: Path, program: tuple[str, ...]) -> Job:
     """Start `program` on ranks of its own."""
-    argv = argv_of(python, request, directory, program)
     return Job(
-        argv, directory=directory, environment=environment_of(request, directory), log=directory / _LOG
+        argv_of(python, request, directory, program),
+        directory=directory,
+        environment=environment_of(request, directory),
+        log=directory / "log.txt",
     )
 
 
@@ -168,5 +165,11 @@ def session_key(request: BenchRequest, python: str) -> tuple[object, ...] | None
     """Return a key that is equal for requests that may share a start; None for a request that may not."""
     if not request.shares_start or request.hosts or not request.needs_torch:
         return None
-    variables = tuple(sorted(request.environment.items()))
-    return python, request.ranks, request.device, request.backend, request.threads_per_rank, variables
+    return (
+        python,
+        request.ranks,
+        request.device,
+        request.backend,
+        request.threads_per_rank,
+        tuple(sorted(request.environment.items())),
+    )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from assistant.usecases.bench.bench_answers import one_line
 from assistant.usecases.bench.bench_gate import Gate, Hindrance
 from assistant.usecases.bench.bench_run import (
     START_S,
@@ -21,11 +22,11 @@ from assistant.usecases.events import BenchFailed, Event, Measured, Progress
 from probes.base.record import Record
 from probes.base.table_rows import BenchmarkRow
 from probes.base.units import duration
-from probes.bench.bench_requests import BenchContext, BenchRequest, Case, Suite
+from probes.bench.bench_requests import BenchContext, BenchRequest
 from probes.facts.measurements import BUSY_SHARE, BenchFailure
 
 _OVERRUN = 2.0
-"""Factor on the estimate; after that and the time of one start, the suite ends with what it has."""
+"""Factor on the estimate; after this time plus one start, the suite ends with the results that it has."""
 
 
 class BenchJob(Record, kw_only=True):
@@ -47,28 +48,23 @@ def jobs_of(
         try:
             requests = row.load().requests(context)
         except Exception as error:  # noqa: BLE001 -- the other benchmarks still run
-            words = " ".join(f"{type(error).__name__}: {error}".split())
             prevented.append(
                 failure_of(
-                    row, Hindrance(kind="crashed", message=f"rigtune cannot prepare {row.id}: {words}")
+                    row,
+                    Hindrance(kind="crashed", message=f"rigtune cannot prepare {row.id}: {one_line(error)}"),
                 )
             )
             continue
-        hindered = False  # one failure per benchmark is enough, however many requests it has
-        for request in requests:
-            python = gate.python_for(request)
-            if isinstance(python, str):
-                jobs.append(
-                    BenchJob(
-                        row=row,
-                        request=request,
-                        python=python,
-                        cost_s=_cost_s(row, context.suite) / len(requests),
-                    )
-                )
-            elif not hindered:
-                hindered = True
-                prevented.append(failure_of(row, python))
+        cost_s = row.full_cost_s if context.suite == "full" else row.cost_s
+        pythons = [(request, gate.python_for(request)) for request in requests]
+        jobs += [
+            BenchJob(row=row, request=request, python=python, cost_s=cost_s / len(requests))
+            for request, python in pythons
+            if isinstance(python, str)
+        ]
+        hindrances = [python for _, python in pythons if isinstance(python, Hindrance)]
+        # One failure per benchmark is enough, however many requests it has.
+        prevented += [failure_of(row, hindrance) for hindrance in hindrances[:1]]
     return jobs, prevented
 
 
@@ -76,10 +72,6 @@ def failure_of(row: BenchmarkRow, hindrance: Hindrance) -> BenchFailure:
     return BenchFailure(
         bench_id=row.id, subject="this machine", kind=hindrance.kind, message=hindrance.message
     )
-
-
-def _cost_s(row: BenchmarkRow, suite: Suite) -> float:
-    return row.full_cost_s if suite == "full" else row.cost_s
 
 
 def run_jobs(
@@ -116,12 +108,11 @@ def run_jobs(
                 continue
             steps = _Steps(jobs, number)
             yield steps.progress(f"{job.request.title}, about {job.request.budget_s:.0f} s")
-            folder = directory / f"{number + 1}-{job.row.id}"
             events = run_request(
                 job.request,
                 job.row.load(),
                 job.python,
-                folder,
+                directory / f"{number + 1}-{job.row.id}",
                 stop=stop,
                 watch=watch,
                 deadline_s=left_s,
@@ -144,7 +135,8 @@ def sharing_starts(jobs: Sequence[BenchJob]) -> list[BenchJob]:
 def _suite_events(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event | RunEnded]:
     for event in events:
         if isinstance(event, CaseMeasured):
-            yield steps.progress(f"{steps.title}: {_case(event.case)}")
+            case = ", ".join(f"{name} {value}" for name, value in event.case.items())
+            yield steps.progress(f"{steps.title}: {case}")
         elif isinstance(event, Provisional):
             yield from (Measured(measurement=measurement) for measurement in event.measurements)
         else:
@@ -154,7 +146,7 @@ def _suite_events(events: Iterator[RunEvent], steps: _Steps) -> Iterator[Event |
 
 
 def _neighbours(watch: Watch, reported: set[str]) -> Iterator[Progress]:
-    """Report once who else used the machine; the conditions of the measurements contain it too."""
+    """Report once who else used the machine, which the conditions of the measurements contain too."""
     share = watch.others_cpu_share
     if share is not None and share > BUSY_SHARE and "CPUs" not in reported:
         reported.add("CPUs")
@@ -183,8 +175,3 @@ class _Steps:
         return Progress(
             stage="bench", message=message, done=self._number, total=self._total, remaining_s=left_s
         )
-
-
-def _case(case: Case) -> str:
-    """Return the measured case in a few words: `dtype bf16, m 1024, n 1024, k 1024`."""
-    return ", ".join(f"{name} {value}" for name, value in case.items())

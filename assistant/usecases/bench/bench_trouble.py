@@ -74,19 +74,14 @@ def cause_of_end(title: str, code: int, log: str, *, kernel_killed: bool) -> tup
     because = f": {words}" if words else ""
     if code <= 128:
         return "crashed", f"{who} ended with exit code {code}{because}"
-    ended = f"{who} was ended by signal {code - 128}{_name(code - 128)}"
-    if code - 128 != signal.SIGKILL:
+    number = code - 128
+    names = {each.value: f" ({each.name})" for each in signal.Signals}
+    ended = f"{who} was ended by signal {number}{names.get(number, '')}"
+    if number != signal.SIGKILL:
         return "crashed", f"{ended}{because}"
     if kernel_killed:
         return "out_of_memory", f"{ended}: the kernel killed it because memory ran out"
     return "crashed", f"{ended}: somebody killed it, or the kernel did because memory ran out"
-
-
-def _name(number: int) -> str:
-    try:
-        return f" ({signal.Signals(number).name})"
-    except ValueError:
-        return ""
 
 
 def oom_kills() -> int:

@@ -1,4 +1,4 @@
-"""Record the conditions of a measurement: GPU clocks and limits, and other users of GPUs and CPUs."""
+"""Record the conditions of a measurement: clocks, temperatures, power, and other users of GPUs and CPUs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 import psutil
 
-from assistant.usecases.bench.bench_cpu_watch import CpuWatch
-from probes.base.record import Record, known
+from probes.base.record import Record, items_of, known
 from probes.facts import MachineFacts
 from probes.facts.measurements import BUSY_SHARE, Parameter
 from probes.reading.nvml.device import Device
@@ -20,9 +19,13 @@ from probes.sources.base import Source
 from recipes.machine.ranks import training_gpus
 
 _GPU_PERIOD_S = 0.5
-"""Seconds between two readings; NVML's figures are means over up to a second."""
+"""Seconds between two readings of the GPUs; NVML's figures are means over up to a second."""
+_CPU_PERIOD_S = 2.0
+"""Seconds between two readings of the CPUs; each reading opens a file of every CPU."""
+_SENSORS = ("coretemp", "k10temp", "zenpower")
+"""Linux drivers of the sensors in CPUs of Intel and AMD (kernel documentation, hwmon)."""
 _LEAST_WATCH_S = 0.2
-"""Shortest time to compute a share from: the kernel counts in clock ticks of 10 ms."""
+"""Shortest time over which a share is computed, because the kernel counts in clock ticks of 10 ms."""
 _CLOCK_SM, _TEMPERATURE_GPU = 1, 0
 """Values of nvmlClockType_t and nvmlTemperatureSensors_t (nvml.h)."""
 _IDLE = "gpu_idle"
@@ -38,23 +41,62 @@ class GpuMoment(Record, kw_only=True):
     throttle_reasons: tuple[str, ...]
 
 
-class Watch:
-    """Watch this machine; `begin` and `end` enclose a request, and `tick` is called in between.
+class CpuWatch:
+    """Record the conditions of the CPUs; values that the kernel does not report are left out.
 
-    CPU time is the kernel's: everything but idle time and interrupts (which mostly serve the measurement),
-    less the time of this process and its descendants. Time that a hypervisor gave to others (steal) counts as
-    theirs.
+    Make one for each request. Call `tick` while the request runs, then `conditions`.
+    """
+
+    def __init__(self) -> None:
+        self._clocks_hz: list[float] = []
+        self._temperatures_c: list[float] = []
+        self._next_s = 0.0
+
+    def tick(self) -> None:
+        """Read clocks and temperatures, at most every two seconds."""
+        if time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _CPU_PERIOD_S
+        # Some containers and virtual machines have nothing to read.
+        with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
+            frequency = psutil.cpu_freq()
+            if frequency is not None and frequency.current > 0:
+                self._clocks_hz.append(frequency.current * 1e6)
+        with contextlib.suppress(OSError, NotImplementedError, AttributeError, ValueError):
+            sensors = psutil.sensors_temperatures()
+            self._temperatures_c += [
+                sensor.current for name in _SENSORS for sensor in sensors.get(name, ()) if sensor.current > 0
+            ]
+
+    def conditions(self) -> dict[str, Parameter]:
+        """Return the median of the mean clock of all CPUs, and the highest temperature."""
+        values: dict[str, Parameter] = {}
+        if self._clocks_hz:
+            values["cpu_clock_hz"] = round(statistics.median(self._clocks_hz), -6)
+        if self._temperatures_c:
+            values["cpu_temperature_c"] = max(self._temperatures_c)
+        return values
+
+
+class Watch:
+    """The conditions of this machine; `begin` and `end` enclose a request, and `tick` is called in between.
+
+    The CPU time of others is that of the kernel without idle time and interrupts (which mostly serve the
+    measurement), less the time of this process and its descendants. It includes the time that a hypervisor
+    gave to other machines (steal).
     """
 
     def __init__(self, facts: MachineFacts, source: Source | None = None) -> None:
-        """`source` answers NVML's questions; None if there are no GPUs to watch."""
+        """Prepare to watch; `source` answers NVML's questions, and is None if there are no GPUs to watch."""
         self._source = source
         gpus = training_gpus(facts) if source is not None else ()
         self._gpus = {f"GPU{gpu.index}": gpu.index for gpu in gpus}
-        self._names = {gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)}
+        self.names = {gpu.uuid: f"GPU{gpu.index}" for gpu in gpus if known(gpu.uuid)}
+        """Names such as `GPU3` of the watched GPUs, by UUID."""
         self._mark = _CpuTimes.now()
         self._before: float | None = None
-        self._during: float | None = None
+        self.others_cpu_share: float | None = None
+        """Share of all CPUs that others used during the last request; None if it was too short."""
         self._load_average = os.getloadavg()[0]
         self._moments: dict[str, list[GpuMoment]] = {}
         self._cpu = CpuWatch()
@@ -62,19 +104,16 @@ class Watch:
         self.strangers: dict[str, set[str]] = {}
         """Processes of others that used each GPU during the request, such as `python 4711`."""
 
-    @property
-    def others_cpu_share(self) -> float | None:
-        """Share of all CPUs that others used during the last request; None if it was too short."""
-        return self._during
-
     def begin(self) -> None:
-        """Begin a request; the time since the last request ended, or since the start, counts as before it."""
+        """Begin a request, and evaluate the time between the end of the last request and this moment."""
         now = _CpuTimes.now()
-        self._before = now.others_since(self._mark, self._before if self._during is None else self._during)
-        self._mark, self._during = now, None
+        self._before = now.others_since(
+            self._mark, self._before if self.others_cpu_share is None else self.others_cpu_share
+        )
+        self._mark, self.others_cpu_share = now, None
         self._load_average = os.getloadavg()[0]
         self._moments, self.strangers, self._next_gpu_s = {}, {}, 0.0
-        self._cpu.begin()
+        self._cpu = CpuWatch()
 
     def tick(self) -> None:
         """Read the CPUs, and the GPUs at most every half second."""
@@ -92,8 +131,7 @@ class Watch:
             processes = device.processes()
             if known(processes) and processes:
                 ours = _our_processes() if ours is None else ours
-                # Process ids of another PID namespace are useless here: a container sees its own processes
-                # under other ids.
+                # A container sees its own processes under other ids, so foreign ids may not exist here.
                 others = [p for p in processes if p.pid not in ours and psutil.pid_exists(p.pid)]
                 if others:
                     names = {f"{p.name if known(p.name) else 'process'} {p.pid}" for p in others}
@@ -102,31 +140,28 @@ class Watch:
     def end(self) -> None:
         """End a request, after all its processes have ended."""
         now = _CpuTimes.now()
-        self._during = now.others_since(self._mark, None)
+        self.others_cpu_share = now.others_since(self._mark, None)
         self._mark = now
-
-    def name_of(self, uuid: str) -> str:
-        """Return `GPU3` for the UUID that the driver reports; empty for a GPU that is not watched."""
-        return self._names.get(uuid, "")
 
     def conditions(self, subject: str, used_gpus: frozenset[str]) -> dict[str, Parameter]:
         """Return the conditions of a measurement of `subject`.
 
-        They cover the GPUs that it names, or if it names none, those that the request used.
+        They cover the GPUs that the subject names. If it names no GPU, they cover the GPUs that the request
+        used.
         """
         values: dict[str, Parameter] = {"load_average_before": self._load_average, **self._cpu.conditions()}
         if self._before is not None:
             values["others_cpu_share_before"] = round(self._before, 3)
-        if self._during is not None:
-            values["others_cpu_share"] = round(self._during, 3)
+        if self.others_cpu_share is not None:
+            values["others_cpu_share"] = round(self.others_cpu_share, 3)
         gpus = frozenset(_GPU_NAME.findall(subject)) & self._gpus.keys() or used_gpus
         strangers = [
             f"{gpu}: {', '.join(sorted(self.strangers[gpu]))}" for gpu in sorted(gpus & self.strangers.keys())
         ]
         if strangers:
             values["gpu_shared_with"] = "; ".join(strangers)
-        if self._during is not None or strangers:
-            values["host_busy"] = bool(strangers) or (self._during or 0.0) > BUSY_SHARE
+        if self.others_cpu_share is not None or strangers:
+            values["host_busy"] = bool(strangers) or (self.others_cpu_share or 0.0) > BUSY_SHARE
         return {
             **values,
             **gpu_conditions([moment for gpu in sorted(gpus) for moment in self._moments.get(gpu, ())]),
@@ -136,34 +171,30 @@ class Watch:
 def gpu_conditions(moments: list[GpuMoment]) -> Mapping[str, Parameter]:
     """Return median and lowest clock, highest temperature and power, and all reasons for lower clocks.
 
-    Moments at which the GPU was idle do not count.
+    Moments at which the GPU was idle are left out, unless it was always idle.
     """
     busy = [moment for moment in moments if _IDLE not in moment.throttle_reasons] or moments
-    values: dict[str, Parameter] = {}
     clocks_hz = [moment.sm_clock_hz for moment in busy if moment.sm_clock_hz is not None]
-    if clocks_hz:
-        values |= {"sm_clock_hz": statistics.median(clocks_hz), "sm_clock_min_hz": min(clocks_hz)}
-    temperatures_c = [moment.temperature_c for moment in busy if moment.temperature_c is not None]
-    if temperatures_c:
-        values["temperature_c"] = max(temperatures_c)
-    powers_w = [moment.power_w for moment in busy if moment.power_w is not None]
-    if powers_w:
-        values["power_w"] = max(powers_w)
-    reasons = sorted({reason for moment in busy for reason in moment.throttle_reasons} - {_IDLE})
-    if reasons:
-        values["throttle_reasons"] = ", ".join(reasons)
-    return values
+    values: dict[str, Parameter | None] = {
+        "sm_clock_hz": statistics.median(clocks_hz) if clocks_hz else None,
+        "sm_clock_min_hz": min(clocks_hz, default=None),
+        "temperature_c": max((m.temperature_c for m in busy if m.temperature_c is not None), default=None),
+        "power_w": max((m.power_w for m in busy if m.power_w is not None), default=None),
+        "throttle_reasons": ", ".join(sorted({r for m in busy for r in m.throttle_reasons} - {_IDLE}))
+        or None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _moment(device: Device) -> GpuMoment:
     clock_mhz = device.whole("nvmlDeviceGetClockInfo", _CLOCK_SM)
     temperature_c = device.whole("nvmlDeviceGetTemperature", _TEMPERATURE_GPU)
-    power_w, reasons = device.watts("nvmlDeviceGetPowerUsage"), device.throttle_reasons()
+    power_w = device.watts("nvmlDeviceGetPowerUsage")
     return GpuMoment(
         sm_clock_hz=clock_mhz * 1e6 if known(clock_mhz) else None,
         temperature_c=float(temperature_c) if known(temperature_c) else None,
         power_w=power_w if known(power_w) else None,
-        throttle_reasons=reasons if known(reasons) else (),
+        throttle_reasons=items_of(device.throttle_reasons()),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ import msgspec
 from assistant.usecases.bench.bench_context import bench_context
 from assistant.usecases.bench.bench_folder import work_folder
 from assistant.usecases.bench.bench_gate import gate_of
-from assistant.usecases.bench.bench_hosts import REMEDY, unseen_by
 from assistant.usecases.bench.bench_run import RunEnded, run_request
+from assistant.usecases.bench.bench_start import REMEDY, unseen_by
 from assistant.usecases.bench.bench_watch import Watch
 from assistant.usecases.events import BenchFailed, Event, Progress, StageFinished, StageStarted
 from assistant.usecases.measure import MeasureOptions
@@ -24,7 +25,7 @@ from probes.base.errors import UsageError, WorkerError
 from probes.base.record import Record
 from probes.bench import across_nodes
 from probes.bench.bench_requests import BenchContext
-from probes.bench.group_testing import SLOW_BELOW, Group, Search, SearchResult, pairs_of
+from probes.bench.group_testing import SLOW_BELOW, Group, Search, SearchResult
 from probes.facts import MachineFacts
 from probes.facts.measurements import BenchFailure, Measurement
 
@@ -72,9 +73,9 @@ class HostSearch(Record, kw_only=True):
     bad_hosts: tuple[HostFault, ...] = ()
     bad_links: tuple[LinkFault, ...] = ()
     unresolved: tuple[Group, ...] = ()
-    """Groups that are slow although no host or link in them can be identified as the cause."""
+    """Slow groups in which no host and no link can be identified as the cause."""
     reference_bytes_per_s: float = 0.0
-    """Bandwidth of the best pair; below `slow_below` times this a pair is slow."""
+    """Bandwidth of the best pair. A pair is slow below `slow_below` times this bandwidth."""
     slow_below: float = SLOW_BELOW
     runs: int = 0
     rounds: int = 0
@@ -106,7 +107,7 @@ def find_bad_hosts(
     expected_bytes_per_s: float = 0.0,
     slow_below: float = SLOW_BELOW,
 ) -> Iterator[Event]:
-    """Measure groups of `options.hosts` until it is known which hosts are slow.
+    """Measure groups of `options.hosts` until the slow hosts are known.
 
     The last event's result is the `HostSearch`. `expected_bytes_per_s` is the bandwidth of a pair of good
     hosts; with 0 the hosts are compared only with each other. Raises UsageError for fewer than two hosts or
@@ -140,17 +141,18 @@ def find_bad_hosts(
             expected=expected_bytes_per_s,
             slow_below=slow_below,
         )
-        measure = partial(
-            _measure, _Measuring(facts=facts, context=context, python=gate.interpreter.path), stop
-        )
+        measure = partial(_measure, facts=facts, context=context, python=gate.interpreter.path, stop=stop)
         runs: list[_GroupRun] = []
         for run in _runs(search, measure, folder.path, stop) if len(hosts) - len(silent) > 1 else ():
             runs.append(run)
             yield from (BenchFailed(failure=failure) for failure in run.failures)
             yield Progress(stage="hosts", message=_progress_words(run), done=len(runs))
         folder.keep = any(run.failures for run in runs)
-    result = _conclude(hosts, silent, search.result, runs, slow_below)
-    yield StageFinished(stage="hosts", result=result, duration_s=time.monotonic() - started)
+    yield StageFinished(
+        stage="hosts",
+        result=_conclude(hosts, silent, search.result, runs, slow_below),
+        duration_s=time.monotonic() - started,
+    )
 
 
 def _unreachable(hosts: tuple[str, ...], options: MeasureOptions, directory: Path) -> dict[str, str]:
@@ -180,21 +182,18 @@ def _runs(
                     yield run
 
 
-class _Measuring(Record, kw_only=True):
-    """The settings that all groups share."""
-
-    facts: MachineFacts
-    context: BenchContext
-    python: str
-
-
-def _measure(measuring: _Measuring, stop: Callable[[], bool], group: Group, directory: Path) -> _GroupRun:
-    request = across_nodes.pairs_request(measuring.context, group)
-    ended = RunEnded(measurements=(), failures=())
-    watch = Watch(measuring.facts)
-    for event in run_request(request, across_nodes, measuring.python, directory, stop=stop, watch=watch):
-        if isinstance(event, RunEnded):
-            ended = event
+def _measure(
+    group: Group,
+    directory: Path,
+    *,
+    facts: MachineFacts,
+    context: BenchContext,
+    python: str,
+    stop: Callable[[], bool],
+) -> _GroupRun:
+    request = across_nodes.pairs_request(context, group)
+    events = run_request(request, across_nodes, python, directory, stop=stop, watch=Watch(facts))
+    (ended,) = (event for event in events if isinstance(event, RunEnded))
     pairs = tuple(each for each in ended.measurements if each.metric == across_nodes.PAIR_METRIC)
     return _GroupRun(group=group, pairs=pairs, failures=ended.failures)
 
@@ -218,23 +217,22 @@ def _conclude(
     rates = _best_rates(runs)
     limit = slow_below * result.reference
     good = [host for host in hosts if host not in silent and host not in result.bad_hosts]
-    links = [
-        LinkFault(first=first, second=second, rates=_slow(rates, limit, {first}, {second}))
-        for first, second in result.bad_links
-    ]
     return HostSearch(
         hosts=hosts,
         bad_hosts=(
             *(HostFault(host=host, kind="unreachable", message=why) for host, why in silent.items()),
             *(_fault(host, good, rates, limit) for host in result.bad_hosts),
         ),
-        bad_links=tuple(links),
+        bad_links=tuple(
+            LinkFault(first=first, second=second, rates=_slow(rates, limit, {first}, {second}))
+            for first, second in result.bad_links
+        ),
         unresolved=result.unresolved,
         reference_bytes_per_s=result.reference,
         slow_below=slow_below,
         runs=result.runs,
         rounds=result.rounds,
-        all_pairs=pairs_of(len(hosts)),
+        all_pairs=math.comb(len(hosts), 2),
         complete=searched is not None or len(hosts) - len(silent) < 2,
         measurements=tuple(pair for run in runs for pair in run.pairs),
         failures=tuple(failure for run in runs for failure in run.failures),
@@ -246,7 +244,7 @@ def _best_rates(runs: list[_GroupRun]) -> dict[tuple[str, str], float]:
     best: dict[tuple[str, str], float] = {}
     for run in runs:
         for pair in run.pairs:
-            ends = across_nodes.ends_of(pair)
+            ends = across_nodes.ends_of_pair(pair)
             best[ends] = max(best.get(ends, 0.0), pair.median)
     return best
 
@@ -275,10 +273,11 @@ def _fault(host: str, good: list[str], rates: dict[tuple[str, str], float], limi
 def _direction(sent: list[float], received: list[float]) -> Literal["sends", "receives", "both"]:
     """Return the direction that is at least `_MUCH` times slower, or both.
 
-    A slow direction also delays the acknowledgements of the other one, so that both appear slow.
+    A slow direction also delays the acknowledgements of the other direction, so that both appear slow.
     """
-    if sent and received and statistics.median(sent) * _MUCH < statistics.median(received):
+    if not sent or not received:
+        return "both"
+    sent_rate, received_rate = statistics.median(sent), statistics.median(received)
+    if sent_rate * _MUCH < received_rate:
         return "sends"
-    if sent and received and statistics.median(received) * _MUCH < statistics.median(sent):
-        return "receives"
-    return "both"
+    return "receives" if received_rate * _MUCH < sent_rate else "both"

@@ -1,20 +1,42 @@
-"""Check the NVSwitches, the fabric that they make, its manager and IMEX.
+"""Check the NVSwitches, the fabric that they make, the Fabric Manager and IMEX.
 
-The driver reports the fabric's health mask. NVSwitches that a virtual machine does not see are managed by its
-host. Source: NVIDIA Fabric Manager user guide; NVML reference, nvmlGpuFabricInfoV; NVIDIA IMEX user guide;
-leptonai/gpud, nvswitch.
+The Fabric Manager sets up the switches; without it no new job gets NVLink. In a virtual machine or container
+it usually runs outside, so that only a service that failed right here counts, and the host manages NVSwitches
+that a virtual machine does not see. The driver reports the fabric's health mask. Source: NVIDIA Fabric
+Manager user guide; NVIDIA/NVSentinel#883 (a dead service unnoticed for two weeks); NVML reference,
+nvmlGpuFabricInfoV; NVIDIA IMEX user guide; leptonai/gpud, nvswitch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known, only_known, value_or
 from probes.catalogue.xids import load_xids
-from probes.facts import Gpu, LogEvent
+from probes.facts import Gpu, LogEvent, MachineFacts
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, each_gpu, fold_names, is_behind_switch, on_gpus
+from probes.judging.reporting import (
+    HOST,
+    Judged,
+    each_gpu,
+    evidence_of,
+    fold_names,
+    is_behind_switch,
+    on_gpus,
+    unknown_among,
+)
 
+MANAGER = Judge(
+    check_id="fabric-manager",
+    why="Without the Fabric Manager the NVSwitches are not set up: CUDA does not start, or NVLink is lost "
+    "at the next reset.",
+)
+
+_START = Remedy(
+    text="Install the Fabric Manager of the driver's exact version, and start it.",
+    command="systemctl enable --now nvidia-fabricmanager",
+    needs_root=True,
+)
 VERSION = Judge(
     check_id="fabric-manager-version",
     why="A Fabric Manager of another version than the driver's refuses to start, and NVLink stays down.",
@@ -41,7 +63,7 @@ IMEX = Judge(
 
 _NO_FABRIC = Unknown(Reason.NOT_SUPPORTED, "this GPU reports no fabric")
 _HARMLESS_FLAGS = frozenset({"route_recovery"})
-"""The fabric mends a route by itself."""
+"""Flags of faults that the fabric repairs by itself."""
 _ZERO = frozenset("0-")
 _EVENTS = frozenset({"sxid", "fabric-manager", "nvswitch"})
 _FABRIC_LOGS = frozenset({"kernel-log", "fabric-manager-log"})
@@ -53,30 +75,67 @@ _RESET = Remedy(
 )
 
 
+@on_gpus(MANAGER)
+def fabric_manager(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    facts, service = evidence.facts, evidence.facts.software.fabric_manager
+    refs = facts.software.evidence
+    if not any(map(is_behind_switch, gpus)):
+        return MANAGER.skipped(HOST, "no NVSwitch was seen")
+    if service == "active":
+        return MANAGER.passed(HOST, "the Fabric Manager runs", observed=service, evidence=refs)
+    if isinstance(service, Unknown):
+        return MANAGER.undetermined(HOST, service, what="the state of the Fabric Manager", evidence=refs)
+    if service != "failed" and _may_run_outside(facts):
+        return MANAGER.skipped(
+            HOST, "in a virtual machine or container the Fabric Manager runs outside", evidence=refs
+        )
+    if all(gpu.fabric_state == "completed" for gpu in gpus):
+        if service is None:
+            return MANAGER.passed(
+                HOST, "the fabric is set up, by a manager that is not on this machine", evidence=refs
+            )
+        return MANAGER.warned(
+            HOST,
+            "the fabric is set up, and its manager has stopped",
+            expected="active",
+            observed=service,
+            remedy=_START,
+            evidence=refs,
+        )
+    return MANAGER.failed(
+        HOST,
+        "the Fabric Manager does not run",
+        expected="active",
+        observed=service or "not installed",
+        remedy=_START,
+        evidence=refs,
+    )
+
+
+def _may_run_outside(facts: MachineFacts) -> bool:
+    return isinstance(facts.container.runtime, str) or isinstance(facts.container.virtualization, str)
+
+
 @on_gpus(VERSION)
 def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    software = evidence.facts.software
+    software, refs = evidence.facts.software, evidence.facts.software.evidence
     manager = software.fabric_manager_version
-    drivers = {gpu.driver_version for gpu in gpus if known(gpu.driver_version)}
-    driver = (
-        software.driver_version
-        if isinstance(software.driver_version, str)
-        else next(iter(sorted(drivers)), None)
-    )
+    driver = software.driver_version
+    if not isinstance(driver, str):
+        driver = min(only_known(gpu.driver_version for gpu in gpus), default=None)
     if manager is None:
-        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=software.evidence)
-    if isinstance(manager, Unknown) and not any(is_behind_switch(gpu) for gpu in gpus):
-        return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=software.evidence)
+        return VERSION.skipped(HOST, "the Fabric Manager is not installed here", evidence=refs)
     if isinstance(manager, Unknown):
-        return VERSION.undetermined(
-            HOST, manager, what="the Fabric Manager's version", evidence=software.evidence
-        )
+        if not any(map(is_behind_switch, gpus)):
+            return VERSION.skipped(HOST, "no NVSwitch was seen", evidence=refs)
+        return VERSION.undetermined(HOST, manager, what="the Fabric Manager's version", evidence=refs)
     if driver is None:
         missing = Unknown(Reason.NOT_RECORDED, "the driver's version is not known")
-        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=software.evidence)
-    if _release(manager) == _release(driver):
+        return VERSION.undetermined(HOST, missing, what="the driver's version", evidence=refs)
+    # The version of a package ends with its own release: 535.161.08-1.
+    if manager.partition("-")[0].strip() == driver.partition("-")[0].strip():
         return VERSION.passed(
-            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=software.evidence
+            HOST, "the Fabric Manager has the driver's version", observed=manager, evidence=refs
         )
     return VERSION.failed(
         HOST,
@@ -89,7 +148,7 @@ def fabric_manager_version(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding
             command="systemctl restart nvidia-fabricmanager",
             needs_root=True,
         ),
-        evidence=software.evidence,
+        evidence=refs,
     )
 
 
@@ -111,10 +170,10 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
         return "status success" if known(fabric.status) and gpu.fabric_state == "completed" else fabric.health
     if not fabric.health:
         return "no flag of the health mask is raised"
-    report = HEALTH.warned if set(fabric.health) <= _HARMLESS_FLAGS else HEALTH.failed
-    return report(
+    return HEALTH.problem(
         f"GPU{gpu.index}",
         "the NVLink fabric is not healthy",
+        fails=not (set(fabric.health) <= _HARMLESS_FLAGS),
         expected="no flag of the health mask",
         observed=", ".join(flag.replace("_", " ") for flag in fabric.health),
         remedy=_RESET,
@@ -124,17 +183,17 @@ def fabric_health(gpu: Gpu, evidence: Evidence) -> Judged:
 @on_gpus(CLIQUE)
 def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
     places = {gpu.index: (gpu.fabric.cluster_uuid, gpu.fabric.clique_id) for gpu in gpus}
-    known_places = {index: place for index, place in places.items() if all(known(part) for part in place)}
+    known_places = {index: place for index, place in places.items() if first_unknown(*place) is None}
     if not known_places:
-        unknown = next(part for part in places[gpus[0].index] if isinstance(part, Unknown))
+        unknown = unknown_among(*places[gpus[0].index])
         if all(gpu.fabric_state == "not supported" or unknown.reason is Reason.NOT_SUPPORTED for gpu in gpus):
             yield CLIQUE.skipped(HOST, "these GPUs report no clique")
-        elif not any(is_behind_switch(gpu) for gpu in gpus):
+        elif not any(map(is_behind_switch, gpus)):
             yield CLIQUE.skipped(HOST, "no NVSwitch was seen")
         else:
             yield CLIQUE.undetermined(HOST, unknown, what="the clique")
         return
-    refs = tuple(dict.fromkeys(ref for gpu in gpus if gpu.index in known_places for ref in gpu.evidence))
+    refs = evidence_of(gpu for gpu in gpus if gpu.index in known_places)
     names = fold_names([f"GPU{index}" for index in known_places])
     if len(set(known_places.values())) == 1:
         uuid, clique = next(iter(known_places.values()))
@@ -158,20 +217,17 @@ def fabric_clique(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding
 
 @on_gpus(COUNT)
 def nvswitch_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
-    from probes.compare.tool_references import load_references  # noqa: PLC0415 - few machines have NVSwitches
+    from probes.compare.reference_rows import load_references  # noqa: PLC0415 - few machines have NVSwitches
 
     devices = evidence.facts.pci_devices
     if isinstance(devices, Unknown):
-        is_behind = any(is_behind_switch(gpu) for gpu in gpus)
-        return (
-            COUNT.undetermined(HOST, devices, what="the PCI bus")
-            if is_behind
-            else COUNT.skipped(HOST, "no NVSwitch was seen")
-        )
+        if any(map(is_behind_switch, gpus)):
+            return COUNT.undetermined(HOST, devices, what="the PCI bus")
+        return COUNT.skipped(HOST, "no NVSwitch was seen")
     switches = [device for device in devices if device.kind == "nvswitch"]
     models = [evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None for gpu in gpus]
     row = load_references().board(models[0], len(gpus)) if models[0] is not None else None
-    refs = tuple(dict.fromkeys(ref for device in switches for ref in device.evidence))
+    refs = evidence_of(switches)
     if not switches:
         return COUNT.skipped(HOST, "no NVSwitch is on the PCI bus that this system sees")
     if row is None or any(model != models[0] for model in models):
@@ -217,20 +273,19 @@ def _is_fatal(event: LogEvent) -> bool | None:
 def _fault(same: Sequence[LogEvent]) -> Finding:
     first = same[0]
     is_fatal, is_settled = _is_fatal(first), all(event.settled for event in same)
-    devices = list(dict.fromkeys(event.device for event in same if event.device))
     count = sum(event.count for event in same)
     part = load_xids().switch_part(first.code) if first.code is not None else None
-    report = FAULTS.failed if is_fatal and not is_settled else FAULTS.warned
     what = (
         f"SXid {first.code}" + (f" ({part})" if part else "") if first.kind == "sxid" else first.message[:160]
     )
     severity = "" if is_fatal is None else "fatal, " if is_fatal else "not fatal, "
     times = "once" if count == 1 else f"{count} times"
-    return report(
-        ", ".join(devices) or HOST,
+    return FAULTS.problem(
+        ", ".join(dict.fromkeys(event.device for event in same if event.device)) or HOST,
         "an NVSwitch reports errors"
         if first.kind != "fabric-manager"
         else "the Fabric Manager reports errors",
+        fails=is_fatal is True and not is_settled,
         expected="no errors",
         observed=f"{what}: {severity}{times}" + (f", last {first.last_time}" if first.last_time else ""),
         remedy=_RESET
@@ -239,7 +294,7 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
             text="Watch whether it comes back; errors that repeat on one port mean its cable, GPU or switch "
             "needs service."
         ),
-        evidence=tuple(dict.fromkeys(ref for event in same for ref in event.evidence)),
+        evidence=evidence_of(same),
     )
 
 
@@ -247,8 +302,7 @@ def _fault(same: Sequence[LogEvent]) -> Finding:
 def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     software = evidence.facts.software
     refs: tuple[EvidenceRef, ...] = software.evidence
-    is_needed = any(known(gpu.fabric.cluster_uuid) and set(gpu.fabric.cluster_uuid) - _ZERO for gpu in gpus)
-    if not is_needed:
+    if not any(set(value_or(gpu.fabric.cluster_uuid, "")) - _ZERO for gpu in gpus):
         return IMEX.skipped(HOST, "the GPUs belong to no NVLink domain of several machines", evidence=refs)
     if isinstance(software.imex, Unknown):
         return IMEX.undetermined(HOST, software.imex, what="the IMEX domain", evidence=refs)
@@ -280,8 +334,3 @@ def imex(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
             evidence=refs,
         )
     return IMEX.passed(HOST, "the IMEX domain is up", observed="UP", evidence=refs)
-
-
-def _release(version: str) -> str:
-    """Return the release of a package's version: `535.161.08` for `535.161.08-1`."""
-    return version.partition("-")[0].strip()

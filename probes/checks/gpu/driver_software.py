@@ -6,13 +6,13 @@ Source: NVIDIA driver documentation (library and module must have one version); 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown, known
 from probes.base.versions import at_least
 from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, on_gpus
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, each_gpu, gpus_of, judge_each, on_gpus, unknown_among
 
 LIBRARY = Judge(
     check_id="driver-library",
@@ -29,7 +29,7 @@ CUDA = Judge(
     why="Programs with code for this GPU need a driver that knows the CUDA version they were built with.",
 )
 
-RESTART = Remedy(
+_RESTART = Remedy(
     text="The driver was upgraded under the running module: restart the machine, or end all GPU programs "
     "and reload the module.",
     command="cat /proc/driver/nvidia/version",
@@ -42,13 +42,10 @@ _CONTROL, _MEMORY = "nvidiactl", "nvidia-uvm"
 def driver_library(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
     module, library = facts.software.driver_version, facts.software.driver_library_version
-    if isinstance(facts.gpus, Unknown) and _MISMATCH in facts.gpus.detail.lower():
-        yield _library_failed(
-            HOST, module, f"library {library}" if isinstance(library, str) else facts.gpus.detail
-        )
-        return
-    if isinstance(library, str) and isinstance(module, str) and library != module:
-        yield _library_failed(HOST, module, f"library {library}")
+    refused = isinstance(facts.gpus, Unknown) and _MISMATCH in facts.gpus.detail.lower()
+    if refused or (isinstance(library, str) and isinstance(module, str) and library != module):
+        words = facts.gpus.detail if isinstance(facts.gpus, Unknown) else ""
+        yield _library_failed(HOST, module, f"library {library}" if isinstance(library, str) else words)
         return
     gpus = yield from gpus_of(LIBRARY, evidence)
     yield from judge_each(
@@ -80,15 +77,13 @@ def _library_failed(subject: str, module: str | Unknown | None, observed: str) -
         "kernel module and driver library have different versions",
         expected=f"module and library {module}" if isinstance(module, str) else "one version",
         observed=observed,
-        remedy=RESTART,
+        remedy=_RESTART,
     )
 
 
 @on_gpus(NODES)
-def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
+def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     names = evidence.facts.container.nvidia_devices
-    if not gpus:
-        return ()
     if isinstance(names, Unknown):
         return NODES.undetermined(HOST, names, what="the names in /dev")
     missing = [name for name in (_CONTROL, _MEMORY) if name not in names]
@@ -110,41 +105,32 @@ def device_nodes(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     )
 
 
-@on_gpus(FLAVOUR)
-def driver_flavour(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+@each_gpu(FLAVOUR, what="the kernel module's flavour", good="the kernel module suits the GPUs")
+def driver_flavour(gpu: Gpu, evidence: Evidence) -> Judged:
     is_open, limits = evidence.facts.software.driver_open_module, evidence.thresholds
-
-    def judge(gpu: Gpu) -> Judged:
-        architecture = _architecture(gpu, evidence)
-        if isinstance(is_open, Unknown):
-            return is_open
-        if isinstance(architecture, Unknown):
-            return architecture
-        flavour = "open" if is_open else "proprietary"
-        needs_open = architecture in limits.open_module_needed.value
-        needs_closed = architecture in limits.open_module_impossible.value
-        if (needs_open and not is_open) or (needs_closed and is_open):
-            wanted = "open" if needs_open else "proprietary"
-            return FLAVOUR.failed(
-                f"GPU{gpu.index}",
-                f"a {architecture} GPU needs the {wanted} kernel module",
-                expected=wanted,
-                observed=flavour,
-                remedy=_switch(wanted),
-            )
-        if architecture in limits.open_module_better.value and not is_open:
-            return FLAVOUR.warned(
-                f"GPU{gpu.index}",
-                "the proprietary kernel module has no dma-buf",
-                expected="open",
-                observed=flavour,
-                remedy=_switch("open"),
-            )
-        return flavour
-
-    return judge_each(
-        FLAVOUR, gpus, judge, what="the kernel module's flavour", good="the kernel module suits the GPUs"
-    )
+    architecture = _architecture(gpu, evidence)
+    if isinstance(is_open, Unknown) or isinstance(architecture, Unknown):
+        return unknown_among(is_open, architecture)
+    flavour = "open" if is_open else "proprietary"
+    needed = limits.open_module_impossible if is_open else limits.open_module_needed
+    wanted = "proprietary" if is_open else "open"
+    if architecture in needed.value:
+        return FLAVOUR.failed(
+            f"GPU{gpu.index}",
+            f"a {architecture} GPU needs the {wanted} kernel module",
+            expected=wanted,
+            observed=flavour,
+            remedy=_switch(wanted),
+        )
+    if architecture in limits.open_module_better.value and not is_open:
+        return FLAVOUR.warned(
+            f"GPU{gpu.index}",
+            "the proprietary kernel module has no dma-buf",
+            expected="open",
+            observed=flavour,
+            remedy=_switch("open"),
+        )
+    return flavour
 
 
 def _switch(wanted: str) -> Remedy:
@@ -155,40 +141,32 @@ def _switch(wanted: str) -> Remedy:
     )
 
 
-@on_gpus(CUDA)
-def driver_cuda(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterable[Finding]:
+@each_gpu(CUDA, what="the driver's CUDA version", good="the driver is new enough for these GPUs")
+def driver_cuda(gpu: Gpu, evidence: Evidence) -> Judged:
     newest = evidence.facts.software.cuda_driver_version
-
-    def judge(gpu: Gpu) -> Judged:
-        row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
-        capability = (
-            row.compute_capability
-            if row and isinstance(gpu.compute_capability, Unknown)
-            else gpu.compute_capability
-        )
-        if isinstance(capability, Unknown):
-            return capability
-        if isinstance(newest, Unknown):
-            return newest
-        needed = evidence.thresholds.cuda_architecture(capability)
-        if needed is None:
-            return Unknown(Reason.NOT_RECORDED, f"no row for compute capability {capability}")
-        enough = at_least(newest, needed.cuda_first)
-        if isinstance(enough, Unknown):
-            return enough
-        if enough:
-            return f"CUDA {newest}"
-        return CUDA.warned(
-            f"GPU{gpu.index}",
-            "the driver is older than the first CUDA with code for this GPU",
-            expected=f"CUDA {needed.cuda_first} or newer",
-            observed=f"CUDA {newest}",
-            remedy=Remedy(text="Install a newer driver branch.", command="nvidia-smi", needs_root=True),
-            evidence=(needed.ref,),
-        )
-
-    return judge_each(
-        CUDA, gpus, judge, what="the driver's CUDA version", good="the driver is new enough for these GPUs"
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
+    capability = (
+        row.compute_capability
+        if row and isinstance(gpu.compute_capability, Unknown)
+        else gpu.compute_capability
+    )
+    if isinstance(capability, Unknown) or isinstance(newest, Unknown):
+        return unknown_among(capability, newest)
+    needed = evidence.thresholds.cuda_architecture(capability)
+    if needed is None:
+        return Unknown(Reason.NOT_RECORDED, f"no row for compute capability {capability}")
+    enough = at_least(newest, needed.cuda_first)
+    if isinstance(enough, Unknown):
+        return enough
+    if enough:
+        return f"CUDA {newest}"
+    return CUDA.warned(
+        f"GPU{gpu.index}",
+        "the driver is older than the first CUDA with code for this GPU",
+        expected=f"CUDA {needed.cuda_first} or newer",
+        observed=f"CUDA {newest}",
+        remedy=Remedy(text="Install a newer driver branch.", command="nvidia-smi", needs_root=True),
+        evidence=(needed.ref,),
     )
 
 

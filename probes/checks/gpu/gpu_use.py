@@ -1,7 +1,9 @@
-"""Check that useful work explains the load and memory of GPUs.
+"""Check that no other program uses the GPUs, and that useful work explains their load and memory.
 
-Source: facebookresearch/gcm and AMD-AGI/Primus (memory left behind); stas00/ml-engineering, debugging NVIDIA
-GPUs (full load without a process); field reports of hung NCCL collectives (full SM load, no memory traffic).
+Processes of other containers are often invisible. If processes cannot be listed, memory in use counts as
+well. Source: facebookresearch/gcm and AMD-AGI/Primus (memory in use before a job starts, memory left behind);
+stas00/ml-engineering, debugging NVIDIA GPUs (full load without a process); field reports of hung NCCL
+collectives (full SM load, no memory traffic).
 """
 
 from __future__ import annotations
@@ -11,8 +13,20 @@ from probes.base.units import gib
 from probes.catalogue.thresholds import Thresholds
 from probes.facts import Gpu, GpuProcess
 from probes.judging.findings import Evidence, Judge, Remedy
-from probes.judging.reporting import Judged, each_gpu
+from probes.judging.reporting import Judged, each_gpu, unknown_among
 
+BUSY = Judge(
+    check_id="gpu-busy",
+    why="A second program takes memory and time of the GPU: training runs out of memory, or all ranks wait "
+    "for this one.",
+)
+
+_SHOWN = 4
+
+_OWNER = Remedy(
+    text="If the processes are not yours, ask their owner; if nobody owns the memory, reset the GPU.",
+    command="nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv",
+)
 LEFTOVER = Judge(
     check_id="gpu-memory-leftover",
     why="The next job cannot use memory that a lost process still holds, and may run out of memory.",
@@ -25,6 +39,41 @@ SPINNING = Judge(
     check_id="gpu-spinning",
     why="A job that hangs in a collective looks busy and holds all its GPUs until somebody ends it.",
 )
+
+
+@each_gpu(BUSY, what="the processes on the GPU", good="no other program uses the GPUs")
+def gpu_busy(gpu: Gpu, evidence: Evidence) -> Judged:
+    limit = evidence.thresholds.gpu_memory_in_use_bytes
+    subject, used = f"GPU{gpu.index}", gpu.memory_used_bytes
+    if known(gpu.processes) and gpu.processes:
+        more = len(gpu.processes) - _SHOWN
+        return BUSY.warned(
+            subject,
+            "other processes use this GPU",
+            expected="none",
+            observed="; ".join(map(_describe, gpu.processes[:_SHOWN]))
+            + (f" and {more} more" if more > 0 else ""),
+            remedy=_OWNER,
+        )
+    if not isinstance(gpu.processes, Unknown):
+        return "no processes"
+    if known(used) and used > limit.value:
+        return BUSY.warned(
+            subject,
+            "memory is in use, but no process that uses it is visible from here",
+            expected=f"at most {gib(limit.value)}",
+            observed=gib(used),
+            remedy=_OWNER,
+            evidence=(limit.ref,),
+        )
+    return gpu.processes
+
+
+def _describe(process: GpuProcess) -> str:
+    """Return the program without folder and arguments; some drivers give the whole command line."""
+    name = process.name.split(" -")[0].rpartition("/")[2][:40] if known(process.name) else "process"
+    memory = f", {gib(process.memory_bytes)}" if known(process.memory_bytes) else ""
+    return f"{name} (pid {process.pid}{memory})"
 
 
 @each_gpu(LEFTOVER, what="the memory in use", good="no memory is in use without a process")
@@ -62,10 +111,8 @@ def gpu_idle(gpu: Gpu, evidence: Evidence) -> Judged:
     if load < limits.idle_utilization_percent.value or _has_work(gpu, limits):
         return f"{load} %"
     power, cap = gpu.power_w, gpu.power_limit_w
-    if isinstance(power, Unknown):
-        return power
-    if isinstance(cap, Unknown):
-        return cap
+    if isinstance(power, Unknown) or isinstance(cap, Unknown):
+        return unknown_among(power, cap)
     if power >= cap * limits.idle_power_fraction.value:
         return f"{load} % at {power:.0f} W"
     return IDLE.warned(
@@ -102,9 +149,8 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
     processes = gpu.processes
     if isinstance(processes, Unknown):
         return processes
-    loads = [process.sm_percent for process in processes]
-    if processes and all(isinstance(load, Unknown) for load in loads):
-        return next(load for load in loads if isinstance(load, Unknown))
+    if processes and not any(known(process.sm_percent) for process in processes):
+        return unknown_among(processes[0].sm_percent)
     spinning = [process for process in processes if _is_spinning(process, limits)]
     if not spinning:
         return f"{len(processes)} processes"
@@ -126,6 +172,5 @@ def gpu_spinning(gpu: Gpu, evidence: Evidence) -> Judged:
 
 def _is_spinning(process: GpuProcess, limits: Thresholds) -> bool:
     sm, memory = process.sm_percent, process.memory_percent
-    if isinstance(sm, Unknown) or isinstance(memory, Unknown):
-        return False
-    return sm >= limits.spinning_sm_percent.value and memory <= limits.spinning_memory_percent.value
+    is_full = known(sm) and sm >= limits.spinning_sm_percent.value
+    return is_full and known(memory) and memory <= limits.spinning_memory_percent.value

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from probes.base.record import EvidenceRef, Record
+from probes.base.record import Record, items_of
 from probes.catalogue.xids import Xid, XidClass, load_xids
 from probes.facts import Gpu, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, events_of, on_events
+from probes.judging.reporting import HOST, events_of, evidence_of, on_events
 
 HARDWARE = Judge(
     check_id="xid-hardware", why="A faulty card, slot or link ends every job that is placed on this node."
@@ -65,14 +65,14 @@ _NO_MEANING = Xid(
 
 
 class Case(Record, kw_only=True):
-    """One Xid on one device: all its lines."""
+    """All lines of one Xid on one device."""
 
     device: str
     code: int
     row: Xid
     events: tuple[LogEvent, ...]
     recovered: bool = False
-    """The GPU says by now that it needs no recovery, which a reset leaves no trace of in the log."""
+    """True if the GPU now reports that it needs no recovery; a reset leaves no trace in the log."""
 
     @property
     def count(self) -> int:
@@ -103,8 +103,9 @@ def xid_reset(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Find
     cases = [
         case for case in _cases(evidence, events) if case.row.kind == "reset" and case.code not in GSP_CODES
     ]
-    findings = [*_findings(RESET, evidence, cases), *_recovery(evidence, events)]
-    return findings or [RESET.passed(HOST, "no Xid asks for a reset")]
+    return [*_findings(RESET, evidence, cases), *_recovery(evidence, events)] or [
+        RESET.passed(HOST, "no Xid asks for a reset")
+    ]
 
 
 def xid_application(evidence: Evidence) -> Iterable[Finding]:
@@ -121,7 +122,18 @@ def gsp_timeout(events: tuple[LogEvent, ...], evidence: Evidence) -> Iterable[Fi
     for device in devices or ([] if named or not others else [None]):
         mine = [event for event in others if event.device in {device, None}]
         if not all(event.settled for event in mine):
-            findings.append(_silent_processor(evidence, device, mine))
+            silent = GSP.failed(
+                _subject(evidence, device or HOST),
+                f"the system processor (GSP) of {device or 'a GPU'} does not answer",
+                expected="every call to the GSP is answered",
+                observed=_observed(mine),
+                remedy=Remedy(
+                    text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the "
+                    "driver if it comes back."
+                ),
+                evidence=evidence_of(mine),
+            )
+            findings.append(silent)
     return findings or [GSP.passed(HOST, "the GPUs' system processors answer")]
 
 
@@ -147,7 +159,7 @@ def _cases(evidence: Evidence, events: Collection[LogEvent]) -> list[Case]:
     for event in events:
         if event.kind == "xid" and event.code is not None:
             cause = _CAUSE.search(event.message) if event.code == CLEANUP else None
-            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup names and stands for it.
+            # If the log lacks the Xid that caused a cleanup (Xid 45), the cleanup counts as that Xid.
             code = (
                 event.code
                 if cause is None or (event.device, int(cause[1])) in logged_codes
@@ -171,20 +183,21 @@ def _findings(judge: Judge, evidence: Evidence, cases: Iterable[Case]) -> Iterat
     for case in cases:
         if case.severity == "none":
             continue
-        report = judge.failed if case.severity == "fail" else judge.warned
         recurs = case.code == FALLEN_OFF and case.count > 1
         text = f"It came {case.count} times: the card, its power or its slot is at fault. " if recurs else ""
-        notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events} - {None}
+        codes = sorted({event.sub_code for event in case.events if event.sub_code is not None})
+        notes = {load_xids().sub_code(case.code, event.sub_code) for event in case.events}
         text += "".join(f"A sub-code means that {note}. " for note in sorted(filter(None, notes)))
-        yield report(
+        yield judge.problem(
             _subject(evidence, case.device),
             f"Xid {case.code} on {case.device}: {case.row.name}",
+            fails=case.severity == "fail",
             expected=f"no Xid {case.code}",
-            observed=_sub_codes(case.events)
+            observed=(f"sub-code {', '.join(map(str, codes))}; " if codes else "")
             + _observed(case.events)
             + ("; recovery action now: none" if case.recovered else ""),
             remedy=Remedy(text=text + case.row.action),
-            evidence=(*_refs(case.events), load_xids().ref),
+            evidence=(*evidence_of(case.events), load_xids().ref),
         )
 
 
@@ -211,22 +224,8 @@ def _recovery(evidence: Evidence, events: Iterable[LogEvent]) -> Iterator[Findin
             expected="recovery action None",
             observed=_observed((event,)),
             remedy=Remedy(text=f"Drain the node, then do what the driver names: {action}."),
-            evidence=_refs((event,)),
+            evidence=evidence_of((event,)),
         )
-
-
-def _silent_processor(evidence: Evidence, device: str | None, events: list[LogEvent]) -> Finding:
-    return GSP.failed(
-        _subject(evidence, device or HOST),
-        f"the system processor (GSP) of {device or 'a GPU'} does not answer",
-        expected="every call to the GSP is answered",
-        observed=_observed(events),
-        remedy=Remedy(
-            text="Drain the node and reset the GPU; where that hangs, reboot the node. Update the driver if "
-            "it comes back."
-        ),
-        evidence=_refs(events),
-    )
 
 
 def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
@@ -243,13 +242,13 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
                 if lost
                 else "Load nvidia-peermem after the RDMA drivers, or use the DMA-BUF path of the open driver."
             ),
-            evidence=_refs((event,)),
+            evidence=evidence_of((event,)),
         )
     severe = any(words in event.message for words in _SEVERE) and not event.settled
-    report = DRIVER.failed if severe else DRIVER.warned
-    return report(
+    return DRIVER.problem(
         subject,
         "the driver cannot use a GPU" if severe else "the driver complains",
+        fails=severe,
         expected="no such message",
         observed=_observed((event,)),
         remedy=Remedy(
@@ -258,7 +257,7 @@ def _complaint(evidence: Evidence, event: LogEvent) -> Finding:
             if severe
             else "Compare the time with failed jobs; update the driver if they go together."
         ),
-        evidence=_refs((event,)),
+        evidence=evidence_of((event,)),
     )
 
 
@@ -269,9 +268,7 @@ def _subject(evidence: Evidence, device: str) -> str:
 
 
 def _gpu(evidence: Evidence, device: str) -> Gpu | None:
-    gpus = evidence.facts.gpus
-    if not isinstance(gpus, tuple):
-        return None
+    gpus = items_of(evidence.facts.gpus)
     return next((gpu for gpu in gpus if str(gpu.pci_bus_id).lower().startswith(device)), None)
 
 
@@ -290,12 +287,3 @@ def _observed(events: Iterable[LogEvent]) -> str:
     if all(event.settled for event in ordered):
         words += ", before the last boot, load of the driver or recovery"
     return f"{words}: {ordered[0].message}"
-
-
-def _sub_codes(events: Iterable[LogEvent]) -> str:
-    codes = sorted({event.sub_code for event in events if event.sub_code is not None})
-    return f"sub-code {', '.join(map(str, codes))}; " if codes else ""
-
-
-def _refs(events: Iterable[LogEvent]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for event in events for ref in event.evidence))

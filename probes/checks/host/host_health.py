@@ -1,15 +1,25 @@
-"""Check the host itself: its clock, its processes, its power and its sensors.
+"""Check the host itself: its clock, power, shared memory, stack limit, filesystems and services.
 
-Source: AMD-AGI/Primus (time daemons), leptonai/gpud (zombies, processes in uninterruptible sleep),
-NVIDIA/NVSentinel#695 (settling after a start), IPMI 2.0 (sensors); the figures are data rows.
+Data loader workers and NCCL pass data between processes through /dev/shm; containers give it 64 MiB by
+default. With an unlimited stack the C library gives threads 2 MiB each, and NCCL before 2.28 overflows that
+at start. The kernel remounts a damaged filesystem read-only. Only installed services are judged: a service
+that failed did not do what somebody installed it for. Source: AMD-AGI/Primus (time daemons, shared memory);
+IPMI 2.0 (power); NCCL user guide, troubleshooting; leptonai/gpud and mej/nhc, mount checks; systemctl(1);
+NVIDIA driver and DCGM documentation. The limits, and the images that are read-only by design, are data rows.
 """
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, known
-from probes.facts import Gpu
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, on_gpus
+import shlex
+from collections.abc import Iterator
+
+from probes.base.record import Reason, Unknown, first_unknown, items_of, known, only_known, value_or
+from probes.base.units import gib
+from probes.base.versions import at_least
+from probes.facts import Filesystem, Gpu
+from probes.judging.environment_values import nccl_version
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_gpus
 
 TIME_SYNC = Judge(
     check_id="time-sync",
@@ -18,6 +28,23 @@ TIME_SYNC = Judge(
 HEADROOM = Judge(
     check_id="power-headroom",
     why="When all GPUs draw their limit at once, an overloaded supply brakes the clocks or goes off.",
+)
+SHM = Judge(
+    check_id="shm-size",
+    why="When /dev/shm is full, data loader workers die with a bus error and NCCL fails to start.",
+)
+STACK = Judge(
+    check_id="stack-limit",
+    why="With an unlimited stack threads get 2 MiB, and older NCCL versions crash while they connect.",
+)
+READ_ONLY = Judge(
+    check_id="read-only-filesystems",
+    why="Checkpoints and logs cannot be written, and the disk below has probably failed.",
+)
+_LOCAL = ("/dev/",)
+SERVICES = Judge(
+    check_id="services",
+    why="What the service looks after (drivers, memory exchange, the batch system) does not work.",
 )
 
 
@@ -61,16 +88,20 @@ def time_sync(evidence: Evidence) -> Finding:
 @on_gpus(HEADROOM)
 def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     power, per_socket = evidence.facts.power, evidence.thresholds.host_power_per_socket_w
-    capacity = power.supply_capacity_w
+    capacity, what = power.supply_capacity_w, "what the power supplies give"
     limits = [gpu.power_limit_w for gpu in gpus]
-    unread = next((limit for limit in limits if isinstance(limit, Unknown)), None)
+    unread = first_unknown(*limits)
     if isinstance(capacity, Unknown):
-        return _unread(HEADROOM, capacity, "what the power supplies give")
+        # Virtual machines have neither the tool nor the value.
+        if capacity.reason is Reason.TOOL_MISSING:
+            return HEADROOM.skipped(HOST, f"no tool here reports it: {capacity.detail or what}")
+        if capacity.reason is Reason.NOT_SUPPORTED:
+            return HEADROOM.skipped(HOST, f"not supported here: {capacity.detail or what}")
+        return HEADROOM.undetermined(HOST, capacity, what=what)
     if unread is not None:
         return HEADROOM.undetermined(HOST, unread, what="the power limits of the GPUs")
-    sockets = evidence.facts.cpu.sockets
-    host_w = per_socket.value * (sockets if known(sockets) else 1)
-    gpus_w = sum(limit for limit in limits if not isinstance(limit, Unknown))
+    host_w = per_socket.value * value_or(evidence.facts.cpu.sockets, 1)
+    gpus_w = sum(only_known(limits))
     observed = f"GPUs {gpus_w:.0f} W and host about {host_w:.0f} W; supplies {capacity:.0f} W"
     if gpus_w + host_w <= capacity:
         return HEADROOM.passed(
@@ -91,10 +122,149 @@ def power_headroom(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
-def _unread(judge: Judge, unknown: Unknown, what: str) -> Finding:
-    """Return SKIP if the tool is missing or the value is not supported, as in virtual machines."""
-    if unknown.reason is Reason.TOOL_MISSING:
-        return judge.skipped(HOST, f"no tool here reports it: {unknown.detail or what}")
-    if unknown.reason is Reason.NOT_SUPPORTED:
-        return judge.skipped(HOST, f"not supported here: {unknown.detail or what}")
-    return judge.undetermined(HOST, unknown, what=what)
+@on_fact(SHM, "the size of /dev/shm", lambda facts: facts.limits.shm_bytes, "limits")
+def shm_size(size: int, evidence: Evidence) -> Finding:
+    limits, minimum = evidence.facts.limits, evidence.thresholds.shm_minimum_bytes
+    with_gpus = len(items_of(evidence.facts.gpus)) > 0
+    wanted = evidence.thresholds.shm_recommended_bytes if with_gpus else minimum
+    if size < wanted.value:
+        row = minimum if size < minimum.value else wanted
+        in_container = isinstance(evidence.facts.container.runtime, str)
+        return SHM.problem(
+            HOST,
+            "shared memory (/dev/shm) is small",
+            fails=size < minimum.value and with_gpus,
+            expected=f"at least {gib(row.value)}",
+            observed=gib(size),
+            remedy=_in_container(row.value) if in_container else _on_host(row.value),
+            evidence=(*limits.evidence, row.ref),
+        )
+    if known(limits.shm_free_bytes) and limits.shm_free_bytes < minimum.value:
+        return SHM.warned(
+            HOST,
+            "shared memory (/dev/shm) is nearly full",
+            expected=f"at least {gib(minimum.value)} free",
+            observed=f"{gib(limits.shm_free_bytes)} of {gib(size)} free",
+            remedy=Remedy(
+                text="Remove what ended jobs left there, when nobody uses it.",
+                command="ls -lS /dev/shm | head",
+                reversible=False,
+            ),
+            evidence=(*limits.evidence, minimum.ref),
+        )
+    return SHM.passed(
+        HOST, "shared memory (/dev/shm) is large enough", observed=gib(size), evidence=limits.evidence
+    )
+
+
+def _in_container(size_bytes: float) -> Remedy:
+    return Remedy(
+        text=f"Start the container with --shm-size={size_bytes / 2**30:.0f}g, or with an emptyDir of medium "
+        "Memory in Kubernetes."
+    )
+
+
+def _on_host(size_bytes: float) -> Remedy:
+    return Remedy(
+        text="Mount it larger, and keep that in /etc/fstab.",
+        command=f"mount -o remount,size={size_bytes / 2**30:.0f}G /dev/shm",
+        needs_root=True,
+    )
+
+
+@on_gpus(STACK)
+def stack_limit(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    limits, fixed = evidence.facts.limits, evidence.thresholds.nccl_stack_fixed
+    limit = limits.stack_bytes
+    if isinstance(limit, Unknown):
+        return STACK.undetermined(HOST, limit, what="the stack limit", evidence=limits.evidence)
+    if limit != "unlimited":
+        return STACK.passed(
+            HOST, "the stack is limited", observed=f"{limit // 1024} KiB", evidence=limits.evidence
+        )
+    nccl = nccl_version(evidence.facts)
+    if nccl is None:
+        return STACK.skipped(HOST, "the stack is unlimited, and no NCCL was found that could mind")
+    fine = nccl if isinstance(nccl, Unknown) else at_least(nccl, fixed.value)
+    if isinstance(fine, Unknown):
+        return STACK.undetermined(
+            HOST, fine, what="the stack is unlimited, and the NCCL version", evidence=limits.evidence
+        )
+    if fine:
+        return STACK.passed(
+            HOST,
+            "the stack is unlimited, which this NCCL accepts",
+            observed=f"NCCL {nccl}",
+            evidence=(*limits.evidence, fixed.ref),
+        )
+    return STACK.warned(
+        HOST,
+        "the stack is unlimited, which this NCCL does not survive on large machines",
+        expected=f"a limit such as 8192 KiB, or NCCL {fixed.value}",
+        observed=f"unlimited, NCCL {nccl}",
+        remedy=Remedy(text="Set a limit in the shell that starts training.", command="ulimit -s 8192"),
+        evidence=(*limits.evidence, fixed.ref),
+    )
+
+
+@on_fact(READ_ONLY, "the mounted filesystems", lambda facts: facts.storage)
+def read_only_filesystems(storage: tuple[Filesystem, ...], evidence: Evidence) -> Findings:
+    images = evidence.thresholds.read_only_filesystems
+    wanted = [fs for fs in storage if not (known(fs.kind) and fs.kind in images.value)]
+    if not wanted:
+        return READ_ONLY.skipped(HOST, "no filesystem was found that a job would write to")
+    in_container = isinstance(evidence.facts.container.runtime, str)
+
+    def judge(filesystem: Filesystem) -> Judged:
+        if isinstance(filesystem.read_only, Unknown):
+            return filesystem.read_only
+        if not filesystem.read_only:
+            return ""
+        if in_container or not value_or(filesystem.device, "").startswith(_LOCAL):
+            return "some are mounted read-only on purpose"
+        return READ_ONLY.warned(
+            filesystem.mount,
+            "the filesystem is read-only",
+            expected="writable",
+            observed=f"{filesystem.device} is mounted read-only",
+            remedy=Remedy(
+                text="Unless that is meant, read the kernel's log, then check the disk and the filesystem.",
+                command="dmesg | grep -i -e 'I/O error' -e 'remounting'",
+                needs_root=True,
+            ),
+        )
+
+    return judge_each(READ_ONLY, wanted, judge, what="how it is mounted", good="the filesystems are writable")
+
+
+@on_gpus(SERVICES)
+def services(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    software = evidence.facts.software
+    services = software.services
+    if isinstance(services, Unknown):
+        if services.reason is Reason.NOT_SUPPORTED:
+            yield SERVICES.skipped(HOST, f"not supported here: {services.detail or 'services'}")
+        else:
+            yield SERVICES.undetermined(HOST, services, what="the services", evidence=software.evidence)
+        return
+    failed = [service for service in services if service.value == "failed"]
+    for service in failed:
+        yield SERVICES.warned(
+            service.name,
+            "the service failed",
+            expected="active, or not installed",
+            observed=service.value,
+            remedy=Remedy(
+                text="Read why, then start it.",
+                command=f"journalctl -b -u {shlex.quote(service.name)} | tail -n 30",
+                needs_root=True,
+            ),
+            evidence=software.evidence,
+        )
+    if not failed:
+        yield SERVICES.passed(
+            HOST,
+            "no installed service failed",
+            observed=", ".join(f"{service.name} {service.value}" for service in services),
+            evidence=software.evidence,
+        )

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import known
+from probes.base.record import items_of
 from probes.base.units import gb_per_s, gib, percent
 from probes.compare.comparing import Beside, beside_references
-from probes.compare.expected_rates import status_of
 from probes.compare.measured_findings import (
     Aspect,
     by_subject,
@@ -25,12 +24,20 @@ from probes.compare.measured_findings import (
     of,
     refs_of,
 )
-from probes.compare.reference_values import gpus_in
-from probes.compare.size_curves import collapse_of
+from probes.compare.reference_rows import load_references
+from probes.compare.reference_values import gpus_in, status_of
 from probes.compare.slow_causes import Cause, forbids_nvls, of_collective, of_network, of_peer_copy
-from probes.compare.slow_layers import LAYERS, Layer, slow_layer
-from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
-from probes.compare.tool_references import load_references
+from probes.compare.slow_parts import (
+    LAYERS,
+    Layer,
+    Pair,
+    SlowPart,
+    collapse_of,
+    pair_of,
+    slow_layer,
+    slow_parts,
+    words_of_part,
+)
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy, Status
 from probes.judging.reporting import HOST
@@ -76,33 +83,32 @@ _REMEDIES: dict[Layer, Remedy] = {
 _BUSY_RANK = Remedy(text="See which CPUs this rank runs on, and who else uses them.", command="top")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    collapses = list(_collapses(evidence))
-    yield from collapses
+def measured_collectives(evidence: Evidence) -> Iterator[Finding]:
+    yield from _collapses(evidence)
     aspect = Aspect(
+        judge=COLLECTIVES,
+        bench_ids=("collectives",),
+        metric=_BUS,
         what="collective",
         good="collectives are as fast as on such machines",
         slow="collectives are slow",
         remedy=_SLOW,
         cause=lambda all_facts, _: of_collective(all_facts),
-        belongs=lambda beside: beside.metric == _BUS,
         parts=lambda short, _: by_subject(
             beside for beside in short if not beside.uses_fallback or beside.status is not Status.WARN
         ),
     )
-    yield from judge_references(COLLECTIVES, evidence, ("collectives",), aspect)
-    ringed = [beside for beside in beside_references(evidence) if _is_ring(beside)]
-    if ringed:
-        yield _around_a_ring(evidence, ringed)
-
-
-def _is_ring(beside: Beside) -> bool:
-    return (
-        beside.measured.bench_id == "collectives"
+    yield from judge_references(aspect, evidence)
+    ringed = [
+        beside
+        for beside in beside_references(evidence)
+        if beside.measured.bench_id == "collectives"
         and beside.uses_fallback
         and beside.status is Status.WARN
         and beside.share > 0
-    )
+    ]
+    if ringed:
+        yield _around_a_ring(evidence, ringed)
 
 
 def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
@@ -125,7 +131,7 @@ def _around_a_ring(evidence: Evidence, ringed: Sequence[Beside]) -> Finding:
 def _collapses(evidence: Evidence) -> Iterator[Finding]:
     """Yield larger messages that are much slower than smaller ones.
 
-    Only NCCL counts: on CPUs, caches cause such a drop.
+    Only NCCL counts: on CPUs, caches cause the same drop.
     """
     curves: dict[tuple[str, str], list[Measurement]] = {}
     for point in of(evidence, ("collectives", "across-nodes"), _BUS):
@@ -135,10 +141,10 @@ def _collapses(evidence: Evidence) -> Iterator[Finding]:
         collapse = collapse_of([(int(point.parameters["bytes"]), point.median, point) for point in points])
         if collapse is None:
             continue
-        report = COLLECTIVES.failed if collapse.fails else COLLECTIVES.warned
-        yield report(
+        yield COLLECTIVES.problem(
             subject,
             f"{collective.replace('_', '-')} collapses with growing size",
+            fails=collapse.fails,
             expected=f"no less than with {gib(int(collapse.peak.parameters['bytes']))} "
             f"({gb_per_s(collapse.peak.median)})",
             observed=f"{gb_per_s(collapse.low.median)} with {gib(int(collapse.low.parameters['bytes']))}",
@@ -153,12 +159,11 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
     if not measured:
         yield ISOLATION.skipped(HOST, "the layers were not measured apart")
         return
-    besides = [entry for entry in beside_references(evidence) if entry.measured in measured]
     by_layer = {
         layer: entry
-        for entry in besides
+        for entry in beside_references(evidence)
         for layer in LAYERS
-        if entry.measured.parameters.get("layers") == layer
+        if entry.measured in measured and entry.measured.parameters.get("layers") == layer
     }
     shares = {layer: entry.measured.median for layer, entry in by_layer.items()}
     references = {layer: entry.compared.value for layer, entry in by_layer.items()}
@@ -168,10 +173,10 @@ def measured_isolation(evidence: Evidence) -> Iterator[Finding]:
         beside = by_layer[layer]
         cause = of_network(evidence) if layer == "nic" else of_collective(evidence)
         fails = status_of(beside.share, limits) is Status.FAIL and beside.compared.firm
-        report = ISOLATION.failed if fails else ISOLATION.warned
-        yield report(
+        yield ISOLATION.problem(
             _NAMES[layer],
             f"{verdict.because}{f': {cause.words}' if cause else ''}",
+            fails=fails,
             expected=f"about {gb_per_s(beside.compared.value)} ({beside.compared.words})",
             observed=observed([beside.measured]),
             remedy=cause.remedy if cause else _REMEDIES[layer],
@@ -222,7 +227,7 @@ def _alike(
     evidence: Evidence, measured: Sequence[Measurement]
 ) -> Iterator[tuple[dict[Pair, float], list[Measurement]]]:
     """Group pairs with the same parameters and the same links. The slower of both directions counts."""
-    links = evidence.facts.links if known(evidence.facts.links) else ()
+    links = items_of(evidence.facts.links)
     kinds = {frozenset((link.a, link.b)): (str(link.kind), link.nvlink_count) for link in links}
     groups: dict[object, list[Measurement]] = {}
     for measurement in measured:
@@ -244,7 +249,6 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
     gpus = gpus_in(name)
     cause: Cause | None = of_peer_copy(evidence, gpus) if gpus else None
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
-    report = PAIRS.failed if fails else PAIRS.warned
     statement = (
         "slow with every other"
         if isinstance(slow.part, str)
@@ -256,9 +260,10 @@ def _slow_part(evidence: Evidence, slow: SlowPart, judged: Sequence[Measurement]
         for measurement in judged
         if (pair := pair_of(measurement.subject)) and (slow.part in pair or slow.part == pair)
     ]
-    return report(
+    return PAIRS.problem(
         name,
         f"{statement}{f': {cause.words}' if cause else ''}",
+        fails=fails,
         expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=gb_per_s(slow.value),
         remedy=cause.remedy if cause else _REMEDIES["nvlink"] if gpus else _BUSY_RANK,

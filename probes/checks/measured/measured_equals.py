@@ -16,7 +16,7 @@ from probes.compare.comparing import Peers, beside_peers, is_sound, share_of
 from probes.compare.measured_findings import failures, limit_ref, of, refs_of, words_of
 from probes.compare.reference_values import gpu_named
 from probes.compare.slow_causes import Cause, of_compute, of_host_copy
-from probes.compare.slow_pairs import pair_of
+from probes.compare.slow_parts import pair_of
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, fold_names
@@ -101,17 +101,17 @@ def _odd_one(evidence: Evidence, subject: str, slow_cases: list[tuple[Peers, Mea
     benches = ", ".join(dict.fromkeys(member.bench_id for _, member in slow_cases))
     # Ranks on CPUs never fail: the host's scheduler has a part in their speed.
     fails = gpu is not None and peers.share(worst) < evidence.thresholds.measured_fail_fraction.value
-    report = DEVICES.failed if fails else DEVICES.warned
     shown = [
         f"{member.bench_id} {words_of(member)} {quantity(member.median, member.unit)} "
         f"({percent(round(group.share(member), 2))})"
         for group, member in slow_cases[:_MOST_SHOWN]
     ]
     more = f"; and {len(slow_cases) - _MOST_SHOWN} more" if len(slow_cases) > _MOST_SHOWN else ""
-    return report(
+    return DEVICES.problem(
         subject,
         f"slower than its equals in {benches}, down to {percent(round(peers.share(worst), 2))} of their "
         f"median{f': {cause.words}' if cause else ''}",
+        fails=fails,
         expected=f"about {quantity(peers.usual, worst.unit)}, the median of {len(peers.members)} "
         f"({worst.bench_id})",
         observed="; ".join(shown) + more,

@@ -1,9 +1,9 @@
-"""Compare measurements with earlier ones, and check the conditions of measurement.
+"""Compare measurements with earlier measurements, and check the conditions of measurement.
 
-Only measurements with all parameters equal are compared. A difference counts if it is more than a twentieth
-and chance does not explain it; changes in between (torch, driver, NCCL) are named. Numbers that were taken
-while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U, bootstrap);
-NVIDIA/nvidia-resiliency-ext (a device against its own best).
+Two measurements are compared only if all parameters are equal. A difference counts if it is more than a
+twentieth and not due to chance; changes in between (torch, driver, NCCL) are named. Numbers that were
+measured while others used the machine warn at most. Source: probes/base/statistics.py (Mann-Whitney U,
+bootstrap); NVIDIA/nvidia-resiliency-ext (a device against its own best).
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ def _slower(evidence: Evidence, cases: Sequence[Earlier]) -> Finding:
         if case.conditions.get("host_busy") is True
     ]
     fails = any(case.status is Status.FAIL for case in cases)
-    report = BASELINE.failed if fails else BASELINE.warned
     interval = worst.interval
     sure = f" ({percent(round(interval[0], 2))} to {percent(round(interval[1], 2))})" if interval else ""
     why = f"; changed: {', '.join(changes)}" if changes else ""
     doubt = f"; others used the machine {' and '.join(busy)}" if busy else ""
     limits, run = evidence.thresholds, _KINDS[worst.baseline.kind]
-    return report(
+    return BASELINE.problem(
         measured.subject,
         f"{measured.bench_id} ({words_of(measured)}) reaches {percent(round(worst.share, 2))}{sure} of "
         f"{run}{why}{doubt}",
+        fails=fails,
         expected=f"{quantity(before.median, before.unit)}, as in {run} of {worst.baseline.measured.started}",
         observed=quantity(measured.median, measured.unit),
         remedy=_REMEDY,
@@ -128,12 +128,11 @@ def measured_conditions(evidence: Evidence) -> Iterator[Finding]:
     if not observed_load:
         yield CONDITIONS.undetermined(HOST, NOT_RECORDED, what="who else used the machine meanwhile")
     elif not disturbances:
-        share = max((_number(measurement, "others_cpu_share") for measurement in observed_load), default=0.0)
-        load = f"others took {percent(round(share, 3))} of the CPUs at most"
+        share = percent(round(_others_share(observed_load), 3))
         yield CONDITIONS.passed(
             HOST,
             "the machine was quiet while it was measured",
-            observed=load,
+            observed=f"others took {share} of the CPUs at most",
             evidence=refs_of(observed_load),
         )
 
@@ -161,17 +160,16 @@ def _strangers(measured: Sequence[Measurement]) -> Iterator[Finding]:
 def _busy(measured: Sequence[Measurement]) -> Iterator[Finding]:
     """Yield the load of others on the CPUs."""
     yield from _strangers(measured)
-    busy = [measurement for measurement in measured if measurement.conditions.get("host_busy") is True]
     busy = [
         measurement
-        for measurement in busy
-        if "gpu_shared_with" not in measurement.conditions
-        or _number(measurement, "others_cpu_share") > BUSY_SHARE
+        for measurement in measured
+        if measurement.conditions.get("host_busy") is True
+        and ("gpu_shared_with" not in measurement.conditions or _others_share([measurement]) > BUSY_SHARE)
     ]
     if not busy:
         return
     benches = ", ".join(dict.fromkeys(measurement.bench_id for measurement in busy))
-    share = max(_number(measurement, "others_cpu_share") for measurement in busy)
+    share = _others_share(busy)
     yield CONDITIONS.warned(
         HOST,
         f"others used the machine during {benches}: these numbers may be lower than on a quiet machine",
@@ -225,6 +223,7 @@ def _versions(measured: Sequence[Measurement]) -> Iterator[Finding]:
             )
 
 
-def _number(measured: Measurement, name: str) -> float:
-    value = measured.conditions.get(name, 0.0)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+def _others_share(measured: Sequence[Measurement]) -> float:
+    """Return the largest share of the CPUs that other programs took during a measurement."""
+    shares = (measurement.conditions.get("others_cpu_share") for measurement in measured)
+    return max((float(share) for share in shares if isinstance(share, (int, float))), default=0.0)

@@ -9,7 +9,8 @@ partner); coreweave/nccl-tests and awslabs/awsome-distributed-training (share of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 
 from probes.base.statistics import outliers, quantile
 from probes.base.units import gb_per_s, percent
@@ -22,7 +23,7 @@ from probes.compare.measured_findings import (
     refs_of,
 )
 from probes.compare.slow_causes import of_network
-from probes.compare.slow_pairs import Pair, SlowPart, pair_of, slow_parts, words_of_part
+from probes.compare.slow_parts import Pair, SlowPart, pair_of, slow_parts, words_of_part
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST
@@ -31,12 +32,10 @@ JUDGE = Judge(
     check_id="measured-network",
     why="A collective across hosts is as slow as the slowest host or link among them.",
 )
-ACROSS = Judge(
-    check_id="measured-across-nodes",
-    why="Gradients cross these links in every step of a job on several machines.",
-)
 
 _LINKS = ("tcp_bandwidth_bytes_per_s", "pair_bandwidth_bytes_per_s")
+_HOST_NAMES = frozenset({"from", "to", "sender", "receiver", "hosts"})
+"""Parameters that name the hosts."""
 _HOST_REMEDY = Remedy(
     text="Look at this host's interface: speed, errors, cable, and limits that somebody set (tc).",
     command="ip -s link && tc qdisc show",
@@ -54,13 +53,12 @@ _COLLECTIVE = Remedy(
 @on_measured(
     JUDGE, ("network",), ("network", "across-nodes"), *_LINKS, absent="no links between hosts were measured"
 )
-def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
+def measured_network(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Finding]:
     slow_members: dict[str | Pair, tuple[SlowPart, list[Measurement]]] = {}
     judged: list[Measurement] = []
     for group in _alike(measured):
-        parts = list(_slow(evidence, group))
         judged += group if len(group) > 1 else []
-        for part in parts:
+        for part in _slow(evidence, group):
             if part.part not in slow_members or part.share < slow_members[part.part][0].share:
                 slow_members[part.part] = (part, group)
     for part, group in slow_members.values():
@@ -79,21 +77,13 @@ def check(measured: tuple[Measurement, ...], evidence: Evidence) -> Iterator[Fin
 
 
 def _alike(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Group measurements whose parameters are equal, except those that name the hosts."""
     groups: dict[object, list[Measurement]] = {}
     for measurement in measured:
-        groups.setdefault(
-            (measurement.bench_id, measurement.metric, tuple(sorted(_kind(measurement).items()))), []
-        ).append(measurement)
+        parameters = measurement.parameters
+        kind = tuple(sorted((name, parameters[name]) for name in parameters.keys() - _HOST_NAMES))
+        groups.setdefault((measurement.bench_id, measurement.metric, kind), []).append(measurement)
     return list(groups.values())
-
-
-def _kind(measurement: Measurement) -> dict[str, object]:
-    """Return the parameters except those that name the hosts."""
-    return {
-        name: value
-        for name, value in measurement.parameters.items()
-        if name not in ("from", "to", "sender", "receiver", "hosts")
-    }
 
 
 def _slow(evidence: Evidence, group: Sequence[Measurement]) -> Iterator[SlowPart]:
@@ -116,8 +106,6 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
     measurements = [measurement for measurement in group if _concerns(slow.part, measurement)]
     fails = slow.share < evidence.thresholds.measured_fail_fraction.value
     limit = evidence.thresholds.measured_warn_fraction.value
-    report = JUDGE.failed if fails else JUDGE.warned
-    is_host = isinstance(slow.part, str)
     links = ", ".join(
         f"{measurement.subject} {gb_per_s(measurement.median)}"
         for measurement in sorted(measurements, key=lambda measurement: measurement.median)[:4]
@@ -127,12 +115,13 @@ def _finding(evidence: Evidence, slow: SlowPart, group: Sequence[Measurement]) -
         if isinstance(slow.part, str)
         else "this link is slow, and both hosts have faster ones"
     )
-    return report(
+    return JUDGE.problem(
         words_of_part(slow.part),
         f"{statement}: {percent(round(slow.share, 2))} of the others",
+        fails=fails,
         expected=f"about {gb_per_s(slow.usual)}, like the others",
         observed=links or gb_per_s(slow.value),
-        remedy=_HOST_REMEDY if is_host else _LINK_REMEDY,
+        remedy=_HOST_REMEDY if isinstance(slow.part, str) else _LINK_REMEDY,
         evidence=(*refs_of(measurements), limit_ref(evidence, fails=fails)),
     )
 
@@ -158,13 +147,19 @@ def _concerns(part: str | Pair, measurement: Measurement) -> bool:
     return part in (pair, measurement.subject) or (pair is not None and part in pair)
 
 
-def measured_across_nodes(evidence: Evidence) -> Iterable[Finding]:
-    aspect = Aspect(
+measured_across_nodes = functools.partial(
+    judge_references,
+    Aspect(
+        judge=Judge(
+            check_id="measured-across-nodes",
+            why="Gradients cross these links in every step of a job on several machines.",
+        ),
+        bench_ids=("across-nodes",),
+        metric="bus_bandwidth_bytes_per_s",
         what="collective across hosts",
         good="collectives across hosts are as fast as the ports",
         slow="collectives across hosts are slow",
         remedy=_COLLECTIVE,
         cause=lambda all_facts, _: of_network(all_facts),
-        belongs=lambda measurement: measurement.metric == "bus_bandwidth_bytes_per_s",
-    )
-    return judge_references(ACROSS, evidence, ("across-nodes",), aspect)
+    ),
+)

@@ -8,12 +8,12 @@ fans).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Iterator
 
-from probes.base.record import EvidenceRef, Reason, Unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, items_of, known, value_or
 from probes.facts import FabricPort, FabricSwitch
-from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST, given
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, Check, on_fact
 from probes.parsers.fabric.rdma_words import LANE_GBPS
 
 LINKS = Judge(
@@ -37,19 +37,12 @@ _MOST_NAMED = 8
 _UNREAD = Unknown(Reason.UNPARSABLE, "the tool left it empty")
 
 
-def _ports(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[FabricPort, ...] | None]:
-    """Return the ports of the fabric.
-
-    If they could not be read, yield one UNKNOWN and return None.
-    """
-    ports = evidence.facts.fabric_ports
-    if isinstance(ports, Unknown):
-        yield judge.undetermined(HOST, ports, what="the fabric")
-        return None
-    return ports
+def _on_ports(judge: Judge) -> Callable[[Callable[[tuple[FabricPort, ...], Evidence], Findings]], Check]:
+    """Give a check the ports of the fabric."""
+    return on_fact(judge, "the fabric", lambda facts: facts.fabric_ports)
 
 
-@given(LINKS, _ports)
+@_on_ports(LINKS)
 def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     if not ports:
         yield LINKS.skipped(HOST, _NO_PORTS)
@@ -72,16 +65,15 @@ def fabric_links(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         )
     cabled = [port for port in ports if port.peer is not None]
     if not broken:
-        free = len(ports) - len(cabled)
         yield LINKS.passed(
             HOST,
             "every cabled port has its partner",
-            observed=f"{len(cabled)} ports with a partner, {free} without a cable",
+            observed=f"{len(cabled)} ports with a partner, {len(ports) - len(cabled)} without a cable",
             evidence=_first(ports),
         )
 
 
-@given(SPEED, _ports)
+@_on_ports(SPEED)
 def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     cabled = [port for port in ports if port.peer is not None and _AGGREGATION not in port.node + port.peer]
     if not cabled:
@@ -90,7 +82,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
     rates = {_name(port): _rate(port) for port in cabled}
     hosts = {port.node for port in cabled if port.node_kind == "host"}
     # Links to hosts and links between switches are judged apart, because their usual rates may differ.
-    to_host = {_name(port): _is_host_link(port, hosts) for port in cabled}
+    to_host = {_name(port): port.node in hosts or port.peer in hosts for port in cabled}
     usual = {
         kind: Counter(rate for name, rate in rates.items() if rate and to_host[name] is kind).most_common(1)
         for kind in (True, False)
@@ -119,7 +111,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         )
     unread = [port for port in cabled if rates[_name(port)] is None and not port.could_be]
     if unread:
-        reason = next((port.speed for port in unread if isinstance(port.speed, Unknown)), _UNREAD)
+        reason = first_unknown(*(port.speed for port in unread)) or _UNREAD
         yield SPEED.undetermined(
             HOST, reason, what=f"the speed of {len(unread)} links", evidence=_first(unread)
         )
@@ -133,7 +125,7 @@ def fabric_speed(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[
         )
 
 
-@given(ISOLATION, _ports)
+@_on_ports(ISOLATION)
 def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Iterator[Finding]:
     hosts = [port for port in ports if port.node_kind == "host"]
     if not hosts:
@@ -160,23 +152,14 @@ def fabric_isolation(ports: tuple[FabricPort, ...], evidence: Evidence) -> Itera
         )
 
 
-def switch_health(evidence: Evidence) -> Iterator[Finding]:
-    switches = evidence.facts.fabric_switches
-    if isinstance(switches, Unknown):
-        yield SWITCHES.undetermined(HOST, switches, what="the state of the switches")
-        return
-    if not switches:
-        yield SWITCHES.skipped(HOST, "no state of a switch was given")
-    for switch in switches:
-        yield _judge_switch(switch)
+@on_fact(SWITCHES, "the state of the switches", lambda facts: facts.fabric_switches)
+def switch_health(switches: tuple[FabricSwitch, ...], evidence: Evidence) -> Findings:
+    return [*map(_judge_switch, switches)] or SWITCHES.skipped(HOST, "no state of a switch was given")
 
 
 def _judge_switch(switch: FabricSwitch) -> Finding:
-    name = switch.name if known(switch.name) else "switch"
-    parts = [
-        *(switch.power_supplies if known(switch.power_supplies) else ()),
-        *(switch.fans if known(switch.fans) else ()),
-    ]
+    name = value_or(switch.name, "switch")
+    parts = items_of(switch.power_supplies) + items_of(switch.fans)
     bad = [
         f"{part.name}: {part.value}"
         for part in parts
@@ -192,7 +175,7 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
             evidence=switch.evidence,
         )
     if not parts:
-        unknown = switch.fans if isinstance(switch.fans, Unknown) else _UNREAD
+        unknown = first_unknown(switch.fans) or _UNREAD
         return SWITCHES.undetermined(
             name, unknown, what="the state of fans and power supplies", evidence=switch.evidence
         )
@@ -202,11 +185,6 @@ def _judge_switch(switch: FabricSwitch) -> Finding:
 
 def _name(port: FabricPort) -> str:
     return f"{port.node} port {port.port}"
-
-
-def _is_host_link(port: FabricPort, hosts: set[str]) -> bool:
-    """Return whether a link leads to a host. Links between switches may have other speeds by design."""
-    return port.node in hosts or port.peer in hosts
 
 
 def _rate(port: FabricPort) -> float | None:

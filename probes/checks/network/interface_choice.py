@@ -1,21 +1,23 @@
-"""Check that the ranks' interface is clear and that each network has only one interface.
+"""Check that the ranks' interface is clear, that each network has one, and that the host name leads there.
 
 NCCL and Gloo take the first interface that is up unless they are configured; a second interface in the same
-subnet answers for the first. Source: NCCL user guide, NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux
-kernel documentation, ip-sysctl (arp_ignore).
+subnet answers for the first. Launchers put the name of the first node into MASTER_ADDR, and Gloo takes the
+address of its own name. Debian writes the name with 127.0.1.1 into /etc/hosts. Source: NCCL user guide,
+NCCL_SOCKET_IFNAME; NVIDIA/nccl#286, #913, #1580; Linux kernel documentation, ip-sysctl (arp_ignore);
+vllm-project/vllm#7074; sgl-project/sglang#3226; Debian reference, the hostname resolution.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable, Iterator
 
-from probes.base.record import EvidenceRef, Unknown, known
-from probes.facts import Interface
-from probes.facts.variables import value_of
+from probes.base.record import first_unknown, items_of, known, value_or
+from probes.facts import Interface, value_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import candidate_interfaces, default_interface
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, evidence_of, on_fact
 
 CHOICE = Judge(
     check_id="interface-choice",
@@ -26,19 +28,19 @@ SUBNETS = Judge(
     why="With two interfaces in one subnet the kernel answers and sends over either: traffic leaves its "
     "rail.",
 )
+HOSTNAME = Judge(
+    check_id="hostname-address",
+    why="A node whose name leads to a loopback address offers other nodes an address that leads to "
+    "themselves.",
+)
 
 
-def check(evidence: Evidence) -> Finding:
-    facts = evidence.facts
-    usable = candidate_interfaces(facts)
-    if isinstance(usable, Unknown):
-        return CHOICE.undetermined(HOST, usable, what="the network interfaces")
-    forced = value_of(facts, "NCCL_SOCKET_IFNAME")
-    unread = next(
-        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
-    )
-    default = default_interface(facts)
-    refs = _refs(usable)
+@on_fact(CHOICE, "the network interfaces", candidate_interfaces)
+def interface_choice(usable: tuple[Interface, ...], evidence: Evidence) -> Finding:
+    forced = value_of(evidence.facts, "NCCL_SOCKET_IFNAME")
+    unread = first_unknown(*(interface.addresses for interface in usable))
+    default = default_interface(evidence.facts)
+    refs = evidence_of(usable)
     if forced is not None:
         return CHOICE.passed(HOST, "NCCL_SOCKET_IFNAME chooses the interface", observed=forced, evidence=refs)
     if default is not None:
@@ -53,12 +55,8 @@ def check(evidence: Evidence) -> Finding:
         )
     if not usable:
         return CHOICE.skipped(HOST, "no interface leads to a network")
-    if any(isinstance(interface.is_default_route, Unknown) for interface in usable):
-        route = next(
-            interface.is_default_route
-            for interface in usable
-            if isinstance(interface.is_default_route, Unknown)
-        )
+    route = first_unknown(*(interface.is_default_route for interface in usable))
+    if route is not None:
         return CHOICE.undetermined(HOST, route, what="the default route", evidence=refs)
     several_routes = any(interface.is_default_route is True for interface in usable)
     return CHOICE.warned(
@@ -75,15 +73,9 @@ def check(evidence: Evidence) -> Finding:
     )
 
 
-def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
-    facts = evidence.facts
-    usable = candidate_interfaces(facts)
-    if isinstance(usable, Unknown):
-        yield SUBNETS.undetermined(HOST, usable, what="the network interfaces")
-        return
-    unread = next(
-        (interface.addresses for interface in usable if isinstance(interface.addresses, Unknown)), None
-    )
+@on_fact(SUBNETS, "the network interfaces", candidate_interfaces)
+def interface_subnets(usable: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
+    unread = first_unknown(*(interface.addresses for interface in usable))
     shared = {network: names for network, names in _networks(usable).items() if len(names) > 1}
     for network, names in shared.items():
         yield SUBNETS.warned(
@@ -97,7 +89,7 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
                 command="sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
                 needs_root=True,
             ),
-            evidence=_refs([interface for interface in usable if interface.name in names]),
+            evidence=evidence_of([interface for interface in usable if interface.name in names]),
         )
     if unread is not None:
         yield SUBNETS.undetermined(HOST, unread, what="the addresses of the interfaces")
@@ -105,7 +97,14 @@ def interface_subnets(evidence: Evidence) -> Iterator[Finding]:
         yield SUBNETS.skipped(HOST, "no interface leads to a network")
     elif not shared:
         yield SUBNETS.passed(
-            HOST, "no two interfaces are in one subnet", observed=_words(usable), evidence=_refs(usable)
+            HOST,
+            "no two interfaces are in one subnet",
+            observed=", ".join(
+                f"{interface.name} {interface.addresses[0]}"
+                for interface in usable
+                if known(interface.addresses) and interface.addresses
+            ),
+            evidence=evidence_of(usable),
         )
 
 
@@ -113,27 +112,40 @@ def _networks(usable: Iterable[Interface]) -> dict[str, list[str]]:
     """Return the interfaces of each IPv4 network; point-to-point addresses are left out."""
     networks: dict[str, list[str]] = {}
     for interface in usable:
-        for address in interface.addresses if known(interface.addresses) else ():
+        for address in items_of(interface.addresses):
             try:
                 network = ipaddress.IPv4Interface(address).network
             except ValueError:
                 continue
-            if (
-                "/" in address
-                and network.prefixlen < 31
-                and interface.name not in networks.setdefault(str(network), [])
-            ):
-                networks[str(network)].append(interface.name)
+            names = networks.setdefault(str(network), [])
+            if "/" in address and network.prefixlen < 31 and interface.name not in names:
+                names.append(interface.name)
     return networks
 
 
-def _words(usable: Iterable[Interface]) -> str:
-    return ", ".join(
-        f"{interface.name} {interface.addresses[0]}"
-        for interface in usable
-        if known(interface.addresses) and interface.addresses
+@on_fact(HOSTNAME, "the address of the host's name", lambda facts: facts.naming.addresses, "naming")
+def hostname_address(addresses: tuple[str, ...], evidence: Evidence) -> Finding:
+    naming = evidence.facts.naming
+    name = value_or(evidence.facts.hostname, "the host's name")
+    reachable = [
+        address for address in addresses if not address.startswith(("127.", "fe80:")) and address != "::1"
+    ]
+    if reachable:
+        return HOSTNAME.passed(
+            HOST,
+            "the host's name leads to an address",
+            observed=", ".join(reachable),
+            evidence=naming.evidence,
+        )
+    return HOSTNAME.warned(
+        HOST,
+        "the host's name leads to itself" if addresses else "the host's name does not resolve",
+        expected=f"an address of the network for {name}",
+        observed=", ".join(addresses) or "none",
+        remedy=Remedy(
+            text="For several nodes put an address of the network beside the name in /etc/hosts, or give the "
+            "launcher an address.",
+            command=f"getent ahosts {shlex.quote(name)}" if known(evidence.facts.hostname) else "",
+        ),
+        evidence=naming.evidence,
     )
-
-
-def _refs(interfaces: Iterable[Interface]) -> tuple[EvidenceRef, ...]:
-    return tuple(dict.fromkeys(ref for interface in interfaces for ref in interface.evidence))

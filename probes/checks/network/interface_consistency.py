@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Iterator
 
-from probes.base.record import Reason, Unknown, known, value_or
+from probes.base.record import Reason, Unknown, first_unknown, known, only_known, value_or
 from probes.base.units import gbit_per_s
 from probes.catalogue.nic_models import expected_ref, load_nic_models
 from probes.facts import Interface
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.reporting import HOST, Judged, given, judge_each
+from probes.judging.reporting import HOST, Check, Judged, judge_each, on_fact
 
 STATE = Judge(
     check_id="interface-state",
@@ -36,13 +36,9 @@ _NO_BOND = "this machine has no bond"
 _CABLE = Remedy(text="Check the cable and the switch port of the member.", command="cat /proc/net/bonding/*")
 
 
-def _interfaces(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Interface, ...] | None]:
-    """Return the network interfaces; None after one UNKNOWN if they could not be read."""
-    interfaces = evidence.facts.interfaces
-    if isinstance(interfaces, Unknown):
-        yield judge.undetermined(HOST, interfaces, what="the network interfaces")
-        return None
-    return interfaces
+def _on_interfaces(judge: Judge) -> Callable[[Callable[[tuple[Interface, ...], Evidence], Findings]], Check]:
+    """Give a check the network interfaces."""
+    return on_fact(judge, "the network interfaces", lambda facts: facts.interfaces)
 
 
 def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
@@ -57,7 +53,7 @@ def _bonds(interfaces: tuple[Interface, ...]) -> list[Interface]:
     ]
 
 
-@given(STATE, _interfaces)
+@_on_interfaces(STATE)
 def interface_state(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
     vanished = [
         interface
@@ -98,8 +94,8 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
         if interface.bond_configured == bond.name and interface.name not in members
     ]
     states = {name: _member_up(by_name.get(name)) for name in members}
-    down = [name for name, up in states.items() if up is False]
-    lost = [*(f"{name} is down" for name in down), *(f"{name} is not in it" for name in outside)]
+    lost = [f"{name} is down" for name, up in states.items() if up is False]
+    lost += [f"{name} is not in it" for name in outside]
     if not any(up is True or isinstance(up, Unknown) for up in states.values()) or bond.up is False:
         return STATE.failed(
             bond.name,
@@ -120,8 +116,7 @@ def _judge_bond(bond: Interface, by_name: dict[str, Interface]) -> Judged:
             observed=", ".join(lost),
             remedy=_CABLE,
         )
-    unread = next((up for up in states.values() if isinstance(up, Unknown)), None)
-    return unread if unread is not None else ", ".join(states)
+    return first_unknown(*states.values()) or ", ".join(states)
 
 
 def _member_up(member: Interface | None) -> bool | Unknown:
@@ -130,7 +125,7 @@ def _member_up(member: Interface | None) -> bool | Unknown:
     return member.link_seen_by_bond if isinstance(member.link_seen_by_bond, bool) else member.up
 
 
-@given(SPEED, _interfaces)
+@_on_interfaces(SPEED)
 def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Findings:
     member_names = {name for bond in _bonds(interfaces) for name in (value_or(bond.bond_members, None) or ())}
     members = [interface for interface in interfaces if interface.name in member_names]
@@ -173,7 +168,7 @@ def interface_speed(interfaces: tuple[Interface, ...], evidence: Evidence) -> Fi
     )
 
 
-@given(MTU, _interfaces)
+@_on_interfaces(MTU)
 def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Findings:
     by_name = {interface.name: interface for interface in interfaces}
     up = [
@@ -184,16 +179,14 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
     ]
     if not up:
         return MTU.skipped(HOST, "no bond, and no MTU in a network configuration")
-    usual = Counter(interface.mtu for interface in up if known(interface.mtu)).most_common(1)
+    usual = Counter(only_known(interface.mtu for interface in up)).most_common(1)
 
     def judge(interface: Interface) -> Judged:
         if isinstance(interface.mtu, Unknown):
             return interface.mtu
         bond = by_name.get(interface.bond) if isinstance(interface.bond, str) else None
-        wanted = interface.mtu_configured if isinstance(interface.mtu_configured, int) else None
-        if wanted is None and bond is not None and known(bond.mtu):
-            wanted = bond.mtu
-        wanted = usual[0][0] if wanted is None else wanted
+        candidates = (interface.mtu_configured, bond.mtu if bond is not None else None)
+        wanted = next((mtu for mtu in candidates if isinstance(mtu, int)), usual[0][0])
         if interface.mtu == wanted:
             return f"{interface.mtu} bytes"
         return MTU.warned(
@@ -213,7 +206,7 @@ def interface_mtu(interfaces: tuple[Interface, ...], evidence: Evidence) -> Find
     )
 
 
-@given(CABLING, _interfaces)
+@_on_interfaces(CABLING)
 def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> Iterator[Finding]:
     named = [interface for interface in interfaces if known(interface.configured_name)]
     for interface in named:
@@ -229,7 +222,14 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
                 ),
                 evidence=interface.evidence,
             )
-    astray = [interface for interface in interfaces if _is_astray(interface)]
+    astray = [
+        interface
+        for interface in interfaces
+        if isinstance(interface.bond_configured, str)
+        and interface.bond is None
+        and interface.up is True
+        and isinstance(interface.neighbour, str)
+    ]
     for interface in astray:
         yield CABLING.warned(
             interface.name,
@@ -257,12 +257,3 @@ def interface_cabling(interfaces: tuple[Interface, ...], evidence: Evidence) -> 
                 for interface in named
             ),
         )
-
-
-def _is_astray(interface: Interface) -> bool:
-    return (
-        isinstance(interface.bond_configured, str)
-        and interface.bond is None
-        and interface.up is True
-        and isinstance(interface.neighbour, str)
-    )

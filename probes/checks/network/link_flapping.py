@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, items_of, known
 from probes.facts import Interface, LogEvent
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.reporting import HOST, Judged, events_in, judge_each
@@ -25,28 +25,30 @@ REMEDY = Remedy(
 _LAST_MEMBER = "without any active interface"
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
-    facts = evidence.facts
-    events = events_in(facts)
-    losses = [event for event in events if event.kind == "link-down"] if known(events) else []
-    returns = [event for event in events if event.kind == "link-up"] if known(events) else []
-    interfaces = (
-        [interface for interface in facts.interfaces if _is_port(interface)]
-        if known(facts.interfaces)
-        else []
-    )
+def link_flapping(evidence: Evidence) -> Iterator[Finding]:
+    facts, events = evidence.facts, events_in(evidence.facts)
+    losses = [event for event in items_of(events) if event.kind == "link-down"]
+    returns = [event for event in items_of(events) if event.kind == "link-up"]
+    # Only a port with a cable counts: software changes the state of loopback, bond and container interfaces.
+    interfaces = [
+        interface
+        for interface in items_of(facts.interfaces)
+        if interface.is_virtual is not True and interface.bond_members is None
+    ]
     named = {interface.name for interface in interfaces}
-    for device, lost in _by_device(losses).items():
+    by_device: dict[str, list[LogEvent]] = {}
+    for event in losses:
+        by_device.setdefault(event.device or HOST, []).append(event)
+    for device, lost in by_device.items():
         if device not in named and (finding := _judge_losses(evidence, device, lost, returns)) is not None:
             yield finding
     if interfaces:
-        what, good = "the changes of the carrier", "links stay up"
         yield from judge_each(
             FLAPPING,
             interfaces,
             lambda interface: _judge(evidence, interface, losses, returns),
-            what=what,
-            good=good,
+            what="the changes of the carrier",
+            good="links stay up",
         )
     elif known(events):
         yield FLAPPING.passed(
@@ -56,21 +58,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield FLAPPING.undetermined(HOST, facts.interfaces, what="the network interfaces")
     else:
         yield FLAPPING.skipped(HOST, "this machine has no network port")
-
-
-def _is_port(interface: Interface) -> bool:
-    """Return whether an interface has a cable.
-
-    The state of loopback, bond and container interfaces is changed by software, not by a cable.
-    """
-    return interface.is_virtual is not True and interface.bond_members is None
-
-
-def _by_device(losses: list[LogEvent]) -> dict[str, list[LogEvent]]:
-    by_device: dict[str, list[LogEvent]] = {}
-    for event in losses:
-        by_device.setdefault(event.device or HOST, []).append(event)
-    return by_device
 
 
 def _times(events: list[LogEvent]) -> int:
@@ -116,7 +103,8 @@ def _judge_losses(
             remedy=REMEDY,
             evidence=(*refs, limit.ref),
         )
-    if (last := _last_loss(events, [event for event in returns if event.device == device])) is not None:
+    last = _last_loss(events, [event for event in returns if event.device == device])
+    if last is not None:
         times = "1 loss" if _times(events) == 1 else f"{_times(events)} losses"
         return FLAPPING.warned(
             device,

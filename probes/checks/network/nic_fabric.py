@@ -12,12 +12,11 @@ import re
 import shlex
 from collections import Counter
 
-from probes.base.record import Unknown, known, value_or
-from probes.facts import Nic
-from probes.facts.variables import value_of
+from probes.base.record import Unknown, items_of, known, only_known, value_or
+from probes.facts import Nic, value_of
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
 from probes.judging.rails import is_up, training_rails
-from probes.judging.reporting import HOST, Judged, fold_names, judge_each, on_nics, subject_name
+from probes.judging.reporting import HOST, Judged, each_port, fold_names, judge_each, on_nics, subject_name
 
 SUBNET_MANAGER = Judge(
     check_id="nic-subnet-manager",
@@ -39,32 +38,27 @@ TRAFFIC_CLASS = Judge(
     "and collapses on many.",
 )
 _FULL_MEMBER = 0x8000
-"""The bit of a partition key that tells a full member."""
+"""The bit of a partition key that is set for a full member."""
 _PKEY = re.compile(r"0x[0-9a-fA-F]{1,4}")
-UNCONFIGURED = ("INIT", "ARMED")
+_UNCONFIGURED = ("INIT", "ARMED")
 """States of a port with a link that no subnet manager has set up."""
 _NO_INFINIBAND = "no training port is InfiniBand"
 _NO_ROCE = "no training port is RoCE"
 
 
-@on_nics(SUBNET_MANAGER)
-def nic_subnet_manager(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
-    ports = [
-        nic for nic in nics if nic.link_layer == "InfiniBand" and (is_up(nic) or nic.state in UNCONFIGURED)
-    ]
-    if not ports:
-        return SUBNET_MANAGER.skipped(HOST, "no InfiniBand port has a link")
-    return judge_each(
-        SUBNET_MANAGER,
-        ports,
-        _judge_manager,
-        what="the subnet manager",
-        good="a subnet manager serves every port",
-    )
-
-
-def _judge_manager(nic: Nic) -> Judged:
-    if nic.state not in UNCONFIGURED:
+@each_port(
+    SUBNET_MANAGER,
+    lambda evidence: [
+        nic
+        for nic in items_of(evidence.facts.nics)
+        if nic.link_layer == "InfiniBand" and (is_up(nic) or nic.state in _UNCONFIGURED)
+    ],
+    absent="no InfiniBand port has a link",
+    what="the subnet manager",
+    good="a subnet manager serves every port",
+)
+def nic_subnet_manager(nic: Nic, evidence: Evidence) -> Judged:
+    if nic.state not in _UNCONFIGURED:
         if isinstance(nic.sm_lid, Unknown):
             return nic.sm_lid
         if nic.sm_lid:
@@ -120,12 +114,12 @@ def _partition(pkeys: tuple[str, ...]) -> str:
 def nic_mixture(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
     # Without a recorded environment it is unknown whether a variable selects the ports.
     chosen = not known(evidence.facts.environment) or value_of(evidence.facts, "NCCL_IB_HCA") is not None
-    up = [nic for nic in nics if is_up(nic) and known(nic.link_layer)]
     rails = [nic for nic in training_rails(evidence.facts).active if known(nic.link_layer)]
     if not rails:
         return MIXTURE.skipped(HOST, "no training port is up, or their link layers are not known")
-    others = [nic for nic in up if nic.link_layer != rails[0].link_layer]
-    kinds = {str(nic.device_type) for nic in rails if known(nic.device_type)}
+    layer = rails[0].link_layer
+    others = [nic for nic in nics if is_up(nic) and value_or(nic.link_layer, layer) != layer]
+    kinds = set(only_known(nic.device_type for nic in rails))
     if len(kinds) > 1:
         return MIXTURE.warned(
             fold_names([subject_name(nic) for nic in rails]),
@@ -159,7 +153,7 @@ def roce_traffic_class(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = [nic for nic in training_rails(evidence.facts).active if nic.link_layer == "Ethernet"]
     if not rails:
         return TRAFFIC_CLASS.skipped(HOST, _NO_ROCE)
-    usual = Counter(nic.traffic_class for nic in rails if known(nic.traffic_class)).most_common(1)
+    usual = Counter(only_known(nic.traffic_class for nic in rails)).most_common(1)
     forced = value_of(evidence.facts, "NCCL_IB_TC")
 
     def judge(nic: Nic) -> Judged:

@@ -1,6 +1,8 @@
-"""Check that cards of a kind have one firmware, names of their places, and whole devices.
+"""Check that all NICs are there, with one firmware for cards of a kind, names of their places, whole devices.
 
-Source: AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
+The number is only known for a known machine: a machine of the catalogue, by its maker's product name, or a
+machine whose NICs are in known places. Source: the rows' own sources (`probes/data/machines.toml`,
+`nics.toml`); AMD-AGI/Primus, preflight (firmware equal across a fleet); rdma-core, persistent naming;
 facebookresearch/gcm, health checks (interfaces bound to other cards).
 """
 
@@ -10,13 +12,23 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from probes.base.record import Unknown, known
+from probes.base.record import EvidenceRef, Unknown, known, value_or
+from probes.catalogue.hardware import MachineModel
 from probes.catalogue.nic_models import Layout, expected_ref, load_nic_models
 from probes.facts import Nic
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
-from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, Judged, judge_each, on_nics, subject_name
+from probes.judging.rails import Rails, training_rails
+from probes.judging.reporting import HOST, Judged, judge_each, on_fact, on_nics, subject_name
 
+COUNT = Judge(
+    check_id="nic-count",
+    why="A NIC that is missing takes its share of the bandwidth to other nodes, or stops the job.",
+)
+_MISSING = Remedy(
+    text="Look for the card on the PCI bus: if it is not there, reseat it or call the maker; else look why "
+    "its driver left it.",
+    command="lspci -d 15b3:",
+)
 FIRMWARE = Judge(
     check_id="nic-firmware",
     why="Cards of one kind with different firmware differ in rate, congestion control and faults.",
@@ -31,6 +43,62 @@ VIRTUAL = Judge(
     why="A virtual function shares its port with others and may lack GPUDirect RDMA and full queues.",
 )
 _NUMBERED = re.compile(r"([A-Za-z][A-Za-z0-9]*_)(\d{1,4})")
+
+
+@on_fact(COUNT, "the RDMA ports", lambda facts: facts.nics)
+def nic_count(nics: tuple[Nic, ...], evidence: Evidence) -> Finding:
+    layout = load_nic_models().layout(evidence.facts) if nics else None
+    if layout is not None:
+        return _by_places(nics, layout)
+    machine = _machine(evidence)
+    if machine is not None:
+        return _by_number(machine, training_rails(evidence.facts))
+    return COUNT.skipped(HOST, "the number of NICs of a machine of this kind is unknown")
+
+
+def _machine(evidence: Evidence) -> MachineModel | None:
+    """Return the catalogue's machine with this product name.
+
+    Clouds give one name to machines with different NICs, so their machines are left out.
+    """
+    product = evidence.facts.dmi.product_name
+    rows = evidence.catalogue.machines_sold_as(product) if known(product) else ()
+    return rows[0] if len({row.nic_count for row in rows}) == 1 and not rows[0].virtual else None
+
+
+def _by_places(nics: tuple[Nic, ...], layout: Layout) -> Finding:
+    addresses = {nic.pci_bus_id for nic in nics}
+    missing = [place for place in layout.rails if place.address not in addresses]
+    refs = (expected_ref(layout, layout.id),)
+    if missing:
+        return COUNT.failed(
+            HOST,
+            "NICs of this machine are missing",
+            expected=f"{len(layout.rails)} NICs in a {layout.title}",
+            observed=f"none at {', '.join(place.address for place in missing)}",
+            remedy=_MISSING,
+            evidence=refs,
+        )
+    return COUNT.passed(
+        HOST, "all NICs are there", observed=f"{len(layout.rails)} as in a {layout.title}", evidence=refs
+    )
+
+
+def _by_number(machine: MachineModel, rails: Rails) -> Finding:
+    present = len(rails.active) + len(rails.slower) + len(rails.down)
+    refs = (EvidenceRef(source="catalogue", key=machine.id, detail=machine.source),)
+    if present < machine.nic_count:
+        return COUNT.failed(
+            HOST,
+            "training ports of this machine are missing",
+            expected=f"{machine.nic_count} ports: {machine.title}",
+            observed=f"{present}",
+            remedy=_MISSING,
+            evidence=refs,
+        )
+    return COUNT.passed(
+        HOST, "all training ports are there", observed=f"{present}: {machine.title}", evidence=refs
+    )
 
 
 @on_nics(FIRMWARE)
@@ -67,8 +135,7 @@ def _family(nic: Nic) -> tuple[str, str]:
     If virtual functions share a part number, the first number of a version distinguishes the chips.
     """
     part = nic.board_id if known(nic.board_id) else nic.device_type
-    version = nic.firmware_version if known(nic.firmware_version) else ""
-    return (part if known(part) else "", version.partition(".")[0])
+    return value_or(part, ""), value_or(nic.firmware_version, "").partition(".")[0]
 
 
 @on_nics(NAMING)
@@ -78,17 +145,26 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
         # Numbers follow the order of the bus scan, which differs from that of the addresses on many machines.
         return NAMING.skipped(HOST, "the names that belong to the places of this machine are unknown")
     names = {place.address: place.device for place in layout.rails}
-    placed = [
-        nic
-        for nic in nics
-        if known(nic.pci_bus_id) and nic.pci_bus_id in names and _NUMBERED.fullmatch(nic.name)
-    ]
+    placed = [nic for nic in nics if str(nic.pci_bus_id) in names and _NUMBERED.fullmatch(nic.name)]
     if not placed:
         return NAMING.skipped(HOST, "the devices are not numbered by the kernel")
 
     def judge(nic: Nic) -> Judged:
         expected = names[str(nic.pci_bus_id)]
-        return "" if nic.name == expected else _wrong(nic, expected, layout)
+        if nic.name == expected:
+            return ""
+        return NAMING.warned(
+            subject_name(nic),
+            "the device bears the name of another place",
+            expected=f"{expected}, as in a {layout.title}",
+            observed=f"{nic.name} at {nic.pci_bus_id}",
+            remedy=Remedy(
+                text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and "
+                "reboot.",
+                command="rdma link",
+            ),
+            evidence=(expected_ref(layout, layout.id),),
+        )
 
     return judge_each(
         NAMING,
@@ -99,25 +175,11 @@ def nic_naming(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     )
 
 
-def _wrong(nic: Nic, expected: str, layout: Layout) -> Finding:
-    return NAMING.warned(
-        subject_name(nic),
-        "the device bears the name of another place",
-        expected=f"{expected}, as in a {layout.title}",
-        observed=f"{nic.name} at {nic.pci_bus_id}",
-        remedy=Remedy(
-            text="Look at the udev rules for persistent names (60-rdma-persistent-naming.rules) and reboot.",
-            command="rdma link",
-        ),
-        evidence=(expected_ref(layout, layout.id),),
-    )
-
-
 @on_nics(VIRTUAL)
 def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
     rails = training_rails(evidence.facts)
     ports = (*rails.active, *rails.slower, *rails.down)
-    kinds = Counter(nic.is_virtual_function for nic in ports if known(nic.is_virtual_function))
+    has_whole_ports = any(nic.is_virtual_function is False for nic in ports)
 
     def judge(nic: Nic) -> Judged:
         card = load_nic_models().card(nic)
@@ -127,7 +189,7 @@ def nic_virtual(nics: tuple[Nic, ...], evidence: Evidence) -> Findings:
                 if card and card.virtual
                 else nic.is_virtual_function
             )
-        if not nic.is_virtual_function or not kinds[False]:
+        if not nic.is_virtual_function or not has_whole_ports:
             return "virtual functions" if nic.is_virtual_function else ""
         return VIRTUAL.warned(
             subject_name(nic),

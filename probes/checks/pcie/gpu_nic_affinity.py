@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.base.record import Reason, Unknown, known
+from probes.base.record import Reason, Unknown, first_unknown, items_of, known, only_known
 from probes.facts import Gpu, Link, MachineFacts, Nic
+from probes.judging.affinity import NEAREST_FIRST
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.rails import training_rails
 from probes.judging.reporting import HOST, Judged, gpus_of, judge_each, nics_of
@@ -22,11 +23,10 @@ JUDGE = Judge(
     "half the rate.",
 )
 
-NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
-NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
+_NO_PATH = Unknown(Reason.NOT_RECORDED, "no distance between this GPU and the training ports")
 
 
-def check(evidence: Evidence) -> Iterator[Finding]:
+def gpu_nic_affinity(evidence: Evidence) -> Iterator[Finding]:
     gpus = yield from gpus_of(JUDGE, evidence)
     if not gpus or not (yield from nics_of(JUDGE, evidence)):
         return
@@ -37,14 +37,23 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if isinstance(facts.links, Unknown):
         yield JUDGE.undetermined(HOST, facts.links, what="the distances between GPUs and NICs")
         return
-    links = facts.links
-    nearest = {gpu.index: _nearest(gpu, rails, links) for gpu in gpus}
+    nearest = {gpu.index: _nearest(gpu, rails, facts.links) for gpu in gpus}
     good = evidence.thresholds.close_link_kinds
     if _on_grace(facts) and not any(kind in good.value for kind in nearest.values()):
         yield JUDGE.skipped(HOST, "on this architecture NVLink-C2C hides the PCIe distances")
         return
     if all(kind == "SYS" for kind in nearest.values()):
-        yield _all_far()
+        yield JUDGE.warned(
+            HOST,
+            "every training port is on another socket than every GPU, or the PCIe topology is hidden",
+            expected="PIX, PXB or PHB for each GPU",
+            observed="SYS everywhere",
+            remedy=Remedy(
+                text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else "
+                "look at slots and BIOS.",
+                command="nvidia-smi topo -m",
+            ),
+        )
         return
 
     nodes = {gpu.numa_node for gpu in gpus if known(gpu.numa_node)}
@@ -83,10 +92,8 @@ def _rails(facts: MachineFacts) -> tuple[Nic, ...]:
 
     All ports count if no text states their role (lspci, templates of clouds).
     """
-    nics = facts.nics if known(facts.nics) else ()
-    if all(isinstance(nic.state, Unknown) for nic in nics):
-        return nics
-    return training_rails(facts).active
+    nics = items_of(facts.nics)
+    return training_rails(facts).active if any(known(nic.state) for nic in nics) else nics
 
 
 def _on_grace(facts: MachineFacts) -> bool:
@@ -94,31 +101,14 @@ def _on_grace(facts: MachineFacts) -> bool:
 
     The architecture or a GPU of a superchip shows it: a pasted matrix does not name the CPU.
     """
-    names = [gpu.name for gpu in facts.gpus if known(gpu.name)] if known(facts.gpus) else []
+    names = only_known(gpu.name for gpu in items_of(facts.gpus))
     return facts.cpu.architecture == "aarch64" or any(re.search(r"\bG[BH]\d", name) for name in names)
 
 
 def _nearest(gpu: Gpu, rails: tuple[Nic, ...], links: tuple[Link, ...]) -> str | Unknown:
     names = {nic.name for nic in rails}
-    kinds = []
-    for link in links:
-        if f"GPU{gpu.index}" in (link.a, link.b) and names & {link.a, link.b}:
-            kinds.append(link.kind)
-    known_kinds = [kind for kind in NEAREST_FIRST if kind in kinds]
-    if known_kinds:
-        return known_kinds[0]
-    return next((kind for kind in kinds if isinstance(kind, Unknown)), NO_PATH)
-
-
-def _all_far() -> Finding:
-    return JUDGE.warned(
-        HOST,
-        "every training port is on another socket than every GPU, or the PCIe topology is hidden",
-        expected="PIX, PXB or PHB for each GPU",
-        observed="SYS everywhere",
-        remedy=Remedy(
-            text="In a virtual machine give NCCL the provider's topology file (NCCL_TOPO_FILE); else look "
-            "at slots and BIOS.",
-            command="nvidia-smi topo -m",
-        ),
-    )
+    kinds = [
+        link.kind for link in links if f"GPU{gpu.index}" in (link.a, link.b) and names & {link.a, link.b}
+    ]
+    nearest = next((kind for kind in NEAREST_FIRST if kind in kinds), None)
+    return nearest or first_unknown(*kinds) or _NO_PATH

@@ -6,11 +6,12 @@ guide, CUDA environment variables (visible devices); PyTorch performance tuning 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from probes.base.patterns import pattern
-from probes.base.record import Unknown, known
+from probes.base.record import Unknown, first_unknown, items_of, only_known
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import load_variables
 from probes.facts import Gpu
@@ -73,13 +74,8 @@ def cuda_connections(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Find
         return
     # One connection orders the kernels of tensor parallelism on Hopper and older; newer GPUs do not need it.
     capabilities = [gpu.compute_capability for gpu in gpus]
-    unread = next((capability for capability in capabilities if isinstance(capability, Unknown)), None)
-    limit = evidence.thresholds.cuda_connections_architecture
-    newer = [
-        capability
-        for capability in capabilities
-        if known(capability) and at_least(capability, limit.value) is True
-    ]
+    unread, limit = first_unknown(*capabilities), evidence.thresholds.cuda_connections_architecture
+    newer = any(at_least(capability, limit.value) is True for capability in only_known(capabilities))
     if number == 1 and unread is not None and not newer:
         yield CONNECTIONS.undetermined(
             HOST, unread, what="the compute capability", evidence=variable.evidence
@@ -116,12 +112,13 @@ def cuda_visible_devices(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[
         yield VISIBLE.passed(HOST, "every GPU is visible to CUDA", observed="CUDA_VISIBLE_DEVICES is not set")
         return
     names = [name.strip() for name in variable.value.split(",")]
-    valid = []
-    for name in names:
-        if not _DEVICE.fullmatch(name) or (name.isdecimal() and int(name) >= len(gpus)):
-            break  # CUDA stops reading at the first that it does not know
-        valid.append(name)
-    in_job = known(evidence.facts.scheduler.kind) and evidence.facts.scheduler.kind is not None
+
+    def is_valid(name: str) -> bool:
+        return bool(_DEVICE.fullmatch(name)) and not (name.isdecimal() and int(name) >= len(gpus))
+
+    # CUDA stops reading at the first name that it does not know.
+    valid = list(itertools.takewhile(is_valid, names))
+    in_job = isinstance(evidence.facts.scheduler.kind, str)
     if len(valid) < len(names) or len(set(valid)) < len(valid):
         problem = "CUDA_VISIBLE_DEVICES names GPUs that are not there, or one twice"
     elif len(valid) < len(gpus) and not in_job:
@@ -175,8 +172,7 @@ def omp_threads(variables: Variables, evidence: Evidence) -> Finding:
         )
     first = variable.value.partition(",")[0].strip()
     number = int(first) if re.fullmatch(r"\d{1,6}", first) else 0
-    cpus = facts.cpu.allowed_cpus
-    ranks = len(facts.gpus) if known(facts.gpus) and facts.gpus else 1
+    cpus, ranks = facts.cpu.allowed_cpus, len(items_of(facts.gpus)) or 1
     if number == 0:
         return _threads(variable.value, "OMP_NUM_THREADS is no number of threads", "a number from 1")
     if isinstance(cpus, Unknown):

@@ -16,7 +16,7 @@ from probes.catalogue.thresholds import Number
 from probes.facts import EnvironmentVariable
 from probes.judging.environment_values import Variables, nccl_version, removal, setting, variables_of
 from probes.judging.findings import Evidence, Finding, Judge, Remedy
-from probes.judging.reporting import HOST
+from probes.judging.reporting import HOST, evidence_of
 
 DEBUGGING = Judge(
     check_id="nccl-debug-settings",
@@ -45,9 +45,9 @@ _PLUGIN_NAMES = (
     "NCCL_OFI_",
     "NCCL_PSK",
 )
-"""Beginnings of names that plugins read, and the key of newer releases, whose value is not to be shown."""
+"""Beginnings of names that plugins read, and the key of newer releases, whose value must not be shown."""
 _NOISY = ("COLL", "CALL", "ALL", "PROXY")
-"""Parts that write a line for every call."""
+"""Subsystems of NCCL that log a line for every call."""
 
 
 def _variables(judge: Judge, evidence: Evidence, well: str) -> Generator[Finding, None, Variables | None]:
@@ -98,7 +98,7 @@ def nccl_debug_settings(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(
                 text="Remove the variables without a measured gain; NCCL's defaults follow the machine."
             ),
-            evidence=tuple(ref for variable in others for ref in variable.evidence),
+            evidence=evidence_of(others),
         )
     elif not is_problem:
         yield DEBUGGING.passed(HOST, "no debugging switch is left on")
@@ -119,7 +119,7 @@ def _noise(variables: dict[str, EnvironmentVariable]) -> Finding | None:
         expected="NCCL_DEBUG=WARN",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Keep WARN in production, and INFO for the first minutes of a trial."),
-        evidence=tuple(ref for variable in both for ref in variable.evidence),
+        evidence=evidence_of(both),
     )
 
 
@@ -169,6 +169,7 @@ def nccl_values(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_nobodys(name: str) -> bool:
+    """Return whether no release of NCCL and no plugin reads a variable of this name."""
     return name.startswith("NCCL_") and not name.startswith(_PLUGIN_NAMES) and name == name.strip()
 
 
@@ -184,7 +185,7 @@ def _sockets(variables: dict[str, EnvironmentVariable], most: Number) -> Finding
         expected=f"a product of at most {most.value:.0f}",
         observed=", ".join(map(setting, both)),
         remedy=Remedy(text="Lower one of them; 4 times 4 is enough for 100 Gb/s."),
-        evidence=(*(ref for variable in both for ref in variable.evidence), most.ref),
+        evidence=(*evidence_of(both), most.ref),
     )
 
 
@@ -205,26 +206,17 @@ def nccl_forced(evidence: Evidence) -> Iterator[Finding]:
     variables = yield from _variables(FORCED, evidence, "NCCL chooses its algorithms itself")
     if not variables:
         return
-    table, provider = load_variables(), evidence.facts.cloud.provider
-    is_problem = False
-    for variable in variables.values():
-        row = table.find(variable.name)
-        if (
-            row is None
-            or row.use != "forcing"
-            or not variable.value
-            or value_or(provider, None) in row.platforms
-        ):
-            continue
-        is_problem = True
-        yield _warn(
-            FORCED,
-            variable,
-            row,
-            f"{variable.name} takes a decision from NCCL{f': {row.costs}' if row.costs else ''}",
-            "not set",
-        )
-    if not is_problem:
+    table, provider = load_variables(), value_or(evidence.facts.cloud.provider, None)
+    rows = [(variable, table.find(variable.name)) for variable in variables.values() if variable.value]
+    forcing = [
+        (variable, row)
+        for variable, row in rows
+        if row is not None and row.use == "forcing" and provider not in row.platforms
+    ]
+    for variable, row in forcing:
+        costs = f": {row.costs}" if row.costs else ""
+        yield _warn(FORCED, variable, row, f"{variable.name} takes a decision from NCCL{costs}", "not set")
+    if not forcing:
         yield FORCED.passed(HOST, "NCCL chooses its algorithms itself")
 
 
@@ -236,28 +228,24 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
         return
     named = variables["NCCL_CONF_FILE"].value if "NCCL_CONF_FILE" in variables else ""
     lines = [variable for variable in facts.environment if variable.origin != "environment"]
+    misreadings = [(variable, words) for variable in lines if (words := _mangled(variable)) is not None]
     skipped = [
         unread
         for unread in facts.unread
         if unread.source.endswith("nccl.conf") or (named and unread.source == named)
     ]
-    is_problem = False
-    for variable in lines:
-        misreading = _mangled(variable)
-        if misreading is not None:
-            is_problem = True
-            yield FILES.warned(
-                HOST,
-                f"NCCL misreads a line of {variable.origin}: {misreading}",
-                expected="NAME=value without blanks, quotes and comments",
-                observed=f"{variable.name[:60]}={variable.value[:60]}",
-                remedy=Remedy(
-                    text="Correct the line; comments stand on lines of their own, with # in the first column."
-                ),
-                evidence=variable.evidence,
-            )
+    for variable, misreading in misreadings:
+        yield FILES.warned(
+            HOST,
+            f"NCCL misreads a line of {variable.origin}: {misreading}",
+            expected="NAME=value without blanks, quotes and comments",
+            observed=f"{variable.name[:60]}={variable.value[:60]}",
+            remedy=Remedy(
+                text="Correct the line; comments stand on lines of their own, with # in the first column."
+            ),
+            evidence=variable.evidence,
+        )
     for unread in skipped:
-        is_problem = True
         yield FILES.warned(
             HOST,
             f"NCCL does not use {f'line {unread.line} of ' if unread.line else ''}{unread.source}",
@@ -267,7 +255,7 @@ def nccl_configuration(evidence: Evidence) -> Iterator[Finding]:
             observed=unread.text[:60] or unread.why,
             remedy=Remedy(text="Correct the line." if unread.line else "Correct NCCL_CONF_FILE."),
         )
-    if is_problem:
+    if misreadings or skipped:
         return
     if lines:
         files = ", ".join(dict.fromkeys(variable.origin for variable in lines))

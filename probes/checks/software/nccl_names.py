@@ -8,6 +8,9 @@ NVIDIA/nccl#286, #913; aws-samples/aws-do-eks#50 (gloo).
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
+
+import msgspec
 
 from probes.base.record import Unknown
 from probes.facts import EnvironmentVariable, MachineFacts
@@ -93,25 +96,17 @@ def nccl_hcas(variables: Variables, evidence: Evidence) -> Finding:
     rails = training_rails(evidence.facts)
     wanted = _without_ports(parse_names(variable.value))
     selected = chosen(wanted, dict.fromkeys(nic.name for nic in nics))
-    idle = [nic.name for nic in rails.active if nic.name not in selected]
-    active = {nic.name for nic in rails.active}
+    active = [nic.name for nic in rails.active]
+    idle = [name for name in active if name not in selected]
     foreign = [
         nic.name
         for nic in (*rails.slower, *rails.others)
         if nic.name in selected and nic.name not in active and is_up(nic)
     ]
-    named = set(wanted.names)
     # NCCL takes prefixes: `mlx5_1` also selects `mlx5_10` to `mlx5_19`.
-    extra = [
-        name
-        for name in selected
-        if not wanted.exact and not wanted.excludes and name not in named and _is_number_longer(name, named)
-    ]
-    expected = (
-        f"NCCL_IB_HCA=={','.join(dict.fromkeys(nic.name for nic in rails.active))}"
-        if rails.active
-        else "names of training ports"
-    )
+    prefixes = () if wanted.exact or wanted.excludes else wanted.names
+    extra = [name for name in selected if name not in prefixes and _is_number_longer(name, prefixes)]
+    expected = f"NCCL_IB_HCA=={','.join(dict.fromkeys(active))}" if active else "names of training ports"
     if not selected:
         problem = "NCCL_IB_HCA names no RDMA device of this machine"
     elif extra:
@@ -149,23 +144,17 @@ def gloo_interface(variables: Variables, evidence: Evidence) -> Finding:
     names = [name for name in variable.value.split(",") if name]
     present = {interface.name for interface in interfaces}
     missing = [name for name in names if name not in present]
-    if missing:
-        return _warned(
-            GLOO,
-            variable,
-            f"there is no interface {', '.join(missing[:4])[:80]!r}",
-            expected,
-            setting(variable),
-        )
-    if any(name.startswith(NOT_A_NETWORK) for name in names):
-        return _warned(GLOO, variable, "the interface reaches no other node", expected, setting(variable))
+    if missing or any(name.startswith(NOT_A_NETWORK) for name in names):
+        absent = f"there is no interface {', '.join(missing[:4])[:80]!r}"
+        problem = absent if missing else "the interface reaches no other node"
+        return _warned(GLOO, variable, problem, expected, setting(variable))
     return GLOO.passed(
         HOST, "GLOO_SOCKET_IFNAME names an interface", observed=setting(variable), evidence=variable.evidence
     )
 
 
 def _best(facts: MachineFacts) -> str:
-    """Return the name of the interface of the default route; empty where it is unknown."""
+    """Return the name of the interface of the default route; empty if it is unknown."""
     default = default_interface(facts)
     return default.name if default is not None else ""
 
@@ -173,11 +162,11 @@ def _best(facts: MachineFacts) -> str:
 def _without_ports(wanted: NameList) -> NameList:
     """Return the names without ports: `mlx5_0:1` names a port of mlx5_0."""
     names = tuple(name.partition(":")[0] for name in wanted.names)
-    return NameList(excludes=wanted.excludes, exact=wanted.exact, names=names)
+    return msgspec.structs.replace(wanted, names=names)
 
 
-def _is_number_longer(name: str, prefixes: set[str]) -> bool:
-    """Return whether a prefix also matches a longer number: `mlx5_10` where `mlx5_1` is meant.
+def _is_number_longer(name: str, prefixes: Iterable[str]) -> bool:
+    """Return whether a prefix also matches a longer number, for example `mlx5_1` the name `mlx5_10`.
 
     A prefix without a number, such as `mlx5`, is meant to match them all.
     """

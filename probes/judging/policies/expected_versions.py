@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
+import operator
 import re
+from collections.abc import Callable
 
 from probes.base.versions import numbers_of
 
-_OPERATORS = ("==", "!=", ">=", "<=", ">", "<")
+_OPERATORS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+"""Comparison by operator. A longer operator comes before its beginning."""
 _PLAIN = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
@@ -16,8 +26,8 @@ def complaint_of(wanted: str) -> str | None:
     if wanted[:1] not in "<>=!":
         return None
     for part in wanted.split(","):
-        operator, version = _split(part)
-        if not operator:
+        sign, version = _split(part)
+        if not sign:
             return (
                 f"{part.strip()!r} has no comparison; write one of {' '.join(_OPERATORS)} before each "
                 "version of a range"
@@ -49,23 +59,9 @@ def _matches(version: str, wanted: str) -> bool:
     return version == wanted or (_PLAIN.fullmatch(wanted) is not None and _order(version, wanted) == 0)
 
 
-def _holds(version: str, operator: str, wanted: str) -> bool:
+def _holds(version: str, sign: str, wanted: str) -> bool:
     order = _order(version, wanted)
-    if order is None:
-        return False
-    match operator:
-        case "==":
-            return order == 0
-        case "!=":
-            return order != 0
-        case ">=":
-            return order >= 0
-        case "<=":
-            return order <= 0
-        case ">":
-            return order > 0
-        case _:
-            return order < 0
+    return order is not None and _OPERATORS[sign](order, 0)
 
 
 def _order(version: str, wanted: str) -> int | None:
@@ -83,5 +79,5 @@ def _order(version: str, wanted: str) -> int | None:
 
 def _split(part: str) -> tuple[str, str]:
     part = part.strip()
-    operator = next((operator for operator in _OPERATORS if part.startswith(operator)), "")
-    return operator, part[len(operator) :].strip()
+    sign = next((sign for sign in _OPERATORS if part.startswith(sign)), "")
+    return sign, part[len(sign) :].strip()

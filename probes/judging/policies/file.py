@@ -35,7 +35,7 @@ def load_policy(text: str, name: str, catalogue: Catalogue) -> Policy:
 
 
 def thresholds_under(policy: Policy) -> Thresholds:
-    """Return rigtune's limits with those of an accepted policy in their place."""
+    """Return rigtune's limits, some of them replaced by the limits of an accepted policy."""
     limits = load_thresholds()
     if not policy.thresholds:
         return limits
@@ -99,8 +99,7 @@ def _check_faults(policy: Policy) -> Iterator[tuple[str, str, str]]:
 def _threshold_faults(
     name: str, value: float | str | tuple[str, ...], limits: Thresholds
 ) -> Iterator[tuple[str, str, str]]:
-    place = f"thresholds.{name[:60]}"
-    settable = limits.settable
+    place, settable = f"thresholds.{name[:60]}", limits.settable
     row = settable.get(name)
     if row is None and hasattr(limits, name):
         yield (
@@ -127,14 +126,13 @@ def _threshold_faults(
 
 def _versions(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield every expected version with its field."""
+    software = policy.software
     fields: list[tuple[str, str | tuple[str, ...] | None]] = [
         ("gpu.vbios", policy.gpu.vbios),
         ("gpu.driver", policy.gpu.driver),
+        *((f"software.{name}", getattr(software, name)) for name in software.__struct_fields__),
+        *((f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()),
     ]
-    fields += [
-        (f"software.{name}", getattr(policy.software, name)) for name in policy.software.__struct_fields__
-    ]
-    fields += [(f"nic.firmware.{kind}", wanted) for kind, wanted in policy.nic.firmware.items()]
     for place, wanted in fields:
         for version in (wanted,) if isinstance(wanted, str) else wanted or ():
             yield place, version

@@ -1,4 +1,4 @@
-"""Writes a policy from a good node: what was read of it becomes what is expected of its like."""
+"""Write a policy from a good node: its values become the expectations for machines of its kind."""
 
 from __future__ import annotations
 
@@ -89,19 +89,16 @@ def expectation_count(policy: Policy) -> int:
 
 
 def _stated(section: StrictRecord) -> dict[str, Any]:
-    """Return the fields that demand something; a tolerance only with the field that it applies to."""
+    """Return the fields that demand something; a tolerance only together with its field."""
     built = msgspec.to_builtins(section)
-    fields = {
-        field: value for field, value in built.items() if value is not None and value not in ([], {}, ())
-    }
+    fields = {field: value for field, value in built.items() if value not in (None, [], {}, ())}
     if "memory_bytes" not in fields:
         fields.pop("memory_tolerance_percent", None)
     return fields
 
 
 def _gpu(facts: MachineFacts, catalogue: Catalogue) -> GpuExpectation:
-    driver = facts.software.driver_version
-    gpus = facts.gpus
+    driver, gpus = facts.software.driver_version, facts.gpus
     if isinstance(gpus, Unknown):
         return GpuExpectation(driver=_version(driver))
     name = _only(gpu.name for gpu in gpus)
@@ -151,13 +148,12 @@ def _software(facts: MachineFacts) -> SoftwareExpectation:
 
 def _host(facts: MachineFacts) -> HostExpectation:
     software, nodes = facts.software, facts.numa_nodes
-    storage = items_of(facts.storage)
     services = items_of(software.services)
     return HostExpectation(
         memory_bytes=_size(facts.memory.total_bytes),
         cpus=_size(facts.cpu.logical_cpus),
         numa_nodes=_size(sum(node.is_gpu_memory is not True for node in nodes)) if known(nodes) else None,
-        mounts=_names(disk.mount for disk in storage),
+        mounts=_names(disk.mount for disk in items_of(facts.storage)),
         services=_names(service.name for service in services if service.value == "active"),
         modules=_names(items_of(software.modules)),
     )
@@ -171,8 +167,7 @@ def _size(value: Number | Unknown | None) -> Number | None:
 def _only(values: Iterable[Value | Unknown]) -> Value | None:
     """Return the value that all share; None if they differ, if one is unknown, or if there are none."""
     different = set(values)
-    value = different.pop() if len(different) == 1 else None
-    return value_or(value, None)
+    return value_or(different.pop(), None) if len(different) == 1 else None
 
 
 def _versions(values: Iterable[str | Unknown]) -> str | tuple[str, ...] | None:
@@ -200,5 +195,6 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 def _name(value: str | Unknown | None) -> str | None:
     """Return the name if a UTF-8 file can hold it and a person can read it."""
-    is_fit = isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
-    return value if is_fit and isinstance(value, str) else None
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable():
+        return value
+    return None

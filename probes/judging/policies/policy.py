@@ -23,9 +23,9 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Several = Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
 
 Versions = Text | Several | None
-"""One expected version, several of which any will do, or none.
+"""The expected version, several versions of which any is accepted, or None.
 
-Each is exact (`550.90.07`), a pattern (`550.90.*`) or a range (`>=550.90,<581`).
+A version is exact (`550.90.07`), a pattern (`550.90.*`) or a range (`>=550.90,<581`).
 `probes/judging/policies/expected_versions.py` distinguishes the forms.
 """
 
@@ -49,7 +49,7 @@ class GpuExpectation(StrictRecord, kw_only=True):
     memory_bytes: Positive | None = None
     """Memory of each GPU."""
     memory_tolerance_percent: Percent = 2.0
-    """Drivers differ in what they keep for themselves."""
+    """Tolerance, because drivers reserve different amounts."""
     vbios: Versions = None
     driver: Versions = None
     mig: bool | None = None
@@ -59,7 +59,7 @@ class NicExpectation(StrictRecord, kw_only=True):
     """The RDMA ports that carry training, without those for storage and management (`judging/rails.py`)."""
 
     count: Amount | None = None
-    """Ports that are up at full rate."""
+    """Number of ports that are up at full rate."""
     rate_gbps: Annotated[float, msgspec.Meta(gt=0)] | None = None
     link_layer: Literal["InfiniBand", "Ethernet"] | None = None
     firmware: dict[str, Text | Several] = {}
@@ -87,16 +87,16 @@ class HostExpectation(StrictRecord, kw_only=True):
 
     memory_bytes: Positive | None = None
     memory_tolerance_percent: Percent = 5.0
-    """Firmware and crash kernels take their share."""
+    """Tolerance, because firmware and crash kernels reserve memory."""
     cpus: Positive | None = None
-    """Logical ones."""
+    """Number of logical CPUs."""
     numa_nodes: Positive | None = None
-    """Those that hold no GPU's memory."""
+    """Number of NUMA nodes without the nodes of GPU memory."""
     mounts: tuple[Text, ...] = ()
     services: tuple[Text, ...] = ()
-    """Units that are active."""
+    """Names of systemd units that must be active."""
     modules: tuple[Text, ...] = ()
-    """Kernel modules that are loaded."""
+    """Names of kernel modules that must be loaded."""
 
 
 class Waiver(StrictRecord, kw_only=True):
@@ -107,7 +107,7 @@ class Waiver(StrictRecord, kw_only=True):
     """A pattern: `GPU3`, `mlx5_*`."""
     reason: Text
     expires: datetime.date
-    """The last day on which it holds."""
+    """The last day on which the waiver is valid."""
 
     def holds_on(self, today: datetime.date | None) -> bool:
         """Return whether the waiver is valid today. No waiver holds if the day is unknown."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -15,11 +14,7 @@ import msgspec
 
 from probes.base.errors import InputError
 from probes.base.record import StrictRecord
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from probes.base.toml_text import parse_toml
 
 Kind = TypeVar("Kind", bound=StrictRecord)
 
@@ -36,12 +31,7 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
     InputError. Files of a later `schema_version` are refused, because the meaning of their fields is
     unknown.
     """
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(
-            f"{name} is not valid TOML: {error}", "strings need quotes, each field its own line"
-        ) from error
+    document = parse_toml(text, name)
     version = document.get("schema_version")
     if isinstance(version, int) and version > schema_version:
         problem = f"{name}: schema_version is {version}, this rigtune reads up to {schema_version}"
@@ -53,7 +43,7 @@ def read_strict(text: str, name: str, kind: type[Kind], *, schema_version: int, 
 
 
 def suggestion(word: str, names: Iterable[str], what: str) -> str:
-    """Return `did you mean gpu-lost?`, or all of `names` if they are few, or where to look them up."""
+    """Return `did you mean gpu-lost?`, or all of `names` if they are few, or the command that lists them."""
     known = tuple(names)
     near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
     if near:

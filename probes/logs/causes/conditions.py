@@ -1,7 +1,6 @@
 """Conditions of rows of causes that need more than the fields of one event.
 
-A condition returns the events that support the row, in the order in which they are shown, or None where it
-does not hold.
+A condition returns the events that support the row, in the order of their display, or None if it is not met.
 """
 
 from __future__ import annotations
@@ -30,7 +29,16 @@ from probes.logs.events.framework_events import (
 )
 from probes.logs.events.host_events import HostMemlock, HostShm, PciAcs
 from probes.logs.events.kernel_log_events import KernelFilesystemBack, KernelLockup, KernelXid
+from probes.logs.events.log_record import LogRecord
 from probes.logs.events.measurement_events import NcclTestsFailure
+from probes.logs.events.nccl_events import (
+    NcclChannel,
+    NcclCommShape,
+    NcclConnected,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclMnnvl,
+)
 from probes.logs.events.nccl_failure_events import (
     NcclAddressInUse,
     NcclConnectFailed,
@@ -41,11 +49,8 @@ from probes.logs.events.nccl_failure_events import (
     NcclSocketWrongType,
     NcclWarning,
 )
-from probes.logs.events.nccl_init_events import NcclCommShape, NcclEnvironment, NcclInitComplete
 from probes.logs.events.nccl_network_events import NcclNetwork, NcclNoIb
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclConnected, NcclMnnvl
-from probes.logs.events.process_events import MpiAbort, ProcessTerminated
-from probes.logs.events.slurm_events import SlurmKilled, SlurmNodeFailure
+from probes.logs.events.process_events import MpiAbort, ProcessTerminated, SlurmKilled, SlurmNodeFailure
 from probes.logs.events.torch_events import (
     TorchAgentSignal,
     TorchConnectFailed,
@@ -59,260 +64,217 @@ from probes.logs.events.torch_events import (
     TorchWatchdogStuck,
     TorchWatchdogTimeout,
 )
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 Support = tuple[Event, ...] | None
-Condition = Callable[[Seen], Support]
+Condition = Callable[[LoggedEvents], Support]
 
 _MOSTLY_UNUSED = 0.5
 _NEARLY_FULL_PERCENT = 95
 _FILE_ERRORS = re.compile(r"Errno (5|110|112|116)\b|Stale file handle|Input/output error", re.IGNORECASE)
 
 
-def pod_never_started(seen: Seen) -> Support:
-    return _none(seen, K8sStarted)
+def no_interface_named(logged: LoggedEvents) -> Support:
+    return None if _set(logged, "NCCL_SOCKET_IFNAME") else ()
 
 
-def connections_failed(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(NcclConnectFailed))
-
-
-def interface_named(seen: Seen) -> Support:
-    return _first_of_each(seen, _set(seen, "NCCL_SOCKET_IFNAME"))
-
-
-def no_interface_named(seen: Seen) -> Support:
-    return None if _set(seen, "NCCL_SOCKET_IFNAME") else ()
-
-
-def only_calls_failed(seen: Seen) -> Support:
-    return _none(seen, NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse)
-
-
-def socket_calls_failed(seen: Seen) -> Support:
-    """Return calls of NCCL's sockets that failed without a warning that says why."""
-    if seen.has(NcclWarning, NcclConnectFailed):
+def socket_calls_failed(logged: LoggedEvents) -> Support:
+    """Return calls of NCCL's sockets that failed, if no warning gives the reason."""
+    if logged.has(NcclWarning, NcclConnectFailed):
         return None
     errors = [
-        event for event in seen.of(NcclError) if event.what.code == 2 and _is_of_sockets(event.what.file)
+        event for event in logged.of(NcclError) if event.what.code == 2 and _is_of_sockets(event.what.file)
     ]
-    return _first_of_each(seen, errors)
+    return _first_of_each(logged, errors)
 
 
-def ranks_differ_from_recipe(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedRanks))
-
-
-def gloo_failed_or_run_stalled(seen: Seen) -> Support:
+def gloo_failed_or_run_stalled(logged: LoggedEvents) -> Support:
     return _first_of_any(
-        seen,
-        seen.of(GlooConnectFailed, GlooMeshFailed, GlooTimeout, GlooRemoteClosed) + seen.of(GlooError),
-        seen.of(TorchException, TorchStoreTimeout, TorchStoreWait, TorchConnectFailed)
-        + seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout),
-        [event for event in seen.of(SlurmKilled) if event.what.reason == "time limit"],
+        logged,
+        logged.of(GlooConnectFailed, GlooMeshFailed, GlooTimeout, GlooRemoteClosed) + logged.of(GlooError),
+        logged.of(TorchException, TorchStoreTimeout, TorchStoreWait, TorchConnectFailed)
+        + logged.of(TorchWatchdogTimeout, TorchHeartbeatTimeout),
+        [event for event in logged.of(SlurmKilled) if event.what.reason == "time limit"],
     )
 
 
-def rdma_ports_idle(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets))
+def rdma_ports_idle_by_environment(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, logged.of(ComparedSockets), _set(logged, "NCCL_IB_DISABLE", "1"))
 
 
-def rdma_ports_idle_by_environment(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets), _set(seen, "NCCL_IB_DISABLE", "1"))
+def rdma_ports_idle_by_recipe(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, logged.of(ComparedSockets), _recipe_disables_rdma(logged))
 
 
-def rdma_ports_idle_by_recipe(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedSockets), _recipe_disables_rdma(seen))
+def rdma_wanted(logged: LoggedEvents) -> Support:
+    return None if _other_networks(logged) or _set(logged, "NCCL_IB_DISABLE", "1") else ()
 
 
-def recipe_disables_rdma(seen: Seen) -> Support:
-    return _first_of_each(seen, _recipe_disables_rdma(seen))
+def rdma_wanted_and_run_failed(logged: LoggedEvents) -> Support:
+    return None if logged.has(NcclConnected, NcclInitComplete, "nccl_tests.*") else rdma_wanted(logged)
 
 
-def rdma_wanted(seen: Seen) -> Support:
-    return None if _other_networks(seen) or _set(seen, "NCCL_IB_DISABLE", "1") else ()
-
-
-def rdma_wanted_and_run_failed(seen: Seen) -> Support:
-    return None if seen.has(NcclConnected, NcclInitComplete, "nccl_tests.*") else rdma_wanted(seen)
-
-
-def rdma_ports_idle_unasked(seen: Seen) -> Support:
+def rdma_ports_idle_unasked(logged: LoggedEvents) -> Support:
     return (
-        rdma_ports_idle(seen) if rdma_wanted(seen) is not None and not _recipe_disables_rdma(seen) else None
+        None
+        if rdma_wanted(logged) is None or _recipe_disables_rdma(logged)
+        else _first_of_each(logged, logged.of(ComparedSockets))
     )
 
 
-def no_device_and_no_network(seen: Seen) -> Support:
-    missing = [event for event in seen.of(NcclNoIb) if "no device" in event.what.reason]
-    return None if _other_networks(seen) else _first_of_each(seen, missing)
+def no_device_and_no_network(logged: LoggedEvents) -> Support:
+    missing = [event for event in logged.of(NcclNoIb) if "no device" in event.what.reason]
+    return None if _other_networks(logged) else _first_of_each(logged, missing)
 
 
-def most_ports_unused(seen: Seen) -> Support:
+def most_ports_unused(logged: LoggedEvents) -> Support:
     return _first_of_each(
-        seen, [each for each in seen.of(ComparedNicsUnused) if each.what.share <= _MOSTLY_UNUSED]
+        logged, [each for each in logged.of(ComparedNicsUnused) if each.what.share <= _MOSTLY_UNUSED]
     )
 
 
-def ports_unused(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNicsUnused))
+def nccl_failed(logged: LoggedEvents) -> Support:
+    return _first_of_any(logged, logged.of(NcclError), logged.of(NcclTestsFailure), logged.of(TorchNcclError))
 
 
-def ports_unknown(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNicsStrange))
-
-
-def nccl_failed(seen: Seen) -> Support:
-    return _first_of_any(seen, seen.of(NcclError), seen.of(NcclTestsFailure), seen.of(TorchNcclError))
-
-
-def named_plugin_not_replaced(seen: Seen) -> Support:
-    if any(event.what.name == "IB" for event in seen.of(NcclNetwork)):
+def named_plugin_not_replaced(logged: LoggedEvents) -> Support:
+    if any(event.what.name == "IB" for event in logged.of(NcclNetwork)):
         return None
-    return _first_of_each(seen, _set(seen, "NCCL_NET_PLUGIN"))
+    return _first_of_each(logged, _set(logged, "NCCL_NET_PLUGIN"))
 
 
-def gpus_peer_to_peer(seen: Seen) -> Support:
-    return _first_of_each(seen, _peer_to_peer(seen))
+def peer_to_peer_redirected(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, _peer_to_peer(logged), _redirecting_ports(logged))
 
 
-def peer_to_peer_redirected(seen: Seen) -> Support:
-    return _first_of_each(seen, _peer_to_peer(seen), _redirecting_ports(seen))
+def ports_redirect_peer_to_peer(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, _redirecting_ports(logged), _peer_to_peer(logged))
 
 
-def ports_redirect_peer_to_peer(seen: Seen) -> Support:
-    return _first_of_each(seen, _redirecting_ports(seen), _peer_to_peer(seen))
+def locked_memory_limited(logged: LoggedEvents) -> Support:
+    return _first_of_each(logged, [event for event in logged.of(HostMemlock) if not event.what.unlimited])
 
 
-def locked_memory_limited(seen: Seen) -> Support:
-    return _first_of_each(seen, [event for event in seen.of(HostMemlock) if not event.what.unlimited])
+def shared_memory_full(logged: LoggedEvents) -> Support:
+    full = [event for event in logged.of(HostShm) if event.what.used_percent >= _NEARLY_FULL_PERCENT]
+    return _first_of_each(logged, full)
 
 
-def shared_memory_full(seen: Seen) -> Support:
-    full = [event for event in seen.of(HostShm) if event.what.used_percent >= _NEARLY_FULL_PERCENT]
-    return _first_of_each(seen, full)
+def nvlink_between_nodes(logged: LoggedEvents) -> Support:
+    across = [event for event in logged.of(NcclChannel) if event.what.how == "MNNVL"]
+    return _first_of_any(logged, logged.of(NcclMnnvl), _spanning_communicators(logged), across)
 
 
-def nvlink_between_nodes(seen: Seen) -> Support:
-    across = [event for event in seen.of(NcclChannel) if event.what.how == "MNNVL"]
-    return _first_of_any(seen, seen.of(NcclMnnvl), _spanning_communicators(seen), across)
+def no_nvlink_between_nodes(logged: LoggedEvents) -> Support:
+    return None if logged.has(NcclMnnvl) or _spanning_communicators(logged) else ()
 
 
-def no_nvlink_between_nodes(seen: Seen) -> Support:
-    return None if seen.has(NcclMnnvl) or _spanning_communicators(seen) else ()
-
-
-def more_ranks_than_gpus(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedGpus))
-
-
-def another_nccl_loaded(seen: Seen) -> Support:
-    return _first_of_each(seen, seen.of(ComparedNccl))
-
-
-def gpu_needs_action(seen: Seen) -> Support:
-    needs_none = any("none" in (event.what.action or "").lower() for event in seen.of(KernelXid))
+def gpu_needs_action(logged: LoggedEvents) -> Support:
+    needs_none = any("none" in (event.what.action or "").lower() for event in logged.of(KernelXid))
     return None if needs_none else ()
 
 
-def file_server_not_back(seen: Seen) -> Support:
-    return _none(seen, KernelFilesystemBack)
-
-
-def program_stalled_on_files(seen: Seen) -> Support:
-    if file_server_not_back(seen) is None:
+def program_stalled_on_files(logged: LoggedEvents) -> Support:
+    if logged.has(KernelFilesystemBack):
         return None
     return _first_of_any(
-        seen,
-        [event for event in seen.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
-        seen.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
-        [event for event in seen.of(KernelLockup) if "hung task" in event.what.what.lower()],
+        logged,
+        [event for event in logged.of(TorchException) if _FILE_ERRORS.search(event.what.message or "")],
+        logged.of(TorchWatchdogTimeout, TorchHeartbeatTimeout, TorchWatchdogStuck, GlooTimeout),
+        [event for event in logged.of(KernelLockup) if "hung task" in event.what.what.lower()],
     )
 
 
-def not_ended_from_outside(seen: Seen) -> Support:
-    return _none(seen, SlurmKilled, SlurmNodeFailure, TorchAgentSignal)
+def _with(record: type[LogRecord]) -> Condition:
+    """Return the condition that the logs contain a kind of event."""
+    return lambda logged: _first_of_each(logged, logged.of(record))
 
 
-def nothing_else_failed(seen: Seen) -> Support:
-    return _none(
-        seen,
-        *(
-            ProcessTerminated,
-            TorchWatchdogTimeout,
-            TorchWatchdogException,
-            TorchWatchdogStuck,
-            TorchProcessDown,
-        ),
-        *(TorchHeartbeatTimeout, CudaError, CudaAssert, MpiAbort),
-        *(NcclRemoteClosed, NcclConnectFailed, NcclIbCompletionError),
-    )
+def _without(*records: type[LogRecord]) -> Condition:
+    """Return the condition that the logs contain no event of some kinds."""
+    return lambda logged: None if logged.has(*records) else ()
 
 
-CONDITIONS: Mapping[str, Condition] = {
-    condition.__name__: condition
-    for condition in (
-        *(pod_never_started, connections_failed, interface_named, no_interface_named, only_calls_failed),
-        *(socket_calls_failed, ranks_differ_from_recipe, gloo_failed_or_run_stalled, rdma_ports_idle),
-        *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, recipe_disables_rdma, rdma_wanted),
-        *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network, most_ports_unused),
-        *(ports_unused, ports_unknown, nccl_failed, named_plugin_not_replaced, gpus_peer_to_peer),
-        *(peer_to_peer_redirected, ports_redirect_peer_to_peer, locked_memory_limited, shared_memory_full),
-        *(nvlink_between_nodes, no_nvlink_between_nodes, more_ranks_than_gpus, another_nccl_loaded),
-        *(gpu_needs_action, file_server_not_back, program_stalled_on_files, not_ended_from_outside),
-        nothing_else_failed,
-    )
-}
-"""Conditions by the names that rows use."""
+def _first_of_each(logged: LoggedEvents, *groups: Sequence[Event]) -> Support:
+    """Return the first event of each group; None if a group is empty."""
+    return tuple(logged.in_order(events)[0] for events in groups) if all(groups) else None
 
 
-def _none(seen: Seen, *records: str | type) -> Support:
-    return None if seen.has(*records) else ()
+def _first_of_any(logged: LoggedEvents, *groups: Sequence[Event]) -> Support:
+    """Return the first event of the first group that is not empty; None if all are empty."""
+    return next(((logged.in_order(events)[0],) for events in groups if events), None)
 
 
-def _first_of_each(seen: Seen, *groups: Sequence[Event]) -> Support:
-    """Return the first event of each group; None where a group is empty."""
-    return tuple(seen.in_order(events)[0] for events in groups) if all(groups) else None
-
-
-def _first_of_any(seen: Seen, *groups: Sequence[Event]) -> Support:
-    """Return the first event of the first group that has some; None where all are empty."""
-    return next(((seen.in_order(events)[0],) for events in groups if events), None)
-
-
-def _set(seen: Seen, name: str, value: str | None = None) -> list[Event]:
-    """Return where a variable is set, to a value where one is named."""
+def _set(logged: LoggedEvents, name: str, value: str | None = None) -> list[Event]:
+    """Return the events that set a variable, perhaps to a given value."""
     return [
         event
-        for event in seen.of(NcclEnvironment)
+        for event in logged.of(NcclEnvironment)
         if event.what.name == name and (value is None or str(event.what.value) == value)
     ]
 
 
-def _recipe_disables_rdma(seen: Seen) -> list[Event]:
+def _recipe_disables_rdma(logged: LoggedEvents) -> list[Event]:
     return [
         each
-        for each in seen.of(RecipeVariable)
+        for each in logged.of(RecipeVariable)
         if each.what.name == "NCCL_IB_DISABLE" and each.what.value == "1"
     ]
 
 
-def _other_networks(seen: Seen) -> list[Event]:
-    """Return where a network other than sockets is chosen."""
-    return [event for event in seen.of(NcclNetwork) if event.what.name.lower() != "socket"]
+def _other_networks(logged: LoggedEvents) -> list[Event]:
+    """Return the events that choose a network other than sockets."""
+    return [event for event in logged.of(NcclNetwork) if event.what.name.lower() != "socket"]
 
 
 def _is_of_sockets(file: str | None) -> bool:
     return file is not None and re.search(r"socket\.(cc|h)", file) is not None
 
 
-def _peer_to_peer(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
+def _peer_to_peer(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
 
 
-def _redirecting_ports(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(PciAcs) if event.what.redirect]
+def _redirecting_ports(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(PciAcs) if event.what.redirect]
 
 
-def _spanning_communicators(seen: Seen) -> list[Event]:
-    return [event for event in seen.of(NcclCommShape) if event.what.mnnvl]
+def _spanning_communicators(logged: LoggedEvents) -> list[Event]:
+    return [event for event in logged.of(NcclCommShape) if event.what.mnnvl]
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "connections_failed": _with(NcclConnectFailed),
+    "interface_named": lambda logged: _first_of_each(logged, _set(logged, "NCCL_SOCKET_IFNAME")),
+    "ranks_differ_from_recipe": _with(ComparedRanks),
+    "rdma_ports_idle": _with(ComparedSockets),
+    "recipe_disables_rdma": lambda logged: _first_of_each(logged, _recipe_disables_rdma(logged)),
+    "ports_unused": _with(ComparedNicsUnused),
+    "ports_unknown": _with(ComparedNicsStrange),
+    "gpus_peer_to_peer": lambda logged: _first_of_each(logged, _peer_to_peer(logged)),
+    "more_ranks_than_gpus": _with(ComparedGpus),
+    "another_nccl_loaded": _with(ComparedNccl),
+    "pod_never_started": _without(K8sStarted),
+    "only_calls_failed": _without(
+        NcclWarning, NcclNotice, NcclRemoteClosed, NcclSocketWrongType, NcclAddressInUse
+    ),
+    "file_server_not_back": _without(KernelFilesystemBack),
+    "not_ended_from_outside": _without(SlurmKilled, SlurmNodeFailure, TorchAgentSignal),
+    "nothing_else_failed": _without(
+        *(ProcessTerminated, TorchWatchdogTimeout, TorchWatchdogException, TorchWatchdogStuck),
+        *(TorchProcessDown, TorchHeartbeatTimeout, CudaError, CudaAssert, MpiAbort),
+        *(NcclRemoteClosed, NcclConnectFailed, NcclIbCompletionError),
+    ),
+    **{
+        condition.__name__: condition
+        for condition in (
+            *(no_interface_named, socket_calls_failed, gloo_failed_or_run_stalled),
+            *(rdma_ports_idle_by_environment, rdma_ports_idle_by_recipe, rdma_wanted),
+            *(rdma_wanted_and_run_failed, rdma_ports_idle_unasked, no_device_and_no_network),
+            *(most_ports_unused, nccl_failed, named_plugin_not_replaced, peer_to_peer_redirected),
+            *(ports_redirect_peer_to_peer, locked_memory_limited, shared_memory_full),
+            *(nvlink_between_nodes, no_nvlink_between_nodes, gpu_needs_action, program_stalled_on_files),
+        )
+    },
+}
+"""Conditions by the names that rows use."""

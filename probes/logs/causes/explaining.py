@@ -1,7 +1,7 @@
 """Explain why a run failed: causes from its events, root before effect and first failure first.
 
-Rows of `probes/data/causes.toml` name the events that a cause needs; `probes/logs/deductions.py` adds the
-events that only several lines together reveal. A cause without its events is never reported.
+Rows of `probes/data/causes.toml` name the events of a cause; `probes/logs/deductions.py` adds events that
+only several lines together reveal. A cause without its events is never reported.
 """
 
 from __future__ import annotations
@@ -18,34 +18,33 @@ from probes.logs.event import Event, carries, is_clearly_later
 from probes.logs.events.compared_events import MachineCheck
 from probes.logs.events.log_record import field_of
 from probes.logs.events.measurement_events import NcclTestsSummary
-from probes.logs.events.nccl_init_events import NcclCommShape, NcclInitComplete
-from probes.logs.events.nccl_topology_events import NcclConnected
+from probes.logs.events.nccl_events import NcclCommShape, NcclConnected, NcclInitComplete
 from probes.logs.events.torch_events import TorchException
 from probes.logs.failure_facts import with_failures
 from probes.logs.healthy import healthy_summary
-from probes.logs.next_steps import to_collect
+from probes.logs.logged_events import LoggedEvents
 from probes.logs.own_failure import OwnFailure, own_failure
 from probes.logs.recovered import without_recovered
-from probes.logs.seen import Seen
 from probes.logs.wording import begun, command_for, filled
 
 MOST_DIAGNOSES = 5
 MOST_LINES_OF_EVIDENCE = 8
 _EFFECT_KEEPS = 0.4
-"""Share of its confidence that an effect keeps beside its cause."""
+"""Factor for the confidence of an effect whose cause is known."""
 _EXPLAINS = 0.5
-"""Least confidence from which a cause that is no fault explains an event of failure."""
+"""Least confidence at which a cause that is no fault explains an event of failure."""
 _SUSPICIONS = ("hang-after-init", "p2p-broken")
-"""Causes that a log which ends early suggests, without an event of failure."""
+"""Causes that an early end of the log suggests, without an event of failure."""
 _ENDS = re.compile(r"ChildFailed|SignalException|CalledProcess|ProcessExited|ProcessRaised")
 _KINDS_OF_ENDS = ("torch.child-failed", "torch.worker-failed", "torch.agent-signal", "process.interrupted")
 _UNKNOWN = "unknown"
 _CLEARER = ("cuda.error", "nccl.cuda-error", "cuda.assert")
 """Kinds that describe a program's own failure better than its last exception."""
+_MOST_REQUESTS = 6
 
 
 class _Candidate(Record, kw_only=True):
-    """A cause that was seen."""
+    """A cause whose events are in the logs."""
 
     row: Cause
     pattern: Pattern
@@ -61,12 +60,12 @@ class _Candidate(Record, kw_only=True):
 
     @property
     def lines(self) -> Iterator[tuple[str, int]]:
-        """Return source and number of each line on which the cause rests."""
+        """Return source and number of each line that supports the cause."""
         return ((event.source, event.number) for event in self.events)
 
     @property
     def evidence(self) -> tuple[Event, ...]:
-        """Return the first event of the pattern's kind, and all events that the pattern needs beside it."""
+        """Return the first events of the pattern's own kind, and the other events that the pattern needs."""
         others = self.events[self.own :][: MOST_LINES_OF_EVIDENCE - 1]
         return (*self.events[: self.own][: MOST_LINES_OF_EVIDENCE - len(others)], *others)
 
@@ -80,23 +79,25 @@ def explain(
 ) -> Explanation:
     """Return the causes that the events reveal, the best first.
 
-    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source, which separates
-    a log that ends after the initialisation from a log that goes on with lines that no reader knows.
-    `beside` holds facts of the machine and the recipe, which make causes surer and are no causes by
-    themselves. The caller adds how many lines of which logs were read.
+    `facts` come from `probes/logs/facts.py`. `last_lines` is the number of lines by source: a log that ends
+    after the initialisation differs from a log that goes on with unknown lines. `beside` are facts of the
+    machine and the recipe, which support causes and are no causes by themselves. The caller adds the names
+    of the logs and their number of lines.
     """
     read = [*events]
     kept = without_recovered(read, last_lines or {})
-    seen = Seen(kept, last_lines, beside)
-    seen.add(deduce(seen))
+    logged = LoggedEvents(kept, last_lines, beside)
+    logged.add(deduce(logged))
     candidates = _without_vague(
-        [candidate for row in load_causes().cause if (candidate := _candidate(row, seen)) is not None]
+        [candidate for row in load_causes().cause if (candidate := _candidate(row, logged)) is not None]
     )
     faults = [candidate for candidate in candidates if candidate.is_fault]
-    own = own_failure(seen, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
+    own = own_failure(logged, {line for each in candidates if each.row.id != _UNKNOWN for line in each.lines})
     effects = [candidate for candidate in faults if own is not None and _follows(candidate, own)]
-    diagnoses = _ranked(candidates, seen, effects if own is not None and len(effects) == len(faults) else [])
-    summary, expected = healthy_summary(seen)
+    diagnoses = _ranked(
+        candidates, logged, effects if own is not None and len(effects) == len(faults) else []
+    )
+    summary, expected = healthy_summary(logged)
     state: State
     collects = False
     from_outside = [each for each in diagnoses if each.cause_id == _UNKNOWN]
@@ -106,17 +107,17 @@ def explain(
         diagnoses = [_own_diagnosis(own, effects), *known]
     elif faults:
         state = "fault"
-        others = [event for event in _failures(seen) if not _is_an_end(event)]
+        others = [event for event in _failures(logged) if not _is_an_end(event)]
         if diagnoses[0].cause_id == _UNKNOWN and diagnoses[0].confidence < _EXPLAINS and others:
-            collects, diagnoses = True, [_unknown(others, seen, is_fault=True), *diagnoses[1:]]
-    elif unexplained := _unexplained(seen, candidates):
+            collects, diagnoses = True, [_unknown(others, logged, is_fault=True), *diagnoses[1:]]
+    elif unexplained := _unexplained(logged, candidates):
         others = [event for event in unexplained if not _is_an_end(event)]
         if from_outside and not others:
             state, diagnoses = "unknown", [*from_outside, *known]
         else:
             failures = others or unexplained
             failed = any(event.kind not in load_causes().complaints for event in failures)
-            collects, diagnoses = True, [_unknown(failures, seen, is_fault=failed), *diagnoses]
+            collects, diagnoses = True, [_unknown(failures, logged, is_fault=failed), *diagnoses]
             state = "fault" if failed else "unknown"
     elif from_outside:
         state, diagnoses = "unknown", [*from_outside, *known]
@@ -124,48 +125,50 @@ def explain(
         state, collects = "unknown", True
     elif diagnoses and diagnoses[0].cause_id in _SUSPICIONS:
         state, collects = "unknown", True
-        diagnoses = [*diagnoses, _healthy(summary, seen)]
+        diagnoses = [*diagnoses, _healthy(summary, logged)]
     else:
         state = "healthy"
-        diagnoses = sorted([*diagnoses, _healthy(summary, seen)], key=lambda diagnosis: -diagnosis.confidence)
+        diagnoses = sorted(
+            [*diagnoses, _healthy(summary, logged)], key=lambda diagnosis: -diagnosis.confidence
+        )
     return Explanation(
         state=state,
         diagnoses=tuple(diagnoses[:MOST_DIAGNOSES]),
         facts={**(facts or {})} if len(kept) == len(read) else with_failures({**(facts or {})}, kept),
         expected=expected,
-        collect_next=to_collect(seen) if collects else (),
+        collect_next=to_collect(logged) if collects else (),
     )
 
 
 def _without_vague(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the candidates without vague ones about the end of a run, if another cause explains it."""
+    """Return the candidates; without those of unknown cause if another cause explains the end of the run."""
     if any(candidate.is_fault and not candidate.row.symptom for candidate in candidates):
         return [candidate for candidate in candidates if candidate.row.id != _UNKNOWN]
     return candidates
 
 
-def _failures(seen: Seen) -> list[Event]:
-    return seen.in_order(seen.of(*load_causes().failures))
+def _failures(logged: LoggedEvents) -> list[Event]:
+    return logged.in_order(logged.of(*load_causes().failures))
 
 
-def _unexplained(seen: Seen, candidates: list[_Candidate]) -> list[Event]:
+def _unexplained(logged: LoggedEvents, candidates: list[_Candidate]) -> list[Event]:
     """Return evidence of failure that no cause explains.
 
-    Any sure cause explains complaints. An event that proves a failure by itself is explained only by a
-    cause that rests on its line.
+    Any sure cause explains complaints. Other events of failure are explained only by a cause that their own
+    line supports.
     """
     sure = [candidate for candidate in candidates if candidate.confidence >= _EXPLAINS]
     lines = {line for candidate in sure for line in candidate.lines}
     complaints = load_causes().complaints
     return [
         event
-        for event in _failures(seen)
+        for event in _failures(logged)
         if not (sure if event.kind in complaints else (event.source, event.number) in lines)
     ]
 
 
 def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
-    """Return whether peers and launchers report such a fault after a program's own failure."""
+    """Return whether the fault is a report of peers or launchers after a program's own failure."""
     if candidate.row.symptom:
         return candidate.first.kind not in _CLEARER
     own_events = candidate.events[: candidate.own]
@@ -174,19 +177,19 @@ def _follows(candidate: _Candidate, own: OwnFailure) -> bool:
 
 
 def _is_an_end(event: Event) -> bool:
-    """Return whether launchers and schedulers only report that a process ended."""
+    """Return whether the event is only a report of a launcher or scheduler that a process ended."""
     if carries(event, TorchException):
         return _ENDS.search(event.what.name) is not None
     return event.kind.startswith(("slurm.", "mpi.")) or event.kind in _KINDS_OF_ENDS
 
 
-def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
-    """Return the cause with its strongest pattern."""
+def _candidate(row: Cause, logged: LoggedEvents) -> _Candidate | None:
+    """Return the cause with its strongest pattern; None without events."""
     best: _Candidate | None = None
     for pattern in row.pattern:
         if best is not None and pattern.confidence <= best.confidence:
             continue
-        events = _evidence(pattern, seen)
+        events = _evidence(pattern, logged)
         if events:
             best = _Candidate(
                 row=row,
@@ -194,38 +197,38 @@ def _candidate(row: Cause, seen: Seen) -> _Candidate | None:
                 confidence=pattern.confidence,
                 is_fault=row.fault if pattern.fault is None else pattern.fault,
                 events=tuple(events),
-                own=len(seen.matching(pattern.main)),
+                own=len(logged.matching(pattern)),
             )
     return best
 
 
-def _evidence(pattern: Pattern, seen: Seen) -> list[Event]:
-    """Return the events on which a pattern rests, its own first; none where it does not hold."""
-    main = seen.matching(pattern.main)
+def _evidence(pattern: Pattern, logged: LoggedEvents) -> list[Event]:
+    """Return the events that support a pattern, those of its own kind first; none if it is not met."""
+    main = logged.matching(pattern)
     if not main:
         return []
     support: list[Event] = []
     if pattern.machine:
-        failed_checks = [event for event in seen.of(MachineCheck) if event.what.check in pattern.machine]
+        failed_checks = [event for event in logged.of(MachineCheck) if event.what.check in pattern.machine]
         if not failed_checks:
             return []
-        support.append(seen.in_order(failed_checks)[0])
+        support.append(logged.in_order(failed_checks)[0])
     if pattern.when:
         condition = CONDITIONS.get(pattern.when)
-        events = None if condition is None else condition(seen)
+        events = None if condition is None else condition(logged)
         if events is None:
             return []
         support += events
     return main + [event for event in support if event not in main]
 
 
-def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) -> list[Diagnosis]:
+def _ranked(candidates: list[_Candidate], logged: LoggedEvents, of_own: list[_Candidate]) -> list[Diagnosis]:
     """Return diagnoses: faults first, causes before their effects, then by confidence and time.
 
     `of_own` are effects of the program's own failure.
     """
     effects = {id(candidate): _causes_of(candidate, candidates) for candidate in candidates}
-    order = {id(event): place for place, event in enumerate(seen.in_order(seen.events))}
+    order = {id(event): place for place, event in enumerate(logged.in_order(logged.events))}
 
     def confidence(candidate: _Candidate) -> float:
         return candidate.confidence * (
@@ -246,7 +249,7 @@ def _ranked(candidates: list[_Candidate], seen: Seen, of_own: list[_Candidate]) 
 
 
 def _causes_of(candidate: _Candidate, candidates: list[_Candidate]) -> list[_Candidate]:
-    """Return the other candidates that brought this candidate about."""
+    """Return the other candidates that caused this candidate."""
     return [
         other
         for other in candidates
@@ -302,7 +305,7 @@ def evidence_line(event: Event) -> EvidenceLine:
 
 
 def _where(first: Event, events: tuple[Event, ...]) -> str:
-    """Return words for the place: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
+    """Return the place in words: " (first on host-a, rank 3; seen on 8 ranks of 2 hosts)"."""
     ranks = {event.rank for event in events if event.rank is not None}
     hosts = {event.host for event in events if event.host is not None}
     place = ", ".join(
@@ -318,7 +321,7 @@ def _where(first: Event, events: tuple[Event, ...]) -> str:
 
 
 def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
-    """Return the diagnosis of a program's own exception, from which all other events follow."""
+    """Return the diagnosis of a program's own exception, which caused all other events."""
     known = [candidate for candidate in effects if candidate.row.id != _UNKNOWN]
     secondary = tuple(
         f"{effect.row.title}{_where(effect.first, effect.events[: effect.own])}" for effect in known
@@ -326,7 +329,7 @@ def _own_diagnosis(own: OwnFailure, effects: list[_Candidate]) -> Diagnosis:
     return own.diagnosis(secondary, evidence_line, _where(own.event, (own.event, *own.others)))
 
 
-def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
+def _unknown(failures: list[Event], logged: LoggedEvents, *, is_fault: bool) -> Diagnosis:
     row = load_causes().find("unknown")
     first = failures[0]
     texts = (field_of(first.what, name) for name in ("message", "reason", "text"))
@@ -335,16 +338,18 @@ def _unknown(failures: list[Event], seen: Seen, *, is_fault: bool) -> Diagnosis:
         cause_id="unknown",
         confidence=0.3,
         summary=f"{row.summary.rstrip('.')}: {reason[:200]}{_where(first, tuple(failures))}.",
-        remedy=" ".join(to_collect(seen)) or row.remedy,
+        remedy=" ".join(to_collect(logged)) or row.remedy,
         is_fault=is_fault,
         evidence=tuple(evidence_line(event) for event in failures[:MOST_LINES_OF_EVIDENCE]),
         source=row.source,
     )
 
 
-def _healthy(summary: str, seen: Seen) -> Diagnosis:
+def _healthy(summary: str, logged: LoggedEvents) -> Diagnosis:
     row = load_causes().find("healthy")
-    signs = seen.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[:MOST_LINES_OF_EVIDENCE]
+    signs = logged.of(NcclInitComplete, NcclConnected, NcclTestsSummary, NcclCommShape)[
+        :MOST_LINES_OF_EVIDENCE
+    ]
     return Diagnosis(
         cause_id="healthy",
         confidence=0.6 if signs else 0.36,
@@ -356,4 +361,12 @@ def _healthy(summary: str, seen: Seen) -> Diagnosis:
     )
 
 
-__all__ = ["evidence_line", "explain"]
+def to_collect(logged: LoggedEvents) -> tuple[str, ...]:
+    """Return the data to collect, the most useful first."""
+    texts: list[str] = []
+    for row in load_causes().collect:
+        events = logged.in_order(logged.of(*row.when))
+        if (row.when and not events) or (row.unless and logged.has(*row.unless)):
+            continue
+        texts.append(filled(row.text, events))
+    return tuple(texts[:_MOST_REQUESTS])

@@ -1,4 +1,4 @@
-"""Deductions about bandwidth: measured against what the hardware can reach."""
+"""Deductions about bandwidth: measured values against those that the hardware can reach."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from probes.base.units import GB
-from probes.compare.bench_references import load_bench_references
-from probes.logs.deducing.common import deduced, nodes_of
-from probes.logs.deducing.run_hardware import gpu_id, nic_rate
+from probes.compare.reference_rows import load_bench_references
+from probes.logs.deducing.common import deduced, gpu_id, nic_rate, nodes_of
 from probes.logs.event import Event
 from probes.logs.events.deduced_hardware_events import (
     DeducedBandwidthCliff,
@@ -26,32 +25,32 @@ from probes.logs.events.measurement_events import (
     NvbandwidthResult,
     PerftestResult,
 )
-from probes.logs.events.nccl_init_events import NcclVersion
-from probes.logs.seen import Seen
+from probes.logs.events.nccl_events import NcclVersion
+from probes.logs.logged_events import LoggedEvents
 
 _Result = Event[NcclTestsResult]
 
 _LARGE = 64 << 20
 """Bytes from which the bandwidth of a healthy network no longer falls."""
 _CLIFF = 0.4
-"""Share of the best of smaller messages below which all larger ones lie behind a cliff."""
+"""Share of the best rate of smaller messages; below it, all larger messages are behind a cliff."""
 _FULL_RATE = 64 << 10
 """Bytes from which one queue pair fills a port."""
 _FEW_GBPS = 1.0
 _ENOUGH_PEERS = 4
 _BEHIND = 0.6
-"""Share of the median of its peers below which one is named."""
+"""Share of the peers' median below which a GPU or pair is reported."""
 _ENOUGH = 0.8
-"""Share of a reference that still counts as reached."""
+"""Share of a reference that is enough."""
 
 
-def failed_tests(seen: Seen) -> Iterator[Event]:
+def failed_tests(logged: LoggedEvents) -> Iterator[Event]:
     """Yield tests that report their own failure."""
-    for wrong in seen.of(NcclTestsWrong)[:1]:
+    for wrong in logged.of(NcclTestsWrong)[:1]:
         yield deduced(
             wrong, DeducedWrongResults(wrong=wrong.what.count, why="the results of a collective are wrong")
         )
-    for event in seen.of(NcclTestsBelowMinimum)[:1]:
+    for event in logged.of(NcclTestsBelowMinimum)[:1]:
         value = f"{'?' if event.what.average is None else event.what.average} GB/s"
         yield deduced(
             event,
@@ -63,10 +62,10 @@ def failed_tests(seen: Seen) -> Iterator[Event]:
         )
 
 
-def cliff(seen: Seen) -> Iterator[Event]:
-    """Yield bandwidth that collapses above a size, out of place and for all larger messages."""
+def cliff(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield an out-of-place bandwidth that collapses for all messages above a size."""
     tables: dict[tuple[object, ...], list[_Result]] = {}
-    for event in seen.of(NcclTestsResult):
+    for event in logged.of(NcclTestsResult):
         if not event.what.in_place:
             tables.setdefault((event.source, event.what.collective), []).append(event)
     for rows in tables.values():
@@ -92,16 +91,16 @@ def cliff(seen: Seen) -> Iterator[Event]:
 
 
 def _is_one(rows: list[_Result]) -> bool:
-    """Return whether sizes grow from the smallest on: no other table is mixed into the table."""
+    """Return whether the sizes only grow: no other table is mixed into this one."""
     sizes = [size for event in rows if not event.what.in_place and (size := event.what.bytes)]
     falls = sum(after <= before for before, after in itertools.pairwise(sizes))
     return falls < max(sizes.count(min(sizes, default=0)), 1)
 
 
-def low(seen: Seen) -> Iterator[Event]:
-    """Yield collectives whose bandwidth of large messages is below the references of this hardware."""
+def low(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield collectives whose bandwidth for large messages is below the references for this hardware."""
     collectives: dict[str, list[_Result]] = {}
-    for event in seen.of(NcclTestsResult):
+    for event in logged.of(NcclTestsResult):
         collectives.setdefault(event.what.collective, []).append(event)
     for collective, rows in collectives.items():
         large = (point for point in _points(rows) if point[0] >= _LARGE and _is_one(rows))
@@ -109,7 +108,7 @@ def low(seen: Seen) -> Iterator[Event]:
         if best is None:
             continue
         size, rate, event = best
-        expected = reference(seen, collective, size)
+        expected = reference(logged, collective, size)
         if expected is not None and rate * GB < _ENOUGH * expected:
             yield deduced(
                 event,
@@ -122,9 +121,9 @@ def low(seen: Seen) -> Iterator[Event]:
             )
 
 
-def slow_peer(seen: Seen) -> Iterator[Event]:
+def slow_peer(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a GPU or pair that is far behind the others of its kind in one test."""
-    for event in seen.of(NvbandwidthResult):
+    for event in logged.of(NvbandwidthResult):
         slowest, median = event.what.slowest_gbps, event.what.median_gbps
         if not median or event.what.pairs < _ENOUGH_PEERS or slowest >= _BEHIND * median:
             continue
@@ -138,10 +137,10 @@ def slow_peer(seen: Seen) -> Iterator[Event]:
         return
 
 
-def line_rate(seen: Seen) -> Iterator[Event]:
-    """Yield a test of RDMA far below the rate of its port, if the same log reports the rate."""
-    rates = {(event.source, event.what.device): event.what.gbit_per_s for event in seen.of(HostPortRate)}
-    for event in seen.of(PerftestResult):
+def line_rate(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield an RDMA test far below the rate of its port, if the same log reports that rate."""
+    rates = {(event.source, event.what.device): event.what.gbit_per_s for event in logged.of(HostPortRate)}
+    for event in logged.of(PerftestResult):
         rate, value = rates.get((event.source, event.what.device)), event.what.gbit_per_s
         if not rate or value is None or event.what.bytes < _FULL_RATE:
             continue
@@ -159,17 +158,17 @@ def line_rate(seen: Seen) -> Iterator[Event]:
             )
 
 
-def reference(seen: Seen, collective: str, size: int) -> float | None:
-    """Return the bus bandwidth in bytes per second that this hardware reached elsewhere; None if unknown."""
+def reference(logged: LoggedEvents, collective: str, size: int) -> float | None:
+    """Return the reference bus bandwidth of this hardware in bytes per second; None if unknown."""
     references = load_bench_references()
-    nodes = nodes_of(seen)
+    nodes = nodes_of(logged)
     if nodes > 1:
         across = references.across(collective, size)
-        rate = nic_rate(seen)
+        rate = nic_rate(logged)
         return None if across is None or rate is None else rate * across.fraction
-    gpu = gpu_id(seen)
-    ranks = len({(event.host, event.what.bus, event.what.gpu) for event in seen.of(NcclTestsRank)})
-    version = next((event.what.version for event in seen.of(NcclVersion)), "")
+    gpu = gpu_id(logged)
+    ranks = len({(event.host, event.what.bus, event.what.gpu) for event in logged.of(NcclTestsRank)})
+    version = next((event.what.version for event in logged.of(NcclVersion)), "")
     rows = {} if gpu is None else references.collective_rates(gpu, collective, ranks, size, version)
     rates = [row.rates[collective] for row in rows.values()]
     return min(rates, default=None)

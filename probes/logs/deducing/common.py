@@ -1,4 +1,4 @@
-"""Helpers that several deductions use."""
+"""Helpers that several deductions use: words, variables, nodes, and the hardware that logs name."""
 
 from __future__ import annotations
 
@@ -7,33 +7,38 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from probes.base.units import GB
 from probes.base.versions import at_least
+from probes.catalogue.hardware import MachineModel, load_catalogue
 from probes.logs.event import Event, reporting
+from probes.logs.events.compared_events import MachineGpu, MachinePort
 from probes.logs.events.log_record import R
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult, NcclTestsSummary
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
+    NcclChannel,
     NcclCommShape,
     NcclDestroyed,
     NcclEnvironment,
     NcclInitComplete,
     NcclInitStart,
+    NcclTopology,
     NcclVersion,
 )
-from probes.logs.events.nccl_network_events import NcclNetwork
-from probes.logs.events.nccl_topology_events import NcclChannel
-from probes.logs.seen import Seen
+from probes.logs.events.nccl_network_events import NcclHca, NcclHcas, NcclNetwork, OfiPlatform, OfiProvider
+from probes.logs.logged_events import LoggedEvents
 
 _BEGINS_FIRST = "2.23"
+_BITS = 8
 
 
 def deduced(first: Event, record: R) -> Event[R]:
-    """Return what several events report together, at the line of the first that it rests on."""
+    """Return a deduced event at the line of the first event that supports it."""
     return msgspec.structs.replace(reporting(first, record), count=1)
 
 
 def named(values: Iterable[object], most: int = 8) -> str:
-    """Return the first values as words, with the number of the others."""
+    """Return the first values as a list in words, with the number of the others."""
     texts = [str(value) for value in dict.fromkeys(values)]
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
@@ -49,43 +54,109 @@ def who_calls(calls: Mapping[int, str]) -> str:
     )
 
 
-def nodes_of(seen: Seen) -> int:
-    """Return the number of hosts of the run; 0 where the logs do not report any."""
-    shapes = seen.of(NcclCommShape, NcclTestsSummary)
+def nodes_of(logged: LoggedEvents) -> int:
+    """Return the number of hosts of the run; 0 if the logs report none."""
+    shapes = logged.of(NcclCommShape, NcclTestsSummary)
     node_counts = [nodes for event in shapes if (nodes := event.what.nodes) is not None]
     hosts = {
         event.host
-        for event in seen.of(NcclBootstrap, NcclInitStart, NcclInitComplete, NcclNetwork, NcclTestsRank)
+        for event in logged.of(NcclBootstrap, NcclInitStart, NcclInitComplete, NcclNetwork, NcclTestsRank)
         if event.host
     }
-    across = 2 if any(event.what.transport == "NET" for event in seen.of(NcclChannel)) else 0
+    across = 2 if any(event.what.transport == "NET" for event in logged.of(NcclChannel)) else 0
     return max([*node_counts, len(hosts), across])
 
 
-def environment(seen: Seen) -> dict[str, Event[NcclEnvironment]]:
+def environment(logged: LoggedEvents) -> dict[str, Event[NcclEnvironment]]:
     """Return the variables of NCCL that are in force by name, each with the first line that reports it."""
     names: dict[str, Event[NcclEnvironment]] = {}
-    for event in seen.of(NcclEnvironment):
+    for event in logged.of(NcclEnvironment):
         names.setdefault(event.what.name, event)
     return names
 
 
-def value_of(seen: Seen, name: str) -> str | None:
+def value_of(logged: LoggedEvents, name: str) -> str | None:
     """Return the value of a variable in force."""
-    event = environment(seen).get(name)
+    event = environment(logged).get(name)
     return None if event is None else str(event.what.value).strip()
 
 
-def begins_before_meeting(seen: Seen) -> bool:
+def begins_before_meeting(logged: LoggedEvents) -> bool:
     """Return whether ranks write `Init START` before they meet the others, as NCCL does since 2.23.
 
-    True where the version is not known. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
+    True if the version is unknown. Source: NVIDIA/nccl, src/init.cc, ncclCommInitRankFunc of 2.18 to
     2.30.
     """
-    versions = [event.what.version for event in seen.of(NcclVersion)]
+    versions = [event.what.version for event in logged.of(NcclVersion)]
     return all(at_least(version, _BEGINS_FIRST) is not False for version in versions)
 
 
-def completed(seen: Seen) -> bool:
-    """Return whether a collective ran: there are results, or communicators that were destroyed in order."""
-    return seen.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)
+def completed(logged: LoggedEvents) -> bool:
+    """Return whether a collective ran: there are results, or communicators destroyed as intended."""
+    return logged.has(NcclTestsResult, NcclTestsSummary, NcclDestroyed)
+
+
+def nic_rate(logged: LoggedEvents) -> float | None:
+    """Return the total bytes per second of the HCAs of the host that names most HCAs.
+
+    None if neither the logs nor the machine's facts report a speed.
+    """
+    by_host: dict[str, dict[str, int]] = {}
+    for event in logged.of(NcclHca):
+        by_host.setdefault(event.host or "", {})[f"{event.what.name}:{event.what.port}"] = (
+            event.what.speed_mbps
+        )
+    used = used_hcas(logged)
+    best = max(by_host.values(), key=len, default={})
+    chosen = {name: speed for name, speed in best.items() if not used or name in used}
+    if chosen and not used - chosen.keys():
+        return sum(chosen.values()) * 1e6 / _BITS
+    if used and (rate := _rate_beside(logged, used)) is not None:
+        return rate
+    model = machine(logged)
+    return (
+        model.nic_count * model.nic_rate_gbps * 1e9 / _BITS
+        if model is not None and model.nic_rate_gbps
+        else None
+    )
+
+
+def _rate_beside(logged: LoggedEvents, used: set[str]) -> float | None:
+    """Return the rate of the ports in use, from the machine's facts, else from NCCL's topology."""
+    ports = {f"{event.what.name}:{event.what.port}": event.what.gbps for event in logged.of(MachinePort)}
+    speeds = [ports[name] for name in used if name in ports]
+    if len(speeds) == len(used):
+        return sum(speeds) * 1e9 / _BITS
+    of_adapters = {event.what.gbps for event in logged.of(NcclTopology) if event.what.link == "NET"}
+    speed = of_adapters.pop() if len(of_adapters) == 1 else None
+    return None if not speed else len(used) * speed * GB
+
+
+def machine(logged: LoggedEvents) -> MachineModel | None:
+    """Return the kind of machine that a plugin names, if the run uses all its adapters."""
+    for event in logged.of(OfiPlatform):
+        for model in load_catalogue().machines_sold_as(event.what.name):
+            nics = [provider.what.nics for provider in logged.of(OfiProvider)]
+            if set(nics) <= {model.nic_count, None}:
+                return model
+    return None
+
+
+def gpu_id(logged: LoggedEvents) -> str | None:
+    """Return the only GPU model that the logs name, else the model of the machine's facts."""
+    names = {event.what.name for event in logged.of(NcclTestsRank) if event.what.name}
+    names = names or {event.what.name for event in logged.of(MachineGpu)}
+    if len(names) != 1:
+        sold = machine(logged)
+        return None if names or sold is None else sold.gpu
+    model = load_catalogue().gpu(next(iter(names)))
+    return None if model is None else model.id
+
+
+def used_hcas(logged: LoggedEvents) -> set[str]:
+    """Return the HCAs of the process with the longest list."""
+    most: list[str] = []
+    for event in logged.of(NcclHcas):
+        names = event.what.names.split(",")
+        most = names if len(names) > len(most) else most
+    return set(most)

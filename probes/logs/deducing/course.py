@@ -1,4 +1,4 @@
-"""Deductions about how far a run came, from the last lines that it wrote."""
+"""Deductions about how far a run came: its last lines, and ranks that no log covers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,49 @@ import itertools
 from collections.abc import Iterator
 
 from probes.logs.cause_rows import load_causes
-from probes.logs.deducing.common import completed, deduced
+from probes.logs.deducing.common import begins_before_meeting, completed, deduced
 from probes.logs.event import Event, carries
 from probes.logs.events.cuda_events import TorchOom
 from probes.logs.events.deduced_course_events import (
     DeducedEndsAfterInit,
     DeducedKilledFirst,
+    DeducedRanksUnnamed,
     DeducedSilenceAfterInit,
     DeducedStopsAtP2p,
+    DeducedWaitsAtStart,
+    DeducedWaitsForRanks,
 )
 from probes.logs.events.kernel_log_events import KernelOomKill, KernelXid
-from probes.logs.events.nccl_init_events import NcclInitComplete, NcclInitStart
-from probes.logs.events.nccl_topology_events import (
+from probes.logs.events.log_record import kind_of
+from probes.logs.events.nccl_events import (
+    NcclBootstrap,
     NcclChannel,
     NcclChannels,
+    NcclCommShape,
     NcclConnected,
+    NcclDriver,
+    NcclEnvironment,
+    NcclInitComplete,
+    NcclInitStart,
     NcclNvls,
+    NcclRas,
     NcclTopology,
     NcclTrees,
+    NcclVersion,
 )
-from probes.logs.events.process_events import ProcessInterrupted, ProgramFinished
-from probes.logs.events.slurm_events import (
+from probes.logs.events.nccl_network_events import (
+    NcclDmaBuf,
+    NcclHca,
+    NcclHcas,
+    NcclNetwork,
+    NcclNoIb,
+    NcclPluginLoaded,
+    NcclPluginMissing,
+    NcclSocketInterfaces,
+)
+from probes.logs.events.process_events import (
+    ProcessInterrupted,
+    ProgramFinished,
     SlurmKilled,
     SlurmOom,
     SlurmStepAborted,
@@ -35,78 +57,151 @@ from probes.logs.events.slurm_events import (
     SlurmTaskKilled,
 )
 from probes.logs.events.torch_events import TorchAgentSignal, TorchException
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
+_MOST_RANKS = 4096
+_MOST_NAMED = 8
+_FEW_UNREAD_LINES = 8
+"""Most unknown lines after the last line that a reader knows."""
+_BEFORE = (
+    NcclInitStart,
+    NcclBootstrap,
+    NcclVersion,
+    NcclDriver,
+    NcclEnvironment,
+    NcclPluginMissing,
+    NcclPluginLoaded,
+    NcclNetwork,
+    NcclHcas,
+    NcclHca,
+    NcclSocketInterfaces,
+    NcclNoIb,
+    NcclDmaBuf,
+    NcclRas,
+)
+"""Records of lines that NCCL writes before ranks wait for each other."""
 _END_OF_INIT = (NcclInitComplete, NcclConnected)
 _SILENCE_S = 300.0
 _STOPS = (SlurmKilled, TorchAgentSignal, ProcessInterrupted)
-_KINDS_OF_STOPS = frozenset(record.KIND for record in _STOPS)
-"""Kinds of ends from outside the program."""
+_KINDS_OF_STOPS = frozenset(kind_of(record) for record in _STOPS)
+"""Kinds of ends that come from outside the program."""
 _SIGKILL = 9
 _ENDS_OF_OTHERS = (SlurmTaskExit, SlurmStepTerminating, SlurmStepAborted, SlurmKilled, TorchException)
 _FEW_LINES = 8
-"""Most lines after the end of an initialisation, such as remarks and the head of a table."""
+"""Most lines after the end of an initialisation, such as comments and the head of a table."""
 
 
-def ends_after_init(seen: Seen) -> Iterator[Event]:
+def unnamed_ranks(logged: LoggedEvents) -> Iterator[Event[DeducedRanksUnnamed]]:
+    """Yield ranks of the largest communicator that no line names: logs are missing, or they never began."""
+    starts = logged.of(NcclInitStart, NcclInitComplete, NcclCommShape)
+    if not starts:
+        return
+    first = max(starts, key=lambda event: event.what.ranks)
+    ranks = first.what.ranks
+    if ranks > _MOST_RANKS or any(event.count > 1 for event in starts):
+        return
+    known = {event.what.rank for event in starts if event.what.ranks == ranks}
+    known |= {event.rank for event in logged.events if event.rank is not None}
+    absent = [rank for rank in range(ranks) if rank not in known]
+    if absent:
+        yield deduced(
+            first, DeducedRanksUnnamed(have=ranks - len(absent), ranks=ranks, names=_ranges(absent))
+        )
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return sorted numbers as ranges: `0-7, 12 and 40 more`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    words = [f"{low}-{high}" if high > low else str(low) for low, high in runs[:_MOST_NAMED]]
+    more = sum(high - low + 1 for low, high in runs[_MOST_NAMED:])
+    return ", ".join(words) + (f" and {more} more" if more else "")
+
+
+def waits_at_start(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield ranks whose last lines begin an initialisation: they wait for others, or do not reach them."""
+    starts = [event for event in logged.of(NcclInitStart) if "Init START" in event.text]
+    ranks = max((event.what.ranks for event in starts), default=0)
+    nccl_events = [event for event in logged.events if event.kind.startswith("nccl.")]
+    if (
+        ranks < 2
+        or not all(carries(event, *_BEFORE) for event in nccl_events)
+        or logged.has(*load_causes().failures)
+    ):
+        return
+    for source in {event.source for event in starts}:
+        last = max(event.number for event in logged.events if event.source == source)
+        if logged.last_lines.get(source, last) - last > _FEW_UNREAD_LINES:
+            return
+    absent = next(unnamed_ranks(logged), None)
+    if absent is None:
+        yield deduced(starts[0], DeducedWaitsAtStart(ranks=ranks))
+    elif begins_before_meeting(logged) and 2 * absent.what.have > ranks:  # else logs of others are missing
+        yield deduced(starts[0], DeducedWaitsForRanks(names=absent.what.names, ranks=ranks))
+
+
+def ends_after_init(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a log that ends after the initialisation, or a job that the scheduler ended much later.
 
-    The initialisation is complete, or its rings are connected and no line reports completion (`stage` is
-    `during`); nothing failed.
+    Nothing failed. The initialisation is complete, or only its rings are connected (`stage` is `during`).
     """
-    ends = _ends(seen)
+    ends = _ends(logged)
     failures = [kind for kind in load_causes().failures if kind not in _KINDS_OF_STOPS]
-    if not ends or completed(seen) or seen.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
+    if not ends or completed(logged) or logged.has(*failures, KernelXid, TorchOom, SlurmOom, KernelOomKill):
         return
     ranks = max((event.what.ranks for event in ends if carries(event, NcclInitComplete)), default=0)
-    done = {event.what.rank for event in seen.of(NcclInitComplete)}
+    done = {event.what.rank for event in logged.of(NcclInitComplete)}
     complete, of_ranks = (len(done), ranks) if ranks and done else (None, None)
-    stage = None if seen.has(NcclInitComplete) else "during"
-    last = seen.in_order(ends)[-1]
-    later = seen.of(NcclChannel, NcclInitStart, NcclChannels, NcclTrees)
+    stage = None if logged.has(NcclInitComplete) else "during"
+    last = logged.in_order(ends)[-1]
+    later = logged.of(NcclChannel, NcclInitStart, NcclChannels, NcclTrees)
     if (
-        seen.last_lines.get(last.source, 0) > last.number
-        or seen.has(ProgramFinished)
+        logged.last_lines.get(last.source, 0) > last.number
+        or logged.has(ProgramFinished)
         or any(event.source == last.source and event.number > last.number for event in later)
     ):
         return
-    stops = seen.of(*_STOPS)
+    stops = logged.of(*_STOPS)
     for stop in stops:
         late = stop.time_s is not None and last.time_s is not None and stop.time_s - last.time_s >= _SILENCE_S
         if late or (carries(stop, SlurmKilled) and stop.what.reason == "time limit"):
-            why = "the job was ended from outside with nothing said in between"
+            why = "the job was ended from outside without a line in between"
             yield deduced(
                 last, DeducedSilenceAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage)
             )
             return
     if not stops:
-        why = "nothing is said after the initialisation"
+        why = "no line follows the initialisation"
         yield deduced(last, DeducedEndsAfterInit(why=why, complete=complete, ranks=of_ranks, stage=stage))
 
 
-def _ends(seen: Seen) -> list[Event]:
+def _ends(logged: LoggedEvents) -> list[Event]:
     """Return the events that end initialisations.
 
     Newer versions connect the rings at the first collective.
     """
     return [
-        *seen.of(NcclInitComplete),
-        *(event for event in seen.of(NcclConnected) if event.what.what == "rings"),
+        *logged.of(NcclInitComplete),
+        *(event for event in logged.of(NcclConnected) if event.what.what == "rings"),
     ]
 
 
-def stops_at_p2p(seen: Seen) -> Iterator[Event]:
-    """Yield a log whose last line is a peer-to-peer channel, before anything is connected."""
-    channels = [event for event in seen.of(NcclChannel) if event.what.transport == "P2P"]
-    if not channels or any(_over_nvlink(event) for event in seen.of(NcclChannel, NcclTopology)):
+def stops_at_p2p(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a log that ends with a peer-to-peer channel, before anything is connected."""
+    channels = [event for event in logged.of(NcclChannel) if event.what.transport == "P2P"]
+    if not channels or any(_over_nvlink(event) for event in logged.of(NcclChannel, NcclTopology)):
         return
-    if completed(seen) or seen.has(*_END_OF_INIT, NcclNvls) or seen.has(*load_causes().failures):
+    if completed(logged) or logged.has(*_END_OF_INIT, NcclNvls) or logged.has(*load_causes().failures):
         return
     last = max(
-        (event for event in seen.events),
+        (event for event in logged.events),
         key=lambda event: (event.source == channels[-1].source, event.number),
     )
-    if carries(last, NcclChannel) and not _goes_on(seen, last):
+    if carries(last, NcclChannel) and not _goes_on(logged, last):
         yield deduced(
             channels[-1],
             DeducedStopsAtP2p(
@@ -119,7 +214,7 @@ def stops_at_p2p(seen: Seen) -> Iterator[Event]:
 
 
 def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
-    """Return whether a channel uses NVLink: only there NCCL reads directly (`P2P/CUMEM/read`)."""
+    """Return whether a channel uses NVLink: NCCL reads directly only over NVLink (`P2P/CUMEM/read`)."""
     match event.what:
         case NcclTopology(link="NVL"):
             return True
@@ -128,12 +223,16 @@ def _over_nvlink(event: Event[NcclChannel | NcclTopology]) -> bool:
     return False
 
 
-def _goes_on(seen: Seen, last: Event) -> bool:
-    """Return whether more follows than a few unknown lines: a training run writes its own lines."""
+def _goes_on(logged: LoggedEvents, last: Event) -> bool:
+    """Return whether more than a few unknown lines follow, such as those of a training run."""
     numbers = sorted(
-        {event.number for event in seen.events if event.source == last.source and event.number >= last.number}
+        {
+            event.number
+            for event in logged.events
+            if event.source == last.source and event.number >= last.number
+        }
     )
-    end = seen.last_lines.get(last.source)
+    end = logged.last_lines.get(last.source)
     if end is not None:
         if end - last.number <= _FEW_LINES:
             return False
@@ -141,12 +240,12 @@ def _goes_on(seen: Seen, last: Event) -> bool:
     return any(after - before - 1 > _FEW_LINES for before, after in itertools.pairwise(numbers))
 
 
-def killed_first(seen: Seen) -> Iterator[Event]:
+def killed_first(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a task of Slurm that was killed before anything else in its log failed."""
-    for event in seen.of(SlurmTaskKilled):
+    for event in logged.of(SlurmTaskKilled):
         if event.what.signal == _SIGKILL and not any(
             other.source == event.source and other.number < event.number
-            for other in seen.of(*_ENDS_OF_OTHERS)
+            for other in logged.of(*_ENDS_OF_OTHERS)
         ):
             task = event.what
             yield deduced(
@@ -156,4 +255,4 @@ def killed_first(seen: Seen) -> Iterator[Event]:
             return
 
 
-DEDUCTIONS = (ends_after_init, stops_at_p2p, killed_first)
+DEDUCTIONS = (unnamed_ranks, waits_at_start, ends_after_init, stops_at_p2p, killed_first)

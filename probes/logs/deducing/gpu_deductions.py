@@ -1,4 +1,4 @@
-"""Deductions about GPUs, their links and the way between them."""
+"""Deductions about GPUs, their drivers, and the links between them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from probes.logs.events.deduced_hardware_events import (
     DeducedVersionsDiffer,
     DeducedXid,
 )
-from probes.logs.events.fabric_manager_events import FabricSwitchError
-from probes.logs.events.kernel_log_events import KernelSxid, KernelXid
-from probes.logs.events.nccl_init_events import NcclDriver, NcclInitComplete, NcclInitStart, NcclVersion
-from probes.logs.events.nccl_topology_events import (
+from probes.logs.events.kernel_log_events import FabricSwitchError, KernelSxid, KernelXid
+from probes.logs.events.nccl_events import (
     NcclChannel,
+    NcclDriver,
+    NcclInitComplete,
+    NcclInitStart,
     NcclMnnvl,
     NcclP2pDisabled,
     NcclP2pUnavailable,
+    NcclVersion,
 )
 from probes.logs.events.process_events import ProcessSignal
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _DOMAIN_BITS = 20
 """Number of bits below the domain in NCCL's number of a bus id (domain, bus, device, function)."""
@@ -41,11 +43,11 @@ _DEGRADED = 1
 """Value of two bits of the fabric's health mask: 0 not supported, 1 true, 2 false (nvmlGpuFabricInfoV)."""
 
 
-def shared_gpu(seen: Seen) -> Iterator[Event]:
+def shared_gpu(logged: LoggedEvents) -> Iterator[Event]:
     """Yield each GPU that several ranks of one communicator and one host use."""
     ranks: dict[tuple[str, str, str], dict[int, Event]] = defaultdict(dict)
     hosts: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for event in seen.of(NcclInitStart, NcclInitComplete):
+    for event in logged.of(NcclInitStart, NcclInitComplete):
         comm, rank, bus, host = event.what.comm, event.what.rank, event.what.bus, event.host
         if host is None:
             continue
@@ -53,26 +55,26 @@ def shared_gpu(seen: Seen) -> Iterator[Event]:
         if bus and comm:
             ranks[host, comm, bus].setdefault(rank, event)
     for (_, comm, bus), events in ranks.items():
-        # A rank with two hosts comes from a line into which another process wrote.
+        # A rank with two hosts is from a damaged line, into which another process wrote.
         if len(events) > 1 and all(len(hosts[comm, rank]) == 1 for rank in events):
             yield deduced(next(iter(events.values())), DeducedGpuShared(names=named(sorted(events)), bus=bus))
 
 
-def shm_within_node(seen: Seen) -> Iterator[Event]:
-    """Yield shared memory between the GPUs of a node where no pair uses peer-to-peer."""
-    channels = seen.of(NcclChannel)
+def shm_within_node(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield shared memory between the GPUs of a node, if no pair uses peer-to-peer."""
+    channels = logged.of(NcclChannel)
     shared = [event for event in channels if event.what.transport == "SHM"]
     if not shared or any(event.what.transport == "P2P" for event in channels):
         return
-    if value_of(seen, "NCCL_P2P_DISABLE") in (None, "0"):
+    if value_of(logged, "NCCL_P2P_DISABLE") in (None, "0"):
         a, b = shared[0].what.from_rank, shared[0].what.to_rank
         yield deduced(shared[0], DeducedShmWithinNode(a=a, b=b, how="channels go via SHM"))
 
 
-def flat_topology(seen: Seen) -> Iterator[Event]:
-    """Yield a machine whose GPUs are each in a PCI domain of their own and do not reach each other."""
-    refused = seen.of(NcclP2pUnavailable)
-    if not refused or seen.has(NcclP2pDisabled):
+def flat_topology(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a machine whose GPUs do not reach each other and are each in a separate PCI domain."""
+    refused = logged.of(NcclP2pUnavailable)
+    if not refused or logged.has(NcclP2pDisabled):
         return
     buses = {bus for event in refused for bus in (event.what.bus_a, event.what.bus_b)}
     domains = {_domain(bus) for bus in buses}
@@ -88,9 +90,9 @@ def _domain(bus: str) -> int | None:
         return None
 
 
-def fabric_degraded(seen: Seen) -> Iterator[Event]:
+def fabric_degraded(logged: LoggedEvents) -> Iterator[Event]:
     """Yield an unhealthy fabric, by its health mask or by a crash while GPUs of several trays join."""
-    joins = seen.of(NcclMnnvl)
+    joins = logged.of(NcclMnnvl)
     for event in joins:
         health, state = event.what.health or "", event.what.state
         mask = _mask(event.what.health)
@@ -103,8 +105,8 @@ def fabric_degraded(seen: Seen) -> Iterator[Event]:
         yield deduced(event, DeducedFabricDegraded(health_mask=health, why=why))
         return
     joins = [event for event in joins if event.what.health]
-    has_crash = any(event.what.signal == signal.SIGSEGV for event in seen.of(ProcessSignal))
-    if joins and has_crash and not seen.has(NcclInitComplete):
+    has_crash = any(event.what.signal == signal.SIGSEGV for event in logged.of(ProcessSignal))
+    if joins and has_crash and not logged.has(NcclInitComplete):
         why = "NCCL crashed while the GPUs of its NVLink domain joined"
         yield deduced(joins[0], DeducedFabricDegraded(health_mask=joins[0].what.health or "", why=why))
 
@@ -116,10 +118,10 @@ def _mask(text: str | None) -> int | None:
         return None
 
 
-def xids(seen: Seen) -> Iterator[Event]:
-    """Yield each error that the driver reports with what to do about it, in the order of time."""
+def xids(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield each error that the driver reports, with the recommended action, in the order of time."""
     table, xids_elsewhere = load_xids(), _xids_of_other_causes()
-    for event in seen.in_order(seen.of(KernelXid)):
+    for event in logged.in_order(logged.of(KernelXid)):
         error = event.what
         if error.xid in xids_elsewhere:
             continue
@@ -130,7 +132,7 @@ def xids(seen: Seen) -> Iterator[Event]:
                 severity=error.severity or "none",
                 action=row.action if row is not None else "Look the number up in NVIDIA's Xid catalogue.",
                 xid=error.xid,
-                name=error.name or "of no name that rigtune knows",
+                name=error.name or "of no known name",
                 bus=error.bus,
                 process=error.process,
             ),
@@ -149,9 +151,9 @@ def _xids_of_other_causes() -> frozenset[int]:
     return frozenset(codes)
 
 
-def switch_errors(seen: Seen) -> Iterator[Event]:
-    """Yield the first error of an NVSwitch by the kernel or the Fabric Manager, a fatal one first."""
-    events = seen.in_order(seen.of(KernelSxid, FabricSwitchError))
+def switch_errors(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield the first NVSwitch error of the kernel or the Fabric Manager, a fatal error first."""
+    events = logged.in_order(logged.of(KernelSxid, FabricSwitchError))
     fatal = [event for event in events if event.what.fatal == 1]
     counted = fatal or events
     lines = sum(event.count for event in counted)
@@ -169,11 +171,11 @@ def switch_errors(seen: Seen) -> Iterator[Event]:
                 yield deduced(event, record)
 
 
-def driver_older(seen: Seen) -> Iterator[Event]:
-    """Yield a driver of an older major version of CUDA than NCCL was built for."""
-    for driver in seen.of(NcclDriver)[:1]:
+def driver_older(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a driver whose major version of CUDA is older than the version that NCCL was built for."""
+    for driver in logged.of(NcclDriver)[:1]:
         api = driver.what.api
-        for version in seen.of(NcclVersion):
+        for version in logged.of(NcclVersion):
             built = version.what.cuda or ""
             major = built.partition(".")[0]
             if major.isdecimal() and api // 1000 < int(major):
@@ -182,10 +184,10 @@ def driver_older(seen: Seen) -> Iterator[Event]:
                 return
 
 
-def versions_differ(seen: Seen) -> Iterator[Event]:
+def versions_differ(logged: LoggedEvents) -> Iterator[Event]:
     """Yield different versions of NCCL on hosts of one run."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
-    for event in seen.of(NcclVersion):
+    for event in logged.of(NcclVersion):
         if event.host is not None:
             hosts[event.host].setdefault(event.what.version, event)
     chosen = {host: next(iter(versions)) for host, versions in hosts.items() if len(versions) == 1}

@@ -20,18 +20,18 @@ from probes.logs.events.deduced_network_events import (
     DeducedRanksMissingAtStart,
 )
 from probes.logs.events.framework_events import GlooConnectFailed
-from probes.logs.events.nccl_failure_events import NcclConnectFailed
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
+    NcclConnected,
     NcclEnvironment,
     NcclInitComplete,
     NcclInitStart,
 )
+from probes.logs.events.nccl_failure_events import NcclConnectFailed
 from probes.logs.events.nccl_network_events import NcclSocketInterfaces
-from probes.logs.events.nccl_topology_events import NcclConnected
-from probes.logs.events.slurm_events import SlurmKilled
+from probes.logs.events.process_events import SlurmKilled
 from probes.logs.events.torch_events import TorchConnectFailed, TorchStoreTimeout, TorchWatchdogTimeout
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _BRIDGES = re.compile(
     r"^(docker|veth|virbr|br-[0-9a-f]{12}|cni|flannel|cali|lxc|lxd|podman|kube|cilium|vmnet)"
@@ -40,16 +40,16 @@ _PORT = re.compile(r"<\d+>$|(?<=\d):\d+$")
 _TUNNELS = re.compile(r"^(tun|tap|wg|tailscale|ppp|zt|ip6tnl|sit|gre)")
 
 
-def bad_interface(seen: Seen) -> Iterator[Event]:
-    """Yield an interface that leads nowhere: loopback, a bridge of containers, a tunnel or link-local.
+def bad_interface(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield an interface that reaches no other host: loopback, a bridge, a tunnel or link-local.
 
-    The bootstrap uses it, else NCCL's sockets for data.
+    This is the interface of the bootstrap, else of NCCL's sockets for data.
     """
-    nodes = nodes_of(seen)
-    failed = seen.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
-    works = not failed and (completed(seen) or seen.has(NcclConnected, NcclInitComplete))
-    bootstraps = seen.of(NcclBootstrap)
-    events: list[Event] = [*bootstraps] if bootstraps else [*seen.of(NcclSocketInterfaces)]
+    nodes = nodes_of(logged)
+    failed = logged.has(NcclConnectFailed, GlooConnectFailed, TorchStoreTimeout)
+    works = not failed and (completed(logged) or logged.has(NcclConnected, NcclInitComplete))
+    bootstraps = logged.of(NcclBootstrap)
+    events: list[Event] = [*bootstraps] if bootstraps else [*logged.of(NcclSocketInterfaces)]
     for event in events:
         interface, address = interface_of(event)
         kind, why = _unfit(interface, address)
@@ -69,7 +69,7 @@ def bad_interface(seen: Seen) -> Iterator[Event]:
 
 
 def interface_of(event: Event) -> tuple[str, str]:
-    """Return the interface over which ranks meet or send, and its address where the line has one."""
+    """Return the interface over which ranks meet or send, and its address if the line contains one."""
     match event.what:
         case NcclBootstrap(interface=interface, address=address):
             return interface, address
@@ -78,9 +78,9 @@ def interface_of(event: Event) -> tuple[str, str]:
     return "", ""
 
 
-def connect_to_local(seen: Seen) -> Iterator[Event]:
-    """Yield a connection to an address that no other host can have, or over such an interface."""
-    for event in seen.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
+def connect_to_local(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a connection to an address, or over an interface, that reaches no other host."""
+    for event in logged.of(NcclConnectFailed, GlooConnectFailed, TorchConnectFailed):
         match event.what:
             case NcclConnectFailed(peer=address):
                 peer = address or ""
@@ -88,15 +88,15 @@ def connect_to_local(seen: Seen) -> Iterator[Event]:
                 peer = host
         address, _, interface = _PORT.sub("", peer).strip("[]").partition("%")
         kind, why = _unfit(interface, address)
-        if kind and (interface or nodes_of(seen) > 1):
+        if kind and (interface or nodes_of(logged) > 1):
             yield deduced(event, DeducedConnectToLocal(peer=peer, why=why))
 
 
-def bad_sockets(seen: Seen) -> Iterator[Event]:
+def bad_sockets(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a bridge or tunnel among the interfaces for data, if a connection failed."""
-    if not seen.has(NcclConnectFailed):
+    if not logged.has(NcclConnectFailed):
         return
-    for event in seen.of(NcclSocketInterfaces):
+    for event in logged.of(NcclSocketInterfaces):
         names = event.what.names.split(",")
         for name in names if len(names) > 1 else ():
             kind, why = _unfit(name, "")
@@ -105,10 +105,10 @@ def bad_sockets(seen: Seen) -> Iterator[Event]:
                 return
 
 
-def host_id_shared(seen: Seen) -> Iterator[Event]:
+def host_id_shared(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a NCCL_HOSTID that several hosts share."""
     hosts: dict[str, dict[str, Event]] = defaultdict(dict)
-    for event in seen.of(NcclEnvironment):
+    for event in logged.of(NcclEnvironment):
         if event.what.name == "NCCL_HOSTID" and event.host is not None:
             hosts[str(event.what.value)].setdefault(event.host, event)
     for value, events in hosts.items():
@@ -116,10 +116,10 @@ def host_id_shared(seen: Seen) -> Iterator[Event]:
             yield deduced(next(iter(events.values())), DeducedHostIdShared(value=value, hosts=named(events)))
 
 
-def interfaces_differ(seen: Seen) -> Iterator[Event]:
-    """Yield hosts that announce addresses of networks with nothing in common."""
+def interfaces_differ(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield hosts that announce addresses of unrelated networks."""
     networks: dict[str, Event] = {}
-    for event in seen.of(NcclBootstrap):
+    for event in logged.of(NcclBootstrap):
         address = _address(event.what.address)
         if address is not None and address.version == 4 and event.host is not None:
             networks.setdefault(".".join(str(address).split(".")[:1]) + ".x", event)
@@ -127,16 +127,13 @@ def interfaces_differ(seen: Seen) -> Iterator[Event]:
         yield deduced(next(iter(networks.values())), DeducedInterfacesDiffer(networks=named(networks)))
 
 
-def host_shared(seen: Seen) -> Iterator[Event]:
-    """Yield a host name with two addresses on the interface of the same name.
-
-    These are two machines, which NCCL distinguishes by more than the name.
-    """
+def host_shared(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a host name with two addresses on one interface: two machines, which NCCL does not confuse."""
     addresses: dict[tuple[str, str], dict[str, Event]] = defaultdict(dict)
-    for event in seen.of(NcclBootstrap):
+    for event in logged.of(NcclBootstrap):
         if event.host is not None:
             addresses[event.host, event.what.interface].setdefault(event.what.address, event)
-    failed = seen.has(*load_causes().failures)
+    failed = logged.has(*load_causes().failures)
     for (host, _), events in addresses.items():
         if len(events) > 1:
             yield deduced(
@@ -145,10 +142,10 @@ def host_shared(seen: Seen) -> Iterator[Event]:
             )
 
 
-def ranks_missing(seen: Seen) -> Iterator[Event]:
-    """Yield a communicator of which most ranks begin, some never do, and none completes."""
-    starts = seen.of(NcclInitStart)
-    if seen.has(NcclInitComplete) or not starts or not begins_before_meeting(seen):
+def ranks_missing(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a communicator that most ranks begin, some ranks never begin, and no rank completes."""
+    starts = logged.of(NcclInitStart)
+    if logged.has(NcclInitComplete) or not starts or not begins_before_meeting(logged):
         return
     ranks = max(event.what.ranks for event in starts)
     begun = {event.what.rank for event in starts if event.what.ranks == ranks}
@@ -156,7 +153,7 @@ def ranks_missing(seen: Seen) -> Iterator[Event]:
     if (
         missing
         and len(missing) * 2 < ranks
-        and seen.has(TorchStoreTimeout, TorchWatchdogTimeout, SlurmKilled, NcclConnectFailed)
+        and logged.has(TorchStoreTimeout, TorchWatchdogTimeout, SlurmKilled, NcclConnectFailed)
     ):
         yield deduced(
             starts[0], DeducedRanksMissingAtStart(missing=len(missing), ranks=ranks, names=named(missing))

@@ -1,4 +1,4 @@
-"""Deductions about the network between nodes: which one carries data, and whether it is the right one."""
+"""Deductions about the network between nodes: which network carries data, and whether it is the right one."""
 
 from __future__ import annotations
 
@@ -29,8 +29,15 @@ from probes.logs.events.deduced_network_events import (
 )
 from probes.logs.events.kernel_log_events import KernelAer, KernelLink
 from probes.logs.events.measurement_events import NcclTestsRank, NcclTestsResult
+from probes.logs.events.nccl_events import (
+    NcclBootstrap,
+    NcclChannel,
+    NcclCommShape,
+    NcclConnected,
+    NcclDriver,
+    NcclVersion,
+)
 from probes.logs.events.nccl_failure_events import NcclIbCompletionError, NcclSocketWrongType
-from probes.logs.events.nccl_init_events import NcclBootstrap, NcclCommShape, NcclDriver, NcclVersion
 from probes.logs.events.nccl_network_events import (
     NcclGdr,
     NcclHcas,
@@ -44,15 +51,14 @@ from probes.logs.events.nccl_network_events import (
     OfiProvider,
     OfiVersion,
 )
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclConnected
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _IB_INTERFACE = re.compile(r"^(ib\w*\d|ibp|ibs)")
 _RDMA_PLUGINS = re.compile(r"IBext|SHARP|OFI|Libfabric|gIB|FasTrak|rdma", re.IGNORECASE)
 _IMAGE_PLUGINS = re.compile(r"IBext|SHARP", re.IGNORECASE)
-"""Plugins of HPC-X, which images contain whether or not the machine has RDMA."""
+"""Plugins of HPC-X, which images contain even for machines without RDMA."""
 _ANOTHER_LINE = re.compile(r"(?<=[A-Za-z])(?<!_v)\s?\d.*")
-"""Rest of another line behind the name of a network: names have no digits but those of a version."""
+"""Rest of another line after the name of a network: names have no digits except in a version."""
 _SOCKET = "Socket"
 _WITHOUT_GDR = re.compile(r"via NET/[^/]+/\d+(?:\(\d+\))?(?:/Shared)?(?: comm .{1,60})?\s*$")
 _FLAPS = 3
@@ -65,113 +71,115 @@ _SOCKET_RECORDS = (
     NcclDriver,
     NcclPluginMissing,
 )
-"""Records in an excerpt that holds nothing but the choice of sockets."""
+"""Records of an excerpt that contains nothing but the choice of sockets."""
 _RANK_ON_GPU = re.compile(r"\b(\d{1,7})\[(\d{1,2})\]")
 
 
-def sockets(seen: Seen) -> Iterator[Event]:
+def sockets(logged: LoggedEvents) -> Iterator[Event]:
     """Yield sockets between nodes, with the signs that RDMA should be there."""
-    names = {event.what.name for event in seen.of(NcclNetwork)}
-    first = _sockets_event(seen)
-    if first is None or names - {_SOCKET} or (not names and _uses_rdma(seen)):
+    names = {event.what.name for event in logged.of(NcclNetwork)}
+    first = _sockets_event(logged)
+    if first is None or names - {_SOCKET} or (not names and _uses_rdma(logged)):
         return
     listed = first.what.names if carries(first, NcclSocketInterfaces) else ""
     interface = listed.split(",")[0] or None
-    signs = _signs_of_rdma(seen, hcas_only=False)
+    signs = _signs_of_rdma(logged, hcas_only=False)
     if (
         signs
-        and not _only_image_suggests(seen, signs)
-        and not _wants_sockets(seen)
-        and not _within_a_node(seen)
+        and not _only_image_suggests(logged, signs)
+        and not _wants_sockets(logged)
+        and not _within_a_node(logged)
     ):
         yield deduced(first, DeducedSocketsDespiteRdma(why=signs, interface=interface))
-    elif _between_nodes(seen):
-        is_sure = seen.has(NcclNoIb, *load_causes().failures) or _wants_sockets(seen) or completed(seen)
+    elif _between_nodes(logged):
+        is_sure = logged.has(NcclNoIb, *load_causes().failures) or _wants_sockets(logged) or completed(logged)
         record = DeducedSockets if is_sure else DeducedSocketsBetweenNodes
         yield deduced(first, record(interface=interface))
-    elif all(carries(event, *_SOCKET_RECORDS) for event in seen.events):
+    elif all(carries(event, *_SOCKET_RECORDS) for event in logged.events):
         yield deduced(first, DeducedSocketsAlone(interface=interface))
 
 
-def _uses_rdma(seen: Seen) -> bool:
+def _uses_rdma(logged: LoggedEvents) -> bool:
     """Return whether HCAs are in use.
 
-    Up to 2.4 sockets are listed for the bootstrap, and no line names the network that carries data.
+    NCCL up to 2.4 lists sockets for the bootstrap and does not name the network that carries data.
     """
-    return seen.has(NcclHcas, NcclQueuePair) or any(
-        event.what.network not in (None, _SOCKET) for event in seen.of(NcclChannel)
+    return logged.has(NcclHcas, NcclQueuePair) or any(
+        event.what.network not in (None, _SOCKET) for event in logged.of(NcclChannel)
     )
 
 
-def _wants_sockets(seen: Seen) -> bool:
-    return value_of(seen, "NCCL_IB_DISABLE") == "1" or value_of(seen, "NCCL_NET") == _SOCKET
+def _wants_sockets(logged: LoggedEvents) -> bool:
+    return value_of(logged, "NCCL_IB_DISABLE") == "1" or value_of(logged, "NCCL_NET") == _SOCKET
 
 
-def _within_a_node(seen: Seen) -> bool:
+def _within_a_node(logged: LoggedEvents) -> bool:
     """Return whether all communicators lie within a node, where no network carries data."""
-    node_counts = [event.what.nodes for event in seen.of(NcclCommShape)]
+    node_counts = [event.what.nodes for event in logged.of(NcclCommShape)]
     return bool(node_counts) and all(nodes == 1 for nodes in node_counts)
 
 
-def _across(seen: Seen) -> bool:
-    return nodes_of(seen) > 1
-
-
-def no_rdma_despite(seen: Seen) -> Iterator[Event]:
-    """Yield a missing verbs device if other lines show that one should be there."""
-    missing = seen.of(NcclNoIb)
-    names = {event.what.name for event in seen.of(NcclNetwork)}
-    if not missing or names - {_SOCKET} or _wants_sockets(seen) or _within_a_node(seen) or seen.has(NcclHcas):
+def no_rdma_despite(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a missing verbs device if other lines suggest that one should exist."""
+    missing = logged.of(NcclNoIb)
+    names = {event.what.name for event in logged.of(NcclNetwork)}
+    if (
+        not missing
+        or names - {_SOCKET}
+        or _wants_sockets(logged)
+        or _within_a_node(logged)
+        or logged.has(NcclHcas)
+    ):
         return
-    why = _signs_of_rdma(seen, hcas_only=True)
+    why = _signs_of_rdma(logged, hcas_only=True)
     if why:
-        record = DeducedNoRdmaPerhaps if _only_image_suggests(seen, why) else DeducedNoRdmaDespite
+        record = DeducedNoRdmaPerhaps if _only_image_suggests(logged, why) else DeducedNoRdmaDespite
         yield deduced(missing[0], record(why=why, reason=missing[0].what.reason))
 
 
-def _signs_of_rdma(seen: Seen, *, hcas_only: bool) -> str:
-    """Return the reason to expect RDMA, in words; empty where there is none."""
-    if value_of(seen, "NCCL_IB_HCA"):
+def _signs_of_rdma(logged: LoggedEvents, *, hcas_only: bool) -> str:
+    """Return the reason to expect RDMA, in words; empty without a reason."""
+    if value_of(logged, "NCCL_IB_HCA"):
         return "NCCL_IB_HCA names HCAs"
-    for event in seen.of(NcclBootstrap, NcclSocketInterfaces):
+    for event in logged.of(NcclBootstrap, NcclSocketInterfaces):
         interface, _ = interface_of(event)
         if _IB_INTERFACE.match(interface):
             return f"{interface.split(',', maxsplit=1)[0]} is an InfiniBand interface"
-    plugin = _plugin_of(seen, _RDMA_PLUGINS)
+    plugin = _plugin_of(logged, _RDMA_PLUGINS)
     if plugin:
         return plugin
-    if seen.has(OfiVersion, OfiPlatform, OfiProvider) and not hcas_only:
+    if logged.has(OfiVersion, OfiPlatform, OfiProvider) and not hcas_only:
         return "the plugin for libfabric is loaded"
-    if not hcas_only and seen.has(NcclHcas):
+    if not hcas_only and logged.has(NcclHcas):
         return "HCAs were found"
     return ""
 
 
-def _only_image_suggests(seen: Seen, why: str) -> bool:
+def _only_image_suggests(logged: LoggedEvents, why: str) -> bool:
     """Return whether only a plugin of the image suggests RDMA, in a run that may need no network."""
-    return why == _plugin_of(seen, _IMAGE_PLUGINS) and not _between_nodes(seen)
+    return why == _plugin_of(logged, _IMAGE_PLUGINS) and not _between_nodes(logged)
 
 
-def _between_nodes(seen: Seen) -> bool:
-    return _across(seen) or any(event.what.network == _SOCKET for event in seen.of(NcclChannel))
+def _between_nodes(logged: LoggedEvents) -> bool:
+    return nodes_of(logged) > 1 or any(event.what.network == _SOCKET for event in logged.of(NcclChannel))
 
 
-def _plugin_of(seen: Seen, names: re.Pattern[str]) -> str:
-    for event in seen.of(NcclPluginLoaded):
+def _plugin_of(logged: LoggedEvents, names: re.Pattern[str]) -> str:
+    for event in logged.of(NcclPluginLoaded):
         if names.search(f"{event.what.name or ''} {event.what.path or ''}"):
             return f"the plugin {event.what.name or 'for RDMA'} is loaded"
     return ""
 
 
-def _sockets_event(seen: Seen) -> Event | None:
-    chosen = [event for event in seen.of(NcclNetwork) if event.what.name == _SOCKET]
-    listed = seen.of(NcclSocketInterfaces)
+def _sockets_event(logged: LoggedEvents) -> Event | None:
+    chosen = [event for event in logged.of(NcclNetwork) if event.what.name == _SOCKET]
+    listed = logged.of(NcclSocketInterfaces)
     return next(iter([*listed, *chosen]), None)
 
 
-def mixed_hcas(seen: Seen) -> Iterator[Event]:
+def mixed_hcas(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a list of HCAs that mixes InfiniBand with Ethernet, or single ports with bonds."""
-    for event in seen.of(NcclHcas):
+    for event in logged.of(NcclHcas):
         names = event.what.names.split(",")
         links = {link.partition("/")[0].upper() for link in event.what.links.split(",") if link}
         bonds = [name for name in names if "bond" in name]
@@ -188,13 +196,13 @@ def mixed_hcas(seen: Seen) -> Iterator[Event]:
             )
 
 
-def hca_prefix(seen: Seen) -> Iterator[Event]:
+def hca_prefix(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a name in NCCL_IB_HCA that is the prefix of further HCAs."""
-    wanted = value_of(seen, "NCCL_IB_HCA") or ""
+    wanted = value_of(logged, "NCCL_IB_HCA") or ""
     if not wanted or wanted[0] in "=^":
         return
     asked = [item.partition(":")[0].strip() for item in wanted.split(",")]
-    for event in seen.of(NcclHcas):
+    for event in logged.of(NcclHcas):
         names = [name.partition(":")[0] for name in event.what.names.split(",")]
         extra = [
             name
@@ -206,39 +214,39 @@ def hca_prefix(seen: Seen) -> Iterator[Event]:
             yield deduced(
                 event,
                 DeducedHcaPrefix(
-                    names=named(names), why=f"NCCL_IB_HCA={wanted} takes {named(extra)} too, as a prefix"
+                    names=named(names), why=f"NCCL_IB_HCA={wanted} also selects {named(extra)}, as a prefix"
                 ),
             )
             return
 
 
-def hcas_differ(seen: Seen) -> Iterator[Event]:
+def hcas_differ(logged: LoggedEvents) -> Iterator[Event]:
     """Yield processes of one run that use different numbers of HCAs."""
     counts: dict[int, Event[NcclHcas]] = {}
-    for event in seen.of(NcclHcas):
+    for event in logged.of(NcclHcas):
         if event.what.interface is None:
             continue  # A line that was cut.
         counts.setdefault(len(event.what.names.split(",")), event)
-    if len(counts) > 1 and len({event.host for event in counts.values()}) > 1 and nodes_of(seen) > 1:
+    if len(counts) > 1 and len({event.host for event in counts.values()}) > 1 and nodes_of(logged) > 1:
         fewest = counts[min(counts)]
         yield deduced(
             fewest, DeducedHcasDiffer(names=fewest.what.names, why=f"others use {max(counts)} HCAs")
         )
 
 
-def mixed_network(seen: Seen) -> Iterator[Event]:
+def mixed_network(logged: LoggedEvents) -> Iterator[Event]:
     """Yield processes of one run that use different networks."""
     by_process: dict[tuple[object, ...], Event[NcclNetwork]] = {}
-    for event in seen.of(NcclNetwork):
+    for event in logged.of(NcclNetwork):
         if event.host is not None or event.rank is not None:
             by_process.setdefault((event.source, event.host, event.pid, event.rank), event)
     names: dict[str, list[Event]] = defaultdict(list)
     for chosen in by_process.values():
         names[_ANOTHER_LINE.sub("", chosen.what.name)].append(chosen)
     for name in [name for name in names if any(other != name and other.startswith(name) for other in names)]:
-        del names[name]  # The beginning of another one is a line that was cut.
+        del names[name]  # The line with the shorter name was cut.
     hosts = [{event.host for event in events} for events in names.values()]
-    if len(names) > 1 and (seen.has(NcclSocketWrongType) or not set.intersection(*hosts) - {None}):
+    if len(names) > 1 and (logged.has(NcclSocketWrongType) or not set.intersection(*hosts) - {None}):
         words = "; ".join(
             f"{name} on {named(_place(event) for event in events)}" for name, events in names.items()
         )
@@ -250,30 +258,30 @@ def _place(event: Event) -> str:
     return host if event.rank is None else f"{host} (rank {event.rank})" if host else f"rank {event.rank}"
 
 
-def gdr_missing(seen: Seen) -> Iterator[Event]:
+def gdr_missing(logged: LoggedEvents) -> Iterator[Event]:
     """Yield channels over RDMA without GPUDirect, if no line gives the distance as the reason."""
     channels = [
         event
-        for event in seen.of(NcclChannel)
+        for event in logged.of(NcclChannel)
         if event.what.transport == "NET" and event.what.network != _SOCKET and not _cut(event)
     ]
     with_gdr = {event.host for event in channels if event.what.gdr}
     without = [event for event in channels if event.host not in with_gdr]
-    if not without or _too_far(seen):
+    if not without or _too_far(logged):
         return
-    first, why = without[0], "its channels do not say GDRDMA"
+    first, why = without[0], "its channels do not report GDRDMA"
     if with_gdr and first.host is not None:
-        why = f"{first.host} does without, while {named(with_gdr)} uses it"
-    firm = bool(with_gdr) or (_local_ranks(seen, channels) >= 8 and not _lacks_peer_to_peer(seen))
-    level = value_of(seen, "NCCL_NET_GDR_LEVEL")
+        why = f"{first.host} does not use it, and {named(with_gdr)} does"
+    firm = bool(with_gdr) or (_local_ranks(logged, channels) >= 8 and not _lacks_peer_to_peer(logged))
+    level = value_of(logged, "NCCL_NET_GDR_LEVEL")
     network = first.what.network or ""
     yield deduced(first, DeducedGdrMissing(firm=firm and level is None, network=network, why=why))
 
 
-def _lacks_peer_to_peer(seen: Seen) -> bool:
+def _lacks_peer_to_peer(logged: LoggedEvents) -> bool:
     """Return whether the GPUs support neither peer-to-peer nor access by an HCA."""
-    return any(event.what.transport == "SHM" for event in seen.of(NcclChannel)) or any(
-        "GeForce" in event.what.name for event in seen.of(NcclTestsRank)
+    return any(event.what.transport == "SHM" for event in logged.of(NcclChannel)) or any(
+        "GeForce" in event.what.name for event in logged.of(NcclTestsRank)
     )
 
 
@@ -282,66 +290,62 @@ def _cut(event: Event[NcclChannel]) -> bool:
     return not event.what.gdr and _WITHOUT_GDR.search(event.text) is None
 
 
-def gdr_too_far(seen: Seen) -> Iterator[Event]:
+def gdr_too_far(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a GPUDirect that NCCL refused only because of the distance."""
-    for event in _too_far(seen)[:1]:
+    for event in _too_far(logged)[:1]:
         gdr = event.what
         yield deduced(
             event, DeducedGdrTooFar(gpu=gdr.gpu, hca=gdr.hca, distance=gdr.distance, limit=gdr.limit)
         )
 
 
-def _too_far(seen: Seen) -> list[Event[NcclGdr]]:
+def _too_far(logged: LoggedEvents) -> list[Event[NcclGdr]]:
     return [
         event
-        for event in seen.of(NcclGdr)
+        for event in logged.of(NcclGdr)
         if not event.what.enabled
         and (distance := event.what.distance) is not None
         and distance > (event.what.limit or 0)
     ]
 
 
-def _local_ranks(seen: Seen, channels: list[Event[NcclChannel]]) -> int:
-    """Estimate the ranks of one node.
+def _local_ranks(logged: LoggedEvents, channels: list[Event[NcclChannel]]) -> int:
+    """Estimate the ranks of one node from the shape of communicators, else from ranks of other nodes.
 
-    Taken from the shape of communicators, or from the first rank of another node, whose GPU has a smaller
-    number than the rank.
+    On other nodes, the number of the GPU is smaller than the rank.
     """
-    counts = [local for event in seen.of(NcclCommShape) if (local := event.what.local_ranks) is not None]
+    counts = [local for event in logged.of(NcclCommShape) if (local := event.what.local_ranks) is not None]
     pairs = [(int(rank), int(gpu)) for event in channels for rank, gpu in _RANK_ON_GPU.findall(event.text)]
     offsets = [rank - gpu for rank, gpu in pairs if rank > gpu]
     return max(counts) if counts else min(offsets, default=0)
 
 
-def gid_suspected(seen: Seen) -> Iterator[Event]:
-    """Yield a peer that does not answer although Ethernet addresses (GIDs) may be the reason.
-
-    That is before any data passed, or with a GID index that was set.
-    """
-    errors = [event for event in seen.of(NcclIbCompletionError) if event.what.status == 12]
-    links = {event.what.links for event in seen.of(NcclHcas)}
+def gid_suspected(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield a peer that does not answer if its Ethernet address (GID) may be the reason."""
+    errors = [event for event in logged.of(NcclIbCompletionError) if event.what.status == 12]
+    links = {event.what.links for event in logged.of(NcclHcas)}
     if not errors or (links and not any("RoCE" in text for text in links)):
         return
-    index = value_of(seen, "NCCL_IB_GID_INDEX")
+    index = value_of(logged, "NCCL_IB_GID_INDEX")
     why = ": on RoCE no answer often means a GID of another kind or network"
     if index is not None:
         why = f" (NCCL_IB_GID_INDEX={index})"
     link_local = next((event for event in errors if (event.what.local_gid or "").startswith("fe80")), None)
     if link_local is not None:
-        # NCCL names GIDs on Ethernet alone, where one of fe80:: reaches no other network.
+        # NCCL names GIDs only on Ethernet; a GID of fe80:: reaches no other network.
         yield deduced(
             link_local,
             DeducedGidSuspected(firm=True, why=f": {link_local.what.local_gid} is a link-local address"),
         )
         return
-    at_start = bool(links) and index is not None and not seen.has(NcclConnected, NcclTestsResult)
+    at_start = bool(links) and index is not None and not logged.has(NcclConnected, NcclTestsResult)
     yield deduced(errors[0], DeducedGidSuspected(firm=at_start, why=why))
 
 
-def port_flaps(seen: Seen) -> Iterator[Event]:
+def port_flaps(logged: LoggedEvents) -> Iterator[Event]:
     """Yield a network port that went down repeatedly, or went down and did not come up again."""
     states: dict[tuple[str, str], list[Event[KernelLink]]] = defaultdict(list)
-    for event in seen.of(KernelLink):
+    for event in logged.of(KernelLink):
         states[event.host or "", event.what.device].append(event)
     for (_, device), events in states.items():
         downs = [event for event in events if event.what.state == "down"]
@@ -351,9 +355,9 @@ def port_flaps(seen: Seen) -> Iterator[Event]:
             yield deduced(downs[0], DeducedPortFlaps(device=device, why=f"{times} times in this log"))
 
 
-def pcie_errors(seen: Seen) -> Iterator[Event]:
+def pcie_errors(logged: LoggedEvents) -> Iterator[Event]:
     """Yield the first PCIe error that loses data."""
-    for event in seen.of(KernelAer):
+    for event in logged.of(KernelAer):
         match event.what:
             case KernelAer(severity="fatal" | "uncorrected" as severity, bus=bus):
                 place = "a device" if bus is None else bus

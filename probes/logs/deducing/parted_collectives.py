@@ -1,4 +1,4 @@
-"""Deductions about the rank that parted from the others, from the reports of watchdogs."""
+"""Deductions about ranks that differ from the others, from watchdogs and dumps of flight recorders."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from probes.logs.deducing.common import deduced, named, who_calls
 from probes.logs.event import Event, carries
 from probes.logs.events.deduced_course_events import DeducedCollectivesDiffer, DeducedStragglers
+from probes.logs.events.flight_recorder_events import (
+    TorchFlightRecorderEntry,
+    TorchFlightRecorderGroup,
+    TorchFlightRecorderStuck,
+)
 from probes.logs.events.torch_events import (
     TorchDesyncCall,
     TorchDesyncPlace,
@@ -17,45 +22,61 @@ from probes.logs.events.torch_events import (
     TorchWatchdogTimeout,
     TorchWorkStatus,
 )
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _GROUP = re.compile(r"\[PG (?:ID )?(\S{1,40})(?: PG GUID (\S{1,80}))?")
-_UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
-"""Collectives whose sizes may differ from rank to rank."""
 _LINES_OF_PLACE = 16
-"""Most kinds of calls that are listed for one number of the sequence."""
+"""Most lines of calls for one number of the sequence."""
+_UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "send", "recv")
+"""Collectives whose sizes may differ from rank to rank."""
+
+_Calls = dict[int, tuple[Event, str, object]]
+"""Event, operation and size by rank, at one number of the sequence."""
 
 
-def collectives_differ(seen: Seen) -> Iterator[Event]:
+def collectives_differ(logged: LoggedEvents) -> Iterator[Event]:
     """Yield ranks that time out in different operations, or sizes, at the same number of the sequence."""
-    at: dict[tuple[str, int], dict[int, Event[TorchWatchdogTimeout]]] = defaultdict(dict)
-    groups = {
-        (event.rank, event.what.seq): _group(event) for event in reversed(seen.of(TorchWorkStatus))
-    }  # fmt: skip
-    for event in seen.of(TorchWatchdogTimeout):
-        rank, seq = event.rank, event.what.seq
+    at: dict[tuple[str, int], _Calls] = defaultdict(dict)
+    groups = {(event.rank, event.what.seq): _group(event) for event in reversed(logged.of(TorchWorkStatus))}
+    for event in logged.of(TorchWatchdogTimeout):
+        rank, seq, work = event.rank, event.what.seq, event.what
         if rank is not None and seq is not None:
-            at[_group(event) or groups.get((rank, seq), ""), seq].setdefault(rank, event)
-    for (_, seq), events in sorted(at.items(), key=lambda item: item[0]):
-        calls = {rank: event.what.op or "" for rank, event in events.items()}
-        sizes = {rank: event.what.numel_in for rank, event in events.items()}
-        first = next(iter(events.values()))
-        if len(set(calls.values())) > 1:
-            yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=f"at number {seq} {who_calls(calls)}"))
-            return
-        if len(set(sizes.values()) - {None}) > 1 and not any(
-            word in next(iter(calls.values())) for word in _UNEVEN
-        ):
-            words = who_calls({rank: f"{calls[rank]} of {size} elements" for rank, size in sizes.items()})
-            yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=f"at number {seq} {words}"))
-            return
+            group = _group(event) or groups.get((rank, seq), "")
+            at[group, seq].setdefault(rank, (event, work.op or "", work.numel_in))
+    yield from _first_difference([(seq, calls) for (_, seq), calls in sorted(at.items())], " elements")
 
 
-def stragglers(seen: Seen) -> Iterator[Event]:
-    """Yield ranks that never enqueued the work for which others of their group waited in vain."""
+def dumps_differ(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield ranks that called different operations, or sizes, at the same number of a group's sequence."""
+    at: dict[tuple[int, str], _Calls] = defaultdict(dict)
+    for event in logged.of(TorchFlightRecorderEntry):
+        entry = event.what
+        if event.rank is not None and entry.seq is not None:
+            at[entry.seq, entry.group].setdefault(event.rank, (event, entry.op, entry.sizes))
+    by_number = sorted(at.items(), key=lambda item: item[0][0])
+    yield from _first_difference([(seq, calls) for (seq, _), calls in by_number], "")
+
+
+def _first_difference(numbers: list[tuple[int, _Calls]], unit: str) -> Iterator[Event]:
+    """Yield the first number of the sequence at which operations, or sizes of one operation, differ."""
+    for seq, calls in numbers:
+        operations = {rank: operation for rank, (_, operation, _) in calls.items()}
+        sizes = {rank: size for rank, (_, _, size) in calls.items()}
+        first, operation, _ = next(iter(calls.values()))
+        if len(set(operations.values())) == 1:
+            if len(set(sizes.values()) - {None}) < 2 or any(word in operation.lower() for word in _UNEVEN):
+                continue
+            operations = {rank: f"{operation} of {size}{unit}" for rank, size in sizes.items()}
+        why = f"at number {seq} {who_calls(operations)}"
+        yield deduced(first, DeducedCollectivesDiffer(seq=seq, why=why))
+        return
+
+
+def stragglers(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield ranks that never enqueued the work for which others of their group waited."""
     enqueued: dict[str, dict[int, int]] = defaultdict(dict)
     awaited: dict[str, Event[TorchWorkStatus]] = {}
-    for event in seen.of(TorchWorkStatus, TorchDumpSignal):
+    for event in logged.of(TorchWorkStatus, TorchDumpSignal):
         rank, last, group = event.rank, event.what.enqueued, _group(event)
         if rank is not None and last is not None:
             enqueued[group][rank] = last
@@ -63,8 +84,8 @@ def stragglers(seen: Seen) -> Iterator[Event]:
             group not in awaited or event.what.seq > awaited[group].what.seq
         ):
             awaited[group] = event
-    timeouts = {(event.rank, event.what.seq): event for event in seen.of(TorchWatchdogTimeout)}
-    own = {event.rank: event for event in reversed(seen.of(TorchWatchdogTimeout))}
+    timeouts = {(event.rank, event.what.seq): event for event in logged.of(TorchWatchdogTimeout)}
+    own = {event.rank: event for event in reversed(logged.of(TorchWatchdogTimeout))}
     for group, first in awaited.items():
         seq = first.what.seq
         late = [rank for rank, last in sorted(enqueued[group].items()) if last < seq]
@@ -81,11 +102,11 @@ def stragglers(seen: Seen) -> Iterator[Event]:
             return
 
 
-def desync(seen: Seen) -> Iterator[Event]:
-    """Yield differences in torch's own report of a desynchronisation: different calls, or late ranks."""
+def desync(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield different calls, or late ranks, from torch's own report of a desynchronisation."""
     calls: dict[str, dict[str, Event[TorchDesyncCall]]] = defaultdict(dict)
-    places = seen.of(TorchDesyncPlace)
-    for event in seen.of(TorchDesyncCall):
+    places = logged.of(TorchDesyncPlace)
+    for event in logged.of(TorchDesyncCall):
         at = [
             place
             for place in places
@@ -101,7 +122,7 @@ def desync(seen: Seen) -> Iterator[Event]:
             )
             return
     for state in ("missing", "lag"):
-        for late in seen.of(TorchDesyncRank):
+        for late in logged.of(TorchDesyncRank):
             if late.what.state == state:
                 op = "any collective" if late.what.seq is None else "collective"
                 yield deduced(late, DeducedStragglers(names=late.what.ranks, op=op, seq=late.what.seq))
@@ -109,15 +130,40 @@ def desync(seen: Seen) -> Iterator[Event]:
 
 
 def _waits_in(event: Event[TorchWatchdogTimeout]) -> str:
-    """Return the collective in which only this rank waits, by its own timeout."""
+    """Return the collective in which this rank waited, from its own timeout."""
     seq = f" number {event.what.seq}" if event.what.seq is not None else ""
     return f"rank {event.rank} timed out in {event.what.op or 'another collective'}{seq}"
 
 
 def _group(event: Event) -> str:
-    """Return the process group by its shared name, else by its number, which may differ by rank."""
+    """Return the shared name of the process group, else its number, which may differ between ranks."""
     match = _GROUP.search(event.text)
     return (match[2] or match[1]) if match else ""
 
 
-DEDUCTIONS = (collectives_differ, desync, stragglers)
+def behind(logged: LoggedEvents) -> Iterator[Event]:
+    """Yield ranks whose dumps end before the collective in which others of their group hang."""
+    stuck = {(event.rank, event.what.group): event for event in logged.of(TorchFlightRecorderStuck)}
+    awaited: dict[str, int] = {}
+    for (_, group), event in stuck.items():
+        if (seq := event.what.seq) is not None:
+            awaited[group] = max(seq, awaited.get(group, seq))
+    enqueued: dict[str, dict[int, int]] = defaultdict(dict)
+    for state in logged.of(TorchFlightRecorderGroup):
+        last = state.what.enqueued
+        if state.rank is not None and last is not None:
+            enqueued[state.what.group][state.rank] = last
+    for group, ranks in enqueued.items():
+        late = [
+            rank for rank, last in sorted(ranks.items()) if last < awaited.get(group, max(ranks.values()))
+        ]
+        waiting = [
+            stuck[rank, group] for rank in sorted(ranks) if rank not in late and (rank, group) in stuck
+        ]
+        if late and waiting:
+            first = waiting[0]
+            yield deduced(first, DeducedStragglers(names=named(late), op=first.what.op, seq=first.what.seq))
+            return
+
+
+DEDUCTIONS = (collectives_differ, desync, stragglers, dumps_differ, behind)

@@ -1,4 +1,4 @@
-"""Deduce which environment variables have no effect, and which were left over from debugging."""
+"""Deductions about environment variables: those without effect, and those left over from debugging."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from probes.catalogue.nccl_variables import is_default, load_variables, misread
 from probes.logs.deducing.common import deduced, environment
 from probes.logs.event import Event
 from probes.logs.events.deduced_course_events import DeducedIneffectiveVariable, DeducedLeftoverVariable
-from probes.logs.events.nccl_init_events import NcclEnvironment, NcclEnvironmentInvalid
+from probes.logs.events.nccl_events import NcclEnvironment, NcclEnvironmentInvalid
 from probes.logs.events.nccl_network_events import NcclHcas, NcclNetwork, NcclPluginLoaded
-from probes.logs.seen import Seen
+from probes.logs.logged_events import LoggedEvents
 
 _QUIET = frozenset(
     {
@@ -21,10 +21,10 @@ _QUIET = frozenset(
         "NCCL_DEBUG_TIMESTAMP_LEVELS",
     }
 )
-"""Variables of debugging output: they print the lines that are read here, and change nothing else."""
+"""Variables of debugging output, which print the lines of these logs and change nothing else."""
 _LEFT = {
-    "NCCL_P2P_DISABLE": "GPUs of a node talk through the host's memory",
-    "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer talk over the network",
+    "NCCL_P2P_DISABLE": "GPUs of a node communicate through the host's memory",
+    "NCCL_SHM_DISABLE": "ranks of a node without peer-to-peer communicate over the network",
     "NCCL_IB_DISABLE": "RDMA is off",
     "NCCL_NVLS_ENABLE": "NVLink SHARP is off",
     "NCCL_NET_GDR_LEVEL": "GPUDirect RDMA is limited by distance",
@@ -33,20 +33,20 @@ _LEFT = {
 }
 
 
-def without_effect(seen: Seen) -> Iterator[Event]:
+def without_effect(logged: LoggedEvents) -> Iterator[Event]:
     """Yield variables that were set and do not have the intended effect."""
-    variables = environment(seen)
-    network = {event.what.name for event in seen.of(NcclNetwork)}
-    plugins = " ".join(event.what.name or "" for event in seen.of(NcclPluginLoaded))
+    variables = environment(logged)
+    network = {event.what.name for event in logged.of(NcclNetwork)}
+    plugins = " ".join(event.what.name or "" for event in logged.of(NcclPluginLoaded))
     ibext, ib = variables.get("NCCL_IBEXT_DISABLE"), variables.get("NCCL_IB_DISABLE")
-    if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and seen.has(NcclHcas):
+    if ibext is not None and _on(ibext) and (ib is None or not _on(ib)) and logged.has(NcclHcas):
         yield _ineffective(
             ibext,
-            "it switches off the plugin alone, and NCCL's own InfiniBand transport takes over",
+            "it switches off only the plugin, and NCCL's own InfiniBand transport is used instead",
             "Set NCCL_IB_DISABLE=1 as well (or remove the plugin) to use sockets.",
         )
     external = any("ext" in name.lower() for name in network) or (
-        not network and "ext" in plugins.lower() and seen.has(NcclHcas)
+        not network and "ext" in plugins.lower() and logged.has(NcclHcas)
     )
     if ib is not None and _on(ib) and external and (ibext is None or not _on(ibext)):
         yield _ineffective(
@@ -54,7 +54,7 @@ def without_effect(seen: Seen) -> Iterator[Event]:
             "the external plugin does not read it",
             "Set NCCL_IBEXT_DISABLE=1 as well, or NCCL_NET_PLUGIN=none.",
         )
-    for invalid in seen.of(NcclEnvironmentInvalid):
+    for invalid in logged.of(NcclEnvironmentInvalid):
         yield _ineffective(
             invalid,
             f"NCCL cannot read the value {invalid.what.value!r} and uses its default",
@@ -74,11 +74,11 @@ def without_effect(seen: Seen) -> Iterator[Event]:
             )
 
 
-def left_from_debugging(seen: Seen) -> Iterator[Event]:
+def left_from_debugging(logged: LoggedEvents) -> Iterator[Event]:
     """Yield variables that force or disable something, set by a person and not by a plugin."""
     table = load_variables()
-    by_plugin = {event.what.name for event in seen.of(NcclEnvironment) if event.what.by == "plugin"}
-    for name, event in environment(seen).items():
+    by_plugin = {event.what.name for event in logged.of(NcclEnvironment) if event.what.by == "plugin"}
+    for name, event in environment(logged).items():
         text = _text(event)
         row = table.find(name)
         if (

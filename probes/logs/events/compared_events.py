@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord
 
 
@@ -14,53 +12,47 @@ class Observation(LogRecord, kw_only=True):
     """The difference or finding in words, for sentences of causes."""
 
 
-class MachineCheck(Observation, kw_only=True):
+class MachineCheck(Observation, kw_only=True, tag="machine.check"):
     """A check that the machine does not pass."""
 
-    KIND: ClassVar[str] = "machine.check"
     check: str
     """Id of the check."""
     subject: str
     """Subject of the check."""
 
 
-class MachinePort(LogRecord, kw_only=True):
+class MachinePort(LogRecord, kw_only=True, tag="machine.port"):
     """An active RDMA port."""
 
-    KIND: ClassVar[str] = "machine.port"
     name: str
     port: int
     gbps: float
     """Gbit/s."""
 
 
-class MachineGpu(LogRecord, kw_only=True):
+class MachineGpu(LogRecord, kw_only=True, tag="machine.gpu"):
     """A model of GPU of the machine."""
 
-    KIND: ClassVar[str] = "machine.gpu"
     name: str
 
 
-class RecipeVariable(LogRecord, kw_only=True):
+class RecipeVariable(LogRecord, kw_only=True, tag="recipe.variable"):
     """A variable of the recipe."""
 
-    KIND: ClassVar[str] = "recipe.variable"
     name: str
     value: str
 
 
-class ComparedSockets(Observation, kw_only=True):
+class ComparedSockets(Observation, kw_only=True, tag="compared.sockets"):
     """The run used sockets on a machine with active RDMA ports."""
 
-    KIND: ClassVar[str] = "compared.sockets"
     active: int
     """Number of active ports."""
 
 
-class ComparedNicsUnused(Observation, kw_only=True):
-    """Active ports of the kind that the run used, which it did not use."""
+class ComparedNicsUnused(Observation, kw_only=True, tag="compared.nics-unused"):
+    """Active ports that the run did not use, though it used others of their kind."""
 
-    KIND: ClassVar[str] = "compared.nics-unused"
     names: str
     """Names, separated by commas."""
     used: int
@@ -69,10 +61,9 @@ class ComparedNicsUnused(Observation, kw_only=True):
     """Used share of all such ports."""
 
 
-class ComparedNicsOther(Observation, kw_only=True):
+class ComparedNicsOther(Observation, kw_only=True, tag="compared.nics-other"):
     """Active ports of another kind, which the run did not use."""
 
-    KIND: ClassVar[str] = "compared.nics-other"
     names: str
     """Names, separated by commas."""
     used: int
@@ -81,53 +72,47 @@ class ComparedNicsOther(Observation, kw_only=True):
     """Used share of all such ports."""
 
 
-class ComparedNicsStrange(Observation, kw_only=True):
+class ComparedNicsStrange(Observation, kw_only=True, tag="compared.nics-strange"):
     """Ports of the run that the machine does not have."""
 
-    KIND: ClassVar[str] = "compared.nics-strange"
     names: str
     """Names, separated by commas."""
 
 
-class ComparedRanks(Observation, kw_only=True):
-    """The run has another number of ranks than the recipe."""
+class ComparedRanks(Observation, kw_only=True, tag="compared.ranks"):
+    """The number of ranks differs between the run and the recipe."""
 
-    KIND: ClassVar[str] = "compared.ranks"
     wanted: int
     """Value in the recipe."""
     had: int
     """Value in the run."""
 
 
-class ComparedVariable(LogRecord, kw_only=True):
+class ComparedVariable(LogRecord, kw_only=True, tag="compared.variable"):
     """A variable of the run differs from the recipe."""
 
-    KIND: ClassVar[str] = "compared.variable"
     name: str
     wanted: str
-    """Empty where the recipe does not set it."""
+    """Value in the recipe; empty if the recipe does not set the variable."""
     had: str
-    """Empty where the log does not name it."""
+    """Value in the run; empty if the log does not name the variable."""
 
 
-class ComparedNccl(Observation, kw_only=True):
-    """The run loaded another NCCL than the training interpreter brings."""
+class ComparedNccl(Observation, kw_only=True, tag="compared.nccl"):
+    """The run loaded an NCCL that is not the one of the training interpreter."""
 
-    KIND: ClassVar[str] = "compared.nccl"
     had: str
     """Value in the run."""
 
 
-class ComparedGpus(Observation, kw_only=True):
+class ComparedGpus(Observation, kw_only=True, tag="compared.gpus"):
     """A node has more ranks than the machine has GPUs."""
 
-    KIND: ClassVar[str] = "compared.gpus"
     had: int
     """Value in the run."""
 
 
-class ComparedInterface(Observation, kw_only=True):
-    """The run met over an interface that the machine does not have."""
+class ComparedInterface(Observation, kw_only=True, tag="compared.interface"):
+    """The ranks met over an interface that the machine does not have."""
 
-    KIND: ClassVar[str] = "compared.interface"
     name: str

@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 
-class DeducedCollectivesDiffer(Reasoned, kw_only=True):
-    """Ranks part at one number of their sequence."""
+class DeducedCollectivesDiffer(Reasoned, kw_only=True, tag="deduced.collectives-differ"):
+    """Ranks call different collectives at one number of their sequence."""
 
-    KIND: ClassVar[str] = "deduced.collectives-differ"
     seq: int | str
     """Number in the sequence of collectives."""
 
 
-class DeducedStragglers(LogRecord, kw_only=True):
-    """Ranks never came to a collective for which others wait."""
+class DeducedStragglers(LogRecord, kw_only=True, tag="deduced.stragglers"):
+    """Ranks did not join a collective that others wait for."""
 
-    KIND: ClassVar[str] = "deduced.stragglers"
     names: str
     """Names, separated by commas."""
     op: str | None = None
     seq: int | None = None
     """Number in the sequence of collectives."""
     late_in: str | None = None
-    """Collective for which the late ranks wait themselves, in words."""
+    """Another collective that the late ranks wait for, in words."""
 
 
-class DeducedIneffectiveVariable(Reasoned, kw_only=True):
+class DeducedIneffectiveVariable(Reasoned, kw_only=True, tag="deduced.ineffective-variable"):
     """A variable does not do what it should."""
 
-    KIND: ClassVar[str] = "deduced.ineffective-variable"
     name: str
     firm: bool
-    """Whether it surely has no effect."""
+    """Whether the variable surely has no effect."""
     fix: str
     """Recommended replacement."""
 
 
-class DeducedLeftoverVariable(Reasoned, kw_only=True):
+class DeducedLeftoverVariable(Reasoned, kw_only=True, tag="deduced.leftover-variable"):
     """A variable for debugging is still set."""
 
-    KIND: ClassVar[str] = "deduced.leftover-variable"
     name: str
     value: str
 
 
-class DeducedRanksNotTold(LogRecord, kw_only=True):
+class DeducedRanksUnnamed(LogRecord, kw_only=True, tag="deduced.ranks-unnamed"):
     """No line names some ranks."""
 
-    KIND: ClassVar[str] = "deduced.ranks-not-told"
     have: int
     """Number of ranks that lines name."""
     ranks: int
@@ -59,58 +52,51 @@ class DeducedRanksNotTold(LogRecord, kw_only=True):
     """Names, separated by commas."""
 
 
-class DeducedWaitsAtStart(LogRecord, kw_only=True):
+class DeducedWaitsAtStart(LogRecord, kw_only=True, tag="deduced.waits-at-start"):
     """Ranks begin to initialise, and nothing follows."""
 
-    KIND: ClassVar[str] = "deduced.waits-at-start"
     ranks: int
     """Ranks of the communicator."""
 
 
-class DeducedWaitsForRanks(LogRecord, kw_only=True):
+class DeducedWaitsForRanks(LogRecord, kw_only=True, tag="deduced.waits-for-ranks"):
     """Most ranks begin to initialise and wait for others that never come."""
 
-    KIND: ClassVar[str] = "deduced.waits-for-ranks"
     names: str
     """Names, separated by commas."""
     ranks: int
     """Ranks of the communicator."""
 
 
-class DeducedSilenceAfterInit(Reasoned, kw_only=True):
-    """Nothing follows an initialisation until the job was ended from outside."""
+class DeducedSilenceAfterInit(Reasoned, kw_only=True, tag="deduced.silence-after-init"):
+    """No line follows an initialisation until the job is ended from outside."""
 
-    KIND: ClassVar[str] = "deduced.silence-after-init"
     complete: int | None = None
     """Number of ranks that completed."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during`, where no line says that the initialisation is done."""
+    """`during` if no line reports the end of the initialisation."""
 
 
-class DeducedEndsAfterInit(Reasoned, kw_only=True):
+class DeducedEndsAfterInit(Reasoned, kw_only=True, tag="deduced.ends-after-init"):
     """The log ends with an initialisation."""
 
-    KIND: ClassVar[str] = "deduced.ends-after-init"
     complete: int | None = None
     """Number of ranks that completed."""
     ranks: int | None = None
     """Ranks of the communicator."""
     stage: str | None = None
-    """`during`, where no line says that the initialisation is done."""
+    """`during` if no line reports the end of the initialisation."""
 
 
-class DeducedStopsAtP2p(Reasoned, kw_only=True):
+class DeducedStopsAtP2p(Reasoned, kw_only=True, tag="deduced.stops-at-p2p"):
     """The log stops while peer-to-peer channels are connected."""
 
-    KIND: ClassVar[str] = "deduced.stops-at-p2p"
 
-
-class DeducedKilledFirst(LogRecord, kw_only=True):
+class DeducedKilledFirst(LogRecord, kw_only=True, tag="deduced.killed-first"):
     """A task was killed before anything else failed."""
 
-    KIND: ClassVar[str] = "deduced.killed-first"
     node: str
     tasks: str
     """Numbers of the tasks."""

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import LogRecord, Reasoned
 
 
-class DeducedPcieError(LogRecord, kw_only=True):
-    """An error of PCIe that loses data."""
+class DeducedPcieError(LogRecord, kw_only=True, tag="deduced.pcie-error"):
+    """A PCIe error that loses data."""
 
-    KIND: ClassVar[str] = "deduced.pcie-error"
     message: str
 
 
-class DeducedGpuShared(LogRecord, kw_only=True):
+class DeducedGpuShared(LogRecord, kw_only=True, tag="deduced.gpu-shared"):
     """Ranks of one host share a GPU."""
 
-    KIND: ClassVar[str] = "deduced.gpu-shared"
     names: str
     """Names, separated by commas."""
     bus: str
 
 
-class DeducedShmWithinNode(LogRecord, kw_only=True):
+class DeducedShmWithinNode(LogRecord, kw_only=True, tag="deduced.shm-within-node"):
     """GPUs of a node reach each other through shared memory alone."""
 
-    KIND: ClassVar[str] = "deduced.shm-within-node"
     how: str
     """Way between the GPUs."""
     a: int | None = None
@@ -35,24 +30,20 @@ class DeducedShmWithinNode(LogRecord, kw_only=True):
     """Number of the second GPU."""
 
 
-class DeducedFlatTopology(Reasoned, kw_only=True):
+class DeducedFlatTopology(Reasoned, kw_only=True, tag="deduced.flat-topology"):
     """Each GPU is alone in its PCI domain."""
 
-    KIND: ClassVar[str] = "deduced.flat-topology"
 
-
-class DeducedFabricDegraded(Reasoned, kw_only=True):
+class DeducedFabricDegraded(Reasoned, kw_only=True, tag="deduced.fabric-degraded"):
     """The fabric of NVLinks between nodes is degraded."""
 
-    KIND: ClassVar[str] = "deduced.fabric-degraded"
     health_mask: str
     """Mask of the fabric's health."""
 
 
-class DeducedXid(LogRecord, kw_only=True):
+class DeducedXid(LogRecord, kw_only=True, tag="deduced.xid"):
     """An error that the driver reports, and what to do about it."""
 
-    KIND: ClassVar[str] = "deduced.xid"
     severity: str
     """Severity of the error."""
     action: str
@@ -64,55 +55,49 @@ class DeducedXid(LogRecord, kw_only=True):
     process: str | None = None
 
 
-class DeducedSwitchError(Reasoned, kw_only=True):
+class DeducedSwitchError(Reasoned, kw_only=True, tag="deduced.switch-error"):
     """Errors of NVSwitches."""
 
-    KIND: ClassVar[str] = "deduced.switch-error"
     fatal: int
-    """Whether it ends the run."""
+    """1 if the error ends the run, else 0."""
     bus: str
     link: str
 
 
-class DeducedDriverOlderThanCuda(LogRecord, kw_only=True):
-    """The driver is of an older major version of CUDA than NCCL."""
+class DeducedDriverOlderThanCuda(LogRecord, kw_only=True, tag="deduced.driver-older-than-cuda"):
+    """The driver supports an older major version of CUDA than NCCL needs."""
 
-    KIND: ClassVar[str] = "deduced.driver-older-than-cuda"
     actual: str
-    """Value that was received instead."""
+    """CUDA version of the driver."""
     needed: str
-    """Required value."""
+    """CUDA version that NCCL was built for."""
 
 
-class DeducedVersionsDiffer(LogRecord, kw_only=True):
+class DeducedVersionsDiffer(LogRecord, kw_only=True, tag="deduced.versions-differ"):
     """Hosts use different versions of NCCL."""
 
-    KIND: ClassVar[str] = "deduced.versions-differ"
     versions: str
     """Versions with their hosts."""
 
 
-class DeducedWrongResults(Reasoned, kw_only=True):
+class DeducedWrongResults(Reasoned, kw_only=True, tag="deduced.wrong-results"):
     """The results of a collective are wrong."""
 
-    KIND: ClassVar[str] = "deduced.wrong-results"
     wrong: int
     """Number of wrong values."""
 
 
-class DeducedBandwidthFailed(Reasoned, kw_only=True):
-    """A test did not reach the minimum that it was given."""
+class DeducedBandwidthFailed(Reasoned, kw_only=True, tag="deduced.bandwidth-failed"):
+    """A test missed its required minimum."""
 
-    KIND: ClassVar[str] = "deduced.bandwidth-failed"
     what: str
     """Subject of the measurement."""
     value: str
 
 
-class DeducedBandwidthCliff(Reasoned, kw_only=True):
+class DeducedBandwidthCliff(Reasoned, kw_only=True, tag="deduced.bandwidth-cliff"):
     """Bandwidth collapses above a size."""
 
-    KIND: ClassVar[str] = "deduced.bandwidth-cliff"
     what: str
     """Subject of the measurement."""
     value: str
@@ -120,10 +105,9 @@ class DeducedBandwidthCliff(Reasoned, kw_only=True):
     """Expected value."""
 
 
-class DeducedBandwidthLow(LogRecord, kw_only=True):
+class DeducedBandwidthLow(LogRecord, kw_only=True, tag="deduced.bandwidth-low"):
     """Bandwidth is less than this hardware reaches elsewhere."""
 
-    KIND: ClassVar[str] = "deduced.bandwidth-low"
     what: str
     """Subject of the measurement."""
     value: str
@@ -133,10 +117,9 @@ class DeducedBandwidthLow(LogRecord, kw_only=True):
     """Share of the expected value."""
 
 
-class DeducedSlowPeer(LogRecord, kw_only=True):
+class DeducedSlowPeer(LogRecord, kw_only=True, tag="deduced.slow-peer"):
     """A GPU or pair is far behind the others."""
 
-    KIND: ClassVar[str] = "deduced.slow-peer"
     what: str
     """Subject of the measurement."""
     value: str

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord, Reasoned
 
 
-class DeducedBadInterface(Reasoned, kw_only=True):
+class DeducedBadInterface(Reasoned, kw_only=True, tag="deduced.bad-interface"):
     """Ranks meet over an interface that leads to no other host."""
 
-    KIND: ClassVar[str] = "deduced.bad-interface"
     interface: str
     address: str
     kind: str
@@ -20,44 +17,39 @@ class DeducedBadInterface(Reasoned, kw_only=True):
     failed: bool
     """Whether a connection failed."""
     works: bool
-    """Whether the run works all the same."""
+    """Whether the run works over this interface."""
 
 
-class DeducedConnectToLocal(Reasoned, kw_only=True):
+class DeducedConnectToLocal(Reasoned, kw_only=True, tag="deduced.connect-to-local"):
     """A rank connects to an address that no other host can have."""
 
-    KIND: ClassVar[str] = "deduced.connect-to-local"
     peer: str
     """Address of the other side."""
 
 
-class DeducedBadSockets(Reasoned, kw_only=True):
+class DeducedBadSockets(Reasoned, kw_only=True, tag="deduced.bad-sockets"):
     """Data may go over an interface that leads to no other host."""
 
-    KIND: ClassVar[str] = "deduced.bad-sockets"
     interface: str
 
 
-class DeducedHostIdShared(LogRecord, kw_only=True):
+class DeducedHostIdShared(LogRecord, kw_only=True, tag="deduced.host-id-shared"):
     """Several hosts share one NCCL_HOSTID."""
 
-    KIND: ClassVar[str] = "deduced.host-id-shared"
     value: str
     hosts: str
 
 
-class DeducedInterfacesDiffer(LogRecord, kw_only=True):
+class DeducedInterfacesDiffer(LogRecord, kw_only=True, tag="deduced.interfaces-differ"):
     """Hosts announce addresses of networks with nothing in common."""
 
-    KIND: ClassVar[str] = "deduced.interfaces-differ"
     networks: str
     """Networks, in words."""
 
 
-class DeducedHostShared(LogRecord, kw_only=True):
+class DeducedHostShared(LogRecord, kw_only=True, tag="deduced.host-shared"):
     """Two machines have one host name."""
 
-    KIND: ClassVar[str] = "deduced.host-shared"
     host: str
     addresses: str
     """Addresses, in words."""
@@ -65,10 +57,9 @@ class DeducedHostShared(LogRecord, kw_only=True):
     """Whether anything failed."""
 
 
-class DeducedRanksMissingAtStart(LogRecord, kw_only=True):
+class DeducedRanksMissingAtStart(LogRecord, kw_only=True, tag="deduced.ranks-missing-at-start"):
     """Some ranks never begin, and none completes."""
 
-    KIND: ClassVar[str] = "deduced.ranks-missing-at-start"
     missing: int
     ranks: int
     """Ranks of the communicator."""
@@ -76,95 +67,83 @@ class DeducedRanksMissingAtStart(LogRecord, kw_only=True):
     """Names, separated by commas."""
 
 
-class DeducedSocketsDespiteRdma(Reasoned, kw_only=True):
+class DeducedSocketsDespiteRdma(Reasoned, kw_only=True, tag="deduced.sockets-despite-rdma"):
     """Sockets carry data although RDMA should be there."""
 
-    KIND: ClassVar[str] = "deduced.sockets-despite-rdma"
     interface: str | None = None
 
 
-class DeducedSockets(LogRecord, kw_only=True):
+class DeducedSockets(LogRecord, kw_only=True, tag="deduced.sockets"):
     """Sockets carry data between nodes."""
 
-    KIND: ClassVar[str] = "deduced.sockets"
     interface: str | None = None
 
 
-class DeducedSocketsBetweenNodes(LogRecord, kw_only=True):
-    """Sockets are chosen between nodes, in a log that does not say whether they carry data."""
+class DeducedSocketsBetweenNodes(LogRecord, kw_only=True, tag="deduced.sockets-between-nodes"):
+    """Sockets are chosen between nodes, and the log does not show whether they carry data."""
 
-    KIND: ClassVar[str] = "deduced.sockets-between-nodes"
     interface: str | None = None
 
 
-class DeducedSocketsAlone(LogRecord, kw_only=True):
-    """An excerpt holds nothing but the choice of sockets."""
+class DeducedSocketsAlone(LogRecord, kw_only=True, tag="deduced.sockets-alone"):
+    """The log contains nothing but the choice of sockets."""
 
-    KIND: ClassVar[str] = "deduced.sockets-alone"
     interface: str | None = None
 
 
-class DeducedNoRdmaDespite(Complaint, kw_only=True):
-    """There is no RDMA device although something speaks for one."""
+class DeducedNoRdmaDespite(Complaint, kw_only=True, tag="deduced.no-rdma-despite"):
+    """RDMA devices are missing, though other lines suggest that some exist."""
 
-    KIND: ClassVar[str] = "deduced.no-rdma-despite"
     why: str
     """The reason, in words."""
 
 
-class DeducedNoRdmaPerhaps(Complaint, kw_only=True):
-    """There is no RDMA device, and only a plugin of the image speaks for one."""
+class DeducedNoRdmaPerhaps(Complaint, kw_only=True, tag="deduced.no-rdma-perhaps"):
+    """RDMA devices are missing, and only a plugin of the image suggests that some exist."""
 
-    KIND: ClassVar[str] = "deduced.no-rdma-perhaps"
     why: str
     """The reason, in words."""
 
 
-class DeducedMixedHcas(Reasoned, kw_only=True):
-    """The list of adapters mixes what does not belong together."""
+class DeducedMixedHcas(Reasoned, kw_only=True, tag="deduced.mixed-hcas"):
+    """The list mixes adapters that do not belong together."""
 
-    KIND: ClassVar[str] = "deduced.mixed-hcas"
     names: str
     """Names, separated by commas."""
 
 
-class DeducedHcaPrefix(Reasoned, kw_only=True):
-    """A name in NCCL_IB_HCA is the beginning of more adapters than it means."""
+class DeducedHcaPrefix(Reasoned, kw_only=True, tag="deduced.hca-prefix"):
+    """A name in NCCL_IB_HCA is also the prefix of other adapters."""
 
-    KIND: ClassVar[str] = "deduced.hca-prefix"
     names: str
     """Names, separated by commas."""
 
 
-class DeducedHcasDiffer(Reasoned, kw_only=True):
+class DeducedHcasDiffer(Reasoned, kw_only=True, tag="deduced.hcas-differ"):
     """Processes of one run use different numbers of adapters."""
 
-    KIND: ClassVar[str] = "deduced.hcas-differ"
     names: str
     """Names, separated by commas."""
 
 
-class DeducedMixedNetwork(LogRecord, kw_only=True):
+class DeducedMixedNetwork(LogRecord, kw_only=True, tag="deduced.mixed-network"):
     """Processes of one run use different networks."""
 
-    KIND: ClassVar[str] = "deduced.mixed-network"
     networks: str
     """Networks, in words."""
 
 
-class DeducedGdrMissing(Reasoned, kw_only=True):
-    """Channels over RDMA go without GPUDirect, and nothing says why."""
+class DeducedGdrMissing(Reasoned, kw_only=True, tag="deduced.gdr-missing"):
+    """Channels over RDMA do not use GPUDirect, and no line gives the reason."""
 
-    KIND: ClassVar[str] = "deduced.gdr-missing"
     firm: bool
-    """Whether nothing else can explain it."""
+    """Whether the log contains no other explanation."""
     network: str
 
 
-class DeducedGdrTooFar(LogRecord, kw_only=True):
-    """GPUDirect was refused for the distance alone."""
+class DeducedGdrTooFar(LogRecord, kw_only=True, tag="deduced.gdr-too-far"):
+    """GPUDirect was refused only because of the distance."""
 
-    KIND: ClassVar[str] = "deduced.gdr-too-far"
     gpu: int | str | None = None
     hca: int | str | None = None
     distance: int | None = None
@@ -173,16 +152,14 @@ class DeducedGdrTooFar(LogRecord, kw_only=True):
     """The largest distance that is allowed."""
 
 
-class DeducedGidSuspected(Reasoned, kw_only=True):
-    """A peer does not answer where addresses of Ethernet decide."""
+class DeducedGidSuspected(Reasoned, kw_only=True, tag="deduced.gid-suspected"):
+    """A peer does not answer, and its Ethernet address (GID) may be the reason."""
 
-    KIND: ClassVar[str] = "deduced.gid-suspected"
     firm: bool
     """Whether the address is surely wrong."""
 
 
-class DeducedPortFlaps(Reasoned, kw_only=True):
+class DeducedPortFlaps(Reasoned, kw_only=True, tag="deduced.port-flaps"):
     """A network port went down more than once, or stays down."""
 
-    KIND: ClassVar[str] = "deduced.port-flaps"
     device: str

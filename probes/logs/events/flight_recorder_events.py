@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class TorchFlightRecorder(LogRecord, kw_only=True):
+class TorchFlightRecorder(LogRecord, kw_only=True, tag="torch.flight-recorder"):
     """A dump was read."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder"
     entries: int
     """Number of collectives."""
     groups: int
@@ -18,16 +15,15 @@ class TorchFlightRecorder(LogRecord, kw_only=True):
     version: str | None = None
 
 
-class TorchFlightRecorderGroup(LogRecord, kw_only=True):
+class TorchFlightRecorderGroup(LogRecord, kw_only=True, tag="torch.flight-recorder-group"):
     """The progress of a process group."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-group"
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     desc: int | str | None = None
     """Description of the group."""
     members: int | str | None = None
-    """Ranks, as they are written."""
+    """Ranks, as the dump lists them."""
     enqueued: int | None = None
     """Number of the last collective that was enqueued."""
     started: int | None = None
@@ -36,15 +32,14 @@ class TorchFlightRecorderGroup(LogRecord, kw_only=True):
     """Number of the last collective that was completed."""
 
 
-class TorchFlightRecorderStuck(LogRecord, kw_only=True):
+class TorchFlightRecorderStuck(LogRecord, kw_only=True, tag="torch.flight-recorder-stuck"):
     """The first collective of a group that did not complete."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-stuck"
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     op: str
     state: str
-    """`scheduled` (a rank is missing or an earlier one hangs) or `started` (it hangs)."""
+    """`scheduled` (a rank is missing, or an earlier collective hangs) or `started` (this one hangs)."""
     seq: int | None = None
     """Number in the sequence of collectives."""
     sizes: int | str | None = None
@@ -58,12 +53,11 @@ class TorchFlightRecorderStuck(LogRecord, kw_only=True):
     """The innermost line of the program's own code."""
 
 
-class TorchFlightRecorderEntry(LogRecord, kw_only=True):
+class TorchFlightRecorderEntry(LogRecord, kw_only=True, tag="torch.flight-recorder-entry"):
     """A collective around the one that hangs, or one of the last."""
 
-    KIND: ClassVar[str] = "torch.flight-recorder-entry"
     group: str
-    """Name that its ranks share."""
+    """Name of the group, the same on all its ranks."""
     op: str
     state: str
     seq: int | None = None
@@ -76,13 +70,9 @@ class TorchFlightRecorderEntry(LogRecord, kw_only=True):
     """Type of the data."""
 
 
-class TorchFlightRecorderRefused(Complaint, kw_only=True):
-    """A pickle holds more than plain data, which no flight recorder writes."""
-
-    KIND: ClassVar[str] = "torch.flight-recorder-refused"
+class TorchFlightRecorderRefused(Complaint, kw_only=True, tag="torch.flight-recorder-refused"):
+    """A pickle contains more than the plain data that flight recorders write."""
 
 
-class TorchFlightRecorderUnread(Complaint, kw_only=True):
+class TorchFlightRecorderUnread(Complaint, kw_only=True, tag="torch.flight-recorder-unread"):
     """A dump is cut or damaged."""
-
-    KIND: ClassVar[str] = "torch.flight-recorder-unread"

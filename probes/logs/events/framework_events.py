@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class RayWorkerDied(LogRecord, kw_only=True):
+class RayWorkerDied(LogRecord, kw_only=True, tag="ray.worker-died"):
     """A process of Ray is gone."""
 
-    KIND: ClassVar[str] = "ray.worker-died"
     exit_type: str | None = None
-    """Ray's word for the end."""
+    """Ray's name for this kind of end."""
     detail: str | None = None
     """Details in words."""
 
 
-class RayNodeLost(LogRecord, kw_only=True):
+class RayNodeLost(LogRecord, kw_only=True, tag="ray.node-lost"):
     """A node no longer answers Ray."""
 
-    KIND: ClassVar[str] = "ray.node-lost"
     node: str
 
 
-class HorovodStall(LogRecord, kw_only=True):
+class HorovodStall(LogRecord, kw_only=True, tag="horovod.stall"):
     """Some ranks did not submit a tensor."""
 
-    KIND: ClassVar[str] = "horovod.stall"
     seconds: int | None = None
 
 
-class HorovodStalled(LogRecord, kw_only=True):
+class HorovodStalled(LogRecord, kw_only=True, tag="horovod.stalled"):
     """The ranks that submitted a tensor, or did not."""
 
-    KIND: ClassVar[str] = "horovod.stalled"
     tensor: str
     state: str
     """`missing` or `ready`."""
@@ -42,127 +36,102 @@ class HorovodStalled(LogRecord, kw_only=True):
     """Ranks, separated by commas."""
 
 
-class HorovodMismatch(Complaint, kw_only=True):
+class HorovodMismatch(Complaint, kw_only=True, tag="horovod.mismatch"):
     """Ranks submitted different tensors."""
 
-    KIND: ClassVar[str] = "horovod.mismatch"
 
-
-class HorovodShutDown(LogRecord, kw_only=True):
+class HorovodShutDown(LogRecord, kw_only=True, tag="horovod.shut-down"):
     """Another rank ended first."""
 
-    KIND: ClassVar[str] = "horovod.shut-down"
 
-
-class JaxBarrierTimeout(LogRecord, kw_only=True):
+class JaxBarrierTimeout(LogRecord, kw_only=True, tag="jax.barrier-timeout"):
     """A barrier of JAX timed out."""
 
-    KIND: ClassVar[str] = "jax.barrier-timeout"
     tasks: str | None = None
     """Numbers of the tasks."""
 
 
-class JaxRendezvousTimeout(LogRecord, kw_only=True):
+class JaxRendezvousTimeout(LogRecord, kw_only=True, tag="jax.rendezvous-timeout"):
     """Not all threads met for a collective of XLA."""
 
-    KIND: ClassVar[str] = "jax.rendezvous-timeout"
     expected: int
     """Expected value."""
     joined: int | None = None
 
 
-class JaxTaskLost(LogRecord, kw_only=True):
+class JaxTaskLost(LogRecord, kw_only=True, tag="jax.task-lost"):
     """A task of JAX no longer answers."""
 
-    KIND: ClassVar[str] = "jax.task-lost"
     tasks: str | None = None
     """Numbers of the tasks."""
 
 
-class K8sNotRunning(LogRecord, kw_only=True):
+class K8sNotRunning(LogRecord, kw_only=True, tag="k8s.not-running"):
     """A pod could not be placed, pulled, started or kept."""
 
-    KIND: ClassVar[str] = "k8s.not-running"
     reason: str | None = None
     image: str | None = None
 
 
-class K8sStarted(LogRecord, kw_only=True):
+class K8sStarted(LogRecord, kw_only=True, tag="k8s.started"):
     """A pod was placed or started."""
 
-    KIND: ClassVar[str] = "k8s.started"
+
+class ContainerNoGpu(Complaint, kw_only=True, tag="container.no-gpu"):
+    """A container does not get its GPUs."""
 
 
-class ContainerNoGpu(Complaint, kw_only=True):
-    """A container is not given its GPUs."""
-
-    KIND: ClassVar[str] = "container.no-gpu"
-
-
-class ContainerFailed(Complaint, kw_only=True):
+class ContainerFailed(Complaint, kw_only=True, tag="container.failed"):
     """A container does not start."""
 
-    KIND: ClassVar[str] = "container.failed"
 
-
-class GlooLoopback(LogRecord, kw_only=True):
+class GlooLoopback(LogRecord, kw_only=True, tag="gloo.loopback"):
     """The host name leads to the loopback address, so that other nodes cannot connect."""
 
-    KIND: ClassVar[str] = "gloo.loopback"
 
-
-class GlooConnectFailed(Complaint, kw_only=True):
+class GlooConnectFailed(Complaint, kw_only=True, tag="gloo.connect-failed"):
     """A connection of Gloo failed."""
 
-    KIND: ClassVar[str] = "gloo.connect-failed"
     host: str
     port: int
 
 
-class GlooRemoteClosed(LogRecord, kw_only=True):
+class GlooRemoteClosed(LogRecord, kw_only=True, tag="gloo.remote-closed"):
     """The other side closed a connection of Gloo."""
 
-    KIND: ClassVar[str] = "gloo.remote-closed"
     host: str
     port: int
     reason: str | None = None
 
 
-class GlooTimeout(LogRecord, kw_only=True):
+class GlooTimeout(LogRecord, kw_only=True, tag="gloo.timeout"):
     """A Gloo collective timed out."""
 
-    KIND: ClassVar[str] = "gloo.timeout"
     what: str
     """`send`, `recv` or `pair closure`."""
     after_ms: int | None = None
-    """Milliseconds after which it gave up."""
+    """Timeout in milliseconds."""
 
 
-class GlooInterfaceMissing(Complaint, kw_only=True):
+class GlooInterfaceMissing(Complaint, kw_only=True, tag="gloo.interface-missing"):
     """Gloo finds no interface."""
 
-    KIND: ClassVar[str] = "gloo.interface-missing"
 
-
-class GlooMeshFailed(Complaint, kw_only=True):
+class GlooMeshFailed(Complaint, kw_only=True, tag="gloo.mesh-failed"):
     """Not all ranks of Gloo met."""
 
-    KIND: ClassVar[str] = "gloo.mesh-failed"
 
-
-class GlooSizeMismatch(LogRecord, kw_only=True):
+class GlooSizeMismatch(LogRecord, kw_only=True, tag="gloo.size-mismatch"):
     """Ranks of Gloo disagree on the size of a message."""
 
-    KIND: ClassVar[str] = "gloo.size-mismatch"
     preamble: int
     """Bytes that the peer announced."""
     bytes: int
     """Bytes that were expected."""
 
 
-class GlooError(Complaint, kw_only=True):
+class GlooError(Complaint, kw_only=True, tag="gloo.error"):
     """Any other complaint of Gloo."""
 
-    KIND: ClassVar[str] = "gloo.error"
     file: str
     """Place in the source code."""

@@ -1,11 +1,9 @@
-"""Records of the kernel log.
+"""Records of the kernel log and of the log of NVIDIA's Fabric Manager.
 
-`probes/parsers/kernel/kernel_grammar.py` describes the lines of each kind.
+`probes/parsers/kernel/kernel_grammar.py` describes the kernel's lines of each kind.
 """
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 from probes.logs.events.log_record import LogRecord
 
@@ -14,35 +12,31 @@ class KernelRecord(LogRecord, kw_only=True):
     """The base of all records of the kernel log."""
 
 
-class KernelDriver(KernelRecord, kw_only=True):
+class KernelDriver(KernelRecord, kw_only=True, tag="kernel.driver"):
     """The GPU driver's module that was loaded."""
 
-    KIND: ClassVar[str] = "kernel.driver"
     version: str
 
 
-class KernelNicFirmware(KernelRecord, kw_only=True):
+class KernelNicFirmware(KernelRecord, kw_only=True, tag="kernel.nic-firmware"):
     """The firmware of an mlx card."""
 
-    KIND: ClassVar[str] = "kernel.nic-firmware"
     bus: str
     version: str
 
 
-class KernelPcieLink(KernelRecord, kw_only=True):
+class KernelPcieLink(KernelRecord, kw_only=True, tag="kernel.pcie-link"):
     """A card whose PCIe link is as fast as the card."""
 
-    KIND: ClassVar[str] = "kernel.pcie-link"
     bus: str
     gbit_per_s: float
     link: str
     """`32.0 GT/s PCIe x16`."""
 
 
-class KernelXid(KernelRecord, kw_only=True):
-    """An error of a GPU. Name, class and severity stand in `probes/data/xid.toml`."""
+class KernelXid(KernelRecord, kw_only=True, tag="kernel.xid"):
+    """An error of a GPU. Name, class and severity are from `probes/data/xid.toml`."""
 
-    KIND: ClassVar[str] = "kernel.xid"
     xid: int
     bus: str | None = None
     xid_class: str = "unknown"
@@ -50,85 +44,77 @@ class KernelXid(KernelRecord, kw_only=True):
     name: str | None = None
     severity: str | None = None
     message: str | None = None
-    """The line; None for errors of programs, of which each has words of its own."""
+    """The line; None for errors of programs, whose words differ each time."""
     sub_code: int | None = None
     unit: str | None = None
     link: int | None = None
     fatal: int | None = None
-    """1 or 0 by the line itself, of NVLink 5 alone."""
+    """1 or 0; reported only by lines of NVLink 5."""
     process: str | None = None
     pid: int | None = None
     caused_by: int | None = None
     action: str | None = None
 
 
-class KernelSxid(KernelRecord, kw_only=True):
+class KernelSxid(KernelRecord, kw_only=True, tag="kernel.sxid"):
     """An error of an NVSwitch."""
 
-    KIND: ClassVar[str] = "kernel.sxid"
     sxid: int
     bus: str | None = None
     fatal: int | None = None
-    """1 or 0 by the line, else by `probes/data/xid.toml`."""
+    """1 or 0, from the line or else from `probes/data/xid.toml`."""
     part: str | None = None
     link: int | None = None
 
 
-class KernelGsp(KernelRecord, kw_only=True):
+class KernelGsp(KernelRecord, kw_only=True, tag="kernel.gsp"):
     """A GPU's system processor that does not answer."""
 
-    KIND: ClassVar[str] = "kernel.gsp"
     message: str
     bus: str | None = None
 
 
-class KernelGpuLost(KernelRecord, kw_only=True):
+class KernelGpuLost(KernelRecord, kw_only=True, tag="kernel.gpu-lost"):
     """A GPU that has fallen off the bus, without an Xid."""
 
-    KIND: ClassVar[str] = "kernel.gpu-lost"
     what: str
     bus: str | None = None
 
 
-class KernelNvrm(KernelRecord, kw_only=True):
+class KernelNvrm(KernelRecord, kw_only=True, tag="kernel.nvrm"):
     """A complaint of the GPU driver without an Xid: `RmInitAdapter failed`, `API mismatch` and others."""
 
-    KIND: ClassVar[str] = "kernel.nvrm"
     what: str
     event: str
     bus: str | None = None
     client: str | None = None
-    """Version of the library, where it differs from that of the module."""
+    """Version of the library if it differs from the module's."""
     module: str | None = None
 
 
-class KernelPeermem(KernelRecord, kw_only=True):
+class KernelPeermem(KernelRecord, kw_only=True, tag="kernel.peermem"):
     """A complaint of nvidia-peermem: `context`, `load` or `other`."""
 
-    KIND: ClassVar[str] = "kernel.peermem"
     what: str
 
 
-class KernelNvswitch(KernelRecord, kw_only=True):
+class KernelNvswitch(KernelRecord, kw_only=True, tag="kernel.nvswitch"):
     """A complaint of the NVSwitch driver without an SXid."""
 
-    KIND: ClassVar[str] = "kernel.nvswitch"
     device: str
     event: str
 
 
-class KernelAer(KernelRecord, kw_only=True):
+class KernelAer(KernelRecord, kw_only=True, tag="kernel.aer"):
     """An error of a PCIe link: corrected, uncorrected, fatal, contained, unplugged."""
 
-    KIND: ClassVar[str] = "kernel.aer"
     severity: str
     bus: str | None = None
 
 
-class KernelPcieLimited(KernelRecord, kw_only=True):
+class KernelPcieLimited(KernelRecord, kw_only=True, tag="kernel.pcie-limited"):
     """A card whose PCIe link is slower than the card."""
 
-    KIND: ClassVar[str] = "kernel.pcie-limited"
     bus: str | None = None
     available_gbit_per_s: float | None = None
     capable_gbit_per_s: float | None = None
@@ -137,67 +123,59 @@ class KernelPcieLimited(KernelRecord, kw_only=True):
     """Link that limits the card: `16.0 GT/s PCIe x16`."""
 
 
-class KernelSlotPower(KernelRecord, kw_only=True):
-    """A card that finds too little power on its slot."""
+class KernelSlotPower(KernelRecord, kw_only=True, tag="kernel.slot-power"):
+    """A card that reports too little power from its slot."""
 
-    KIND: ClassVar[str] = "kernel.slot-power"
     bus: str | None = None
 
 
-class KernelIommuFault(KernelRecord, kw_only=True):
+class KernelIommuFault(KernelRecord, kw_only=True, tag="kernel.iommu-fault"):
     """A transfer that the IOMMU refused."""
 
-    KIND: ClassVar[str] = "kernel.iommu-fault"
     bus: str | None = None
 
 
-class KernelLink(KernelRecord, kw_only=True):
+class KernelLink(KernelRecord, kw_only=True, tag="kernel.link"):
     """A network link that went `up` or `down`."""
 
-    KIND: ClassVar[str] = "kernel.link"
     device: str
     state: str
 
 
-class KernelCable(KernelRecord, kw_only=True):
-    """A cable or module that is missing, at fault or too hot."""
+class KernelCable(KernelRecord, kw_only=True, tag="kernel.cable"):
+    """A cable or module that is missing, faulty or too hot."""
 
-    KIND: ClassVar[str] = "kernel.cable"
     what: str
     bus: str | None = None
 
 
-class KernelMlx(KernelRecord, kw_only=True):
-    """An mlx4 or mlx5 card that its driver gave up, or a queue or command of it that hung."""
+class KernelMlx(KernelRecord, kw_only=True, tag="kernel.mlx5"):
+    """An mlx4 or mlx5 card that failed, or one of its queues or commands that hung."""
 
-    KIND: ClassVar[str] = "kernel.mlx5"
     what: str
     event: str
     fatal: int
     bus: str | None = None
 
 
-class KernelNic(KernelRecord, kw_only=True):
-    """The same of another network card."""
+class KernelNic(KernelRecord, kw_only=True, tag="kernel.nic"):
+    """Another network card that failed, or one of its queues or commands that hung."""
 
-    KIND: ClassVar[str] = "kernel.nic"
     what: str
     event: str
     fatal: int
     bus: str | None = None
 
 
-class KernelLimit(KernelRecord, kw_only=True):
+class KernelLimit(KernelRecord, kw_only=True, tag="kernel.limit"):
     """A table of the kernel that is full."""
 
-    KIND: ClassVar[str] = "kernel.limit"
     what: str
 
 
-class KernelOomKill(KernelRecord, kw_only=True):
-    """A process that the kernel killed for want of memory, or that called for it."""
+class KernelOomKill(KernelRecord, kw_only=True, tag="kernel.oom-kill"):
+    """A process that the kernel killed for lack of memory, or whose request led to that."""
 
-    KIND: ClassVar[str] = "kernel.oom-kill"
     process: str | None = None
     victim: int | None = None
     """Process id."""
@@ -205,56 +183,109 @@ class KernelOomKill(KernelRecord, kw_only=True):
     """`cgroup` or `host`."""
 
 
-class KernelLockup(KernelRecord, kw_only=True):
-    """A processor or task that stood still."""
+class KernelLockup(KernelRecord, kw_only=True, tag="kernel.lockup"):
+    """A processor or task that hung."""
 
-    KIND: ClassVar[str] = "kernel.lockup"
     what: str
 
 
-class KernelMachineCheck(KernelRecord, kw_only=True):
+class KernelMachineCheck(KernelRecord, kw_only=True, tag="kernel.machine-check"):
     """An error of processor or memory."""
 
-    KIND: ClassVar[str] = "kernel.machine-check"
     event: str
     what: str | None = None
     fatal: int | None = None
 
 
-class KernelFilesystem(KernelRecord, kw_only=True):
-    """A file system at fault, or a server that does not answer; `fatal` is 1 where it became read-only."""
+class KernelFilesystem(KernelRecord, kw_only=True, tag="kernel.filesystem"):
+    """A faulty file system, or a server that does not answer; `fatal` is 1 if it became read-only."""
 
-    KIND: ClassVar[str] = "kernel.filesystem"
     event: str
     device: str = ""
     fatal: int | None = None
 
 
-class KernelFilesystemBack(KernelRecord, kw_only=True):
+class KernelFilesystemBack(KernelRecord, kw_only=True, tag="kernel.filesystem-back"):
     """A server that answers again."""
 
-    KIND: ClassVar[str] = "kernel.filesystem-back"
     device: str
 
 
-class KernelStorage(KernelRecord, kw_only=True):
+class KernelStorage(KernelRecord, kw_only=True, tag="kernel.storage"):
     """A disk that fails or complains."""
 
-    KIND: ClassVar[str] = "kernel.storage"
     event: str
     device: str = ""
 
 
-class KernelPanic(KernelRecord, kw_only=True):
+class KernelPanic(KernelRecord, kw_only=True, tag="kernel.panic"):
     """A crash of the kernel itself."""
 
-    KIND: ClassVar[str] = "kernel.panic"
     event: str
 
 
-class KernelSegfault(KernelRecord, kw_only=True):
+class KernelSegfault(KernelRecord, kw_only=True, tag="kernel.segfault"):
     """A crash in NCCL or a library of training, or of a training program."""
 
-    KIND: ClassVar[str] = "kernel.segfault"
     process: str
     library: str | None = None
+
+
+class FabricManagerRecord(LogRecord, kw_only=True):
+    """The base of all records of the Fabric Manager."""
+
+
+class FabricSwitchError(FabricManagerRecord, kw_only=True, tag="fabric_manager.switch-error"):
+    """An error of an NVSwitch, by its SXid number."""
+
+    error: int
+    fatal: int
+    """1 or 0."""
+    bus: str | None = None
+    port: int | None = None
+
+
+class FabricMismatch(FabricManagerRecord, kw_only=True, tag="fabric_manager.mismatch"):
+    """The versions of the Fabric Manager and the driver differ."""
+
+    reason: str
+    version: str | None = None
+    driver: str | None = None
+
+
+class FabricFailed(FabricManagerRecord, kw_only=True, tag="fabric_manager.failed"):
+    """Another failure; `aborted` is 1 if the Fabric Manager gave up."""
+
+    reason: str
+    aborted: int
+
+
+class FabricMulticast(FabricManagerRecord, kw_only=True, tag="fabric_manager.multicast"):
+    """A multicast team (NVLink SHARP) that could not be set up."""
+
+    reason: str
+
+
+class FabricTeam(FabricManagerRecord, kw_only=True, tag="fabric_manager.team"):
+    """A multicast team that was set up."""
+
+
+class FabricStarted(FabricManagerRecord, kw_only=True, tag="fabric_manager.started"):
+    """A start of the Fabric Manager."""
+
+    version: str
+
+
+class FabricConfigured(FabricManagerRecord, kw_only=True, tag="fabric_manager.configured"):
+    """All switches are set up."""
+
+
+class FabricRunning(FabricManagerRecord, kw_only=True, tag="fabric_manager.running"):
+    """systemd reports that the service runs."""
+
+
+class FabricDevice(FabricManagerRecord, kw_only=True, tag="fabric_manager.device"):
+    """A `switch` or `gpu` of the inventory."""
+
+    kind: str
+    bus: str

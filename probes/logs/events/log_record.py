@@ -1,9 +1,9 @@
-"""The base of every record of a log event, and how rows of data look at its fields."""
+"""The base of every record of a log event, and access to fields by name for rows of data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -18,14 +18,12 @@ R = TypeVar("R", bound="LogRecord")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """The content of one line. Subclasses name their `KIND` and add `kw_only=True`.
+    """The content of one line. Subclasses add `kw_only=True`, and their kind as `tag`.
 
-    A field that the line does not name is None. Records have values of one type for each field, so that two
-    lines of the same content make equal records.
+    The kind is a dotted name from the subject to the fact, for rows of data: `nccl.channel`. A field that the
+    line does not name is None. Each field has values of one type, so that two lines with the same content
+    make equal records.
     """
-
-    KIND: ClassVar[str] = ""
-    """Dotted name in rows of data, from the subject to the fact: `nccl.channel`, `torch.watchdog-timeout`."""
 
 
 class Complaint(LogRecord, kw_only=True):
@@ -39,6 +37,12 @@ class Reasoned(LogRecord, kw_only=True):
 
     why: str
     """The reason, in words."""
+
+
+def kind_of(record: LogRecord | type[LogRecord]) -> str:
+    """Return the kind of a record; empty for a base class."""
+    tag = record.__struct_config__.tag
+    return tag if isinstance(tag, str) else ""
 
 
 def fields_of(record: LogRecord) -> dict[str, Value]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclTestsStart(LogRecord, kw_only=True):
+class NcclTestsStart(LogRecord, kw_only=True, tag="nccl_tests.start"):
     """A test of nccl-tests or rccl-tests begins."""
 
-    KIND: ClassVar[str] = "nccl_tests.start"
     collective: str
 
 
-class NcclTestsRank(LogRecord, kw_only=True):
+class NcclTestsRank(LogRecord, kw_only=True, tag="nccl_tests.rank"):
     """One line of the list of devices."""
 
-    KIND: ClassVar[str] = "nccl_tests.rank"
     host: str
     gpu: int
     name: str
@@ -26,21 +22,19 @@ class NcclTestsRank(LogRecord, kw_only=True):
     rank: int | None = None
 
 
-class NcclTestsRankTwice(LogRecord, kw_only=True):
-    """Two processes call themselves the same rank of one measurement."""
+class NcclTestsRankTwice(LogRecord, kw_only=True, tag="nccl_tests.rank-twice"):
+    """Two processes claim the same rank of one measurement."""
 
-    KIND: ClassVar[str] = "nccl_tests.rank-twice"
     rank: int
     host: str
     other_host: str
 
 
-class NcclTestsResult(LogRecord, kw_only=True):
+class NcclTestsResult(LogRecord, kw_only=True, tag="nccl_tests.result"):
     """One row of a table, out of place or in place."""
 
-    KIND: ClassVar[str] = "nccl_tests.result"
     collective: str
-    """The one that the run names or that its columns imply."""
+    """The collective that the run names or its columns imply."""
     bytes: int
     time_us: float
     algbw_gbps: float
@@ -57,10 +51,9 @@ class NcclTestsResult(LogRecord, kw_only=True):
     """Number of wrong values."""
 
 
-class NcclTestsSummary(LogRecord, kw_only=True):
-    """A whole table, at its end."""
+class NcclTestsSummary(LogRecord, kw_only=True, tag="nccl_tests.summary"):
+    """The summary of a whole table."""
 
-    KIND: ClassVar[str] = "nccl_tests.summary"
     collective: str
     ranks: int | None = None
     """Ranks of the communicator."""
@@ -80,48 +73,41 @@ class NcclTestsSummary(LogRecord, kw_only=True):
     """Average bus bandwidth."""
 
 
-class NcclTestsWrong(LogRecord, kw_only=True):
-    """Results differ from what they must be."""
+class NcclTestsWrong(LogRecord, kw_only=True, tag="nccl_tests.wrong"):
+    """Results are wrong."""
 
-    KIND: ClassVar[str] = "nccl_tests.wrong"
     count: int
     collective: str
 
 
-class NcclTestsBelowMinimum(LogRecord, kw_only=True):
-    """The average is less than the test was asked to reach."""
+class NcclTestsBelowMinimum(LogRecord, kw_only=True, tag="nccl_tests.below-minimum"):
+    """The average is below the required minimum."""
 
-    KIND: ClassVar[str] = "nccl_tests.below-minimum"
     average: float | None = None
-    """None where it cannot be read."""
+    """GB/s of 1e9 bytes; None if unreadable."""
 
 
-class NcclTestsFailure(Complaint, kw_only=True):
+class NcclTestsFailure(Complaint, kw_only=True, tag="nccl_tests.failure"):
     """The test stopped with an error."""
 
-    KIND: ClassVar[str] = "nccl_tests.failure"
 
-
-class NvbandwidthVersion(LogRecord, kw_only=True):
+class NvbandwidthVersion(LogRecord, kw_only=True, tag="nvbandwidth.version"):
     """The version of nvbandwidth."""
 
-    KIND: ClassVar[str] = "nvbandwidth.version"
     version: str
 
 
-class NvbandwidthSum(LogRecord, kw_only=True):
+class NvbandwidthSum(LogRecord, kw_only=True, tag="nvbandwidth.sum"):
     """The sum below a matrix of nvbandwidth."""
 
-    KIND: ClassVar[str] = "nvbandwidth.sum"
     test: str
     value: float | None = None
     """GB/s or ns."""
 
 
-class NvbandwidthResult(LogRecord, kw_only=True):
+class NvbandwidthResult(LogRecord, kw_only=True, tag="nvbandwidth.result"):
     """One test of nvbandwidth."""
 
-    KIND: ClassVar[str] = "nvbandwidth.result"
     test: str
     slowest: str
     """A GPU or a pair of GPUs."""
@@ -135,24 +121,21 @@ class NvbandwidthResult(LogRecord, kw_only=True):
     """Number of pairs or GPUs."""
 
 
-class NvbandwidthFailure(Complaint, kw_only=True):
+class NvbandwidthFailure(Complaint, kw_only=True, tag="nvbandwidth.failure"):
     """A test or nvbandwidth itself failed."""
 
-    KIND: ClassVar[str] = "nvbandwidth.failure"
     test: str | None = None
 
 
-class NvbandwidthWarning(Complaint, kw_only=True):
+class NvbandwidthWarning(Complaint, kw_only=True, tag="nvbandwidth.warning"):
     """nvbandwidth complains."""
 
-    KIND: ClassVar[str] = "nvbandwidth.warning"
     test: str
 
 
-class PerftestResult(LogRecord, kw_only=True):
-    """One test of perftest: the largest size of a bandwidth, the smallest of a latency."""
+class PerftestResult(LogRecord, kw_only=True, tag="perftest.result"):
+    """One test of perftest: bandwidth at the largest size, or latency at the smallest."""
 
-    KIND: ClassVar[str] = "perftest.result"
     test: str
     device: str
     bytes: int
@@ -161,10 +144,9 @@ class PerftestResult(LogRecord, kw_only=True):
     usec: float | None = None
 
 
-class PerftestCompletionError(LogRecord, kw_only=True):
+class PerftestCompletionError(LogRecord, kw_only=True, tag="perftest.completion-error"):
     """A work completion failed in perftest."""
 
-    KIND: ClassVar[str] = "perftest.completion-error"
     status: int | None = None
     """Number of `ibv_wc_status`."""
     vendor: int | None = None
@@ -172,53 +154,41 @@ class PerftestCompletionError(LogRecord, kw_only=True):
     text: str | None = None
 
 
-class PerftestQpFailed(Complaint, kw_only=True):
+class PerftestQpFailed(Complaint, kw_only=True, tag="perftest.qp-failed"):
     """Queue pairs of perftest were not connected."""
 
-    KIND: ClassVar[str] = "perftest.qp-failed"
 
-
-class PerftestRegistration(Complaint, kw_only=True):
+class PerftestRegistration(Complaint, kw_only=True, tag="perftest.registration"):
     """perftest could not register memory."""
 
-    KIND: ClassVar[str] = "perftest.registration"
 
-
-class PerftestConnectFailed(LogRecord, kw_only=True):
+class PerftestConnectFailed(LogRecord, kw_only=True, tag="perftest.connect-failed"):
     """perftest cannot reach its server."""
 
-    KIND: ClassVar[str] = "perftest.connect-failed"
     host: str | None = None
     port: int | None = None
     reason: str | None = None
 
 
-class PerftestPeerClosed(Complaint, kw_only=True):
+class PerftestPeerClosed(Complaint, kw_only=True, tag="perftest.peer-closed"):
     """The other side of perftest ended."""
 
-    KIND: ClassVar[str] = "perftest.peer-closed"
 
-
-class PerftestNoDevice(Complaint, kw_only=True):
+class PerftestNoDevice(Complaint, kw_only=True, tag="perftest.no-device"):
     """perftest finds no adapter."""
 
-    KIND: ClassVar[str] = "perftest.no-device"
 
-
-class PerftestFailure(Complaint, kw_only=True):
+class PerftestFailure(Complaint, kw_only=True, tag="perftest.failure"):
     """Any other complaint of perftest."""
 
-    KIND: ClassVar[str] = "perftest.failure"
 
-
-class BenchResult(LogRecord, kw_only=True):
+class BenchResult(LogRecord, kw_only=True, tag="bench.result"):
     """One test of another benchmark, at its largest size."""
 
-    KIND: ClassVar[str] = "bench.result"
     tool: str
     test: str
     slowest: str
-    """The slowest of its subjects."""
+    """The slowest of the tested subjects."""
     slowest_gbps: float
     """GB/s of 1e9 bytes."""
     median_gbps: float
@@ -227,21 +197,19 @@ class BenchResult(LogRecord, kw_only=True):
     """GB/s of 1e9 bytes."""
     count: int
     peak_gbps: float | None = None
-    """A faster rate at another size."""
+    """The best rate in GB/s, if another size was faster."""
 
 
-class BenchLatency(LogRecord, kw_only=True):
+class BenchLatency(LogRecord, kw_only=True, tag="bench.latency"):
     """The lowest latency of a test."""
 
-    KIND: ClassVar[str] = "bench.latency"
     tool: str
     test: str
     usec: float
 
 
-class BenchFailure(Complaint, kw_only=True):
+class BenchFailure(Complaint, kw_only=True, tag="bench.failure"):
     """Another benchmark failed."""
 
-    KIND: ClassVar[str] = "bench.failure"
     tool: str
     test: str

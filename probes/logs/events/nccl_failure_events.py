@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclIbCompletionError(LogRecord, kw_only=True):
+class NcclIbCompletionError(LogRecord, kw_only=True, tag="nccl.ib.completion-error"):
     """A work completion of InfiniBand or RoCE failed."""
 
-    KIND: ClassVar[str] = "nccl.ib.completion-error"
     status: int
     """Number of `ibv_wc_status`."""
     vendor: int
@@ -27,10 +24,9 @@ class NcclIbCompletionError(LogRecord, kw_only=True):
     hca: str | None = None
 
 
-class NcclIbModifyQp(Complaint, kw_only=True):
+class NcclIbModifyQp(Complaint, kw_only=True, tag="nccl.ib.modify-qp"):
     """The state of a queue pair could not be changed."""
 
-    KIND: ClassVar[str] = "nccl.ib.modify-qp"
     errno: int | None = None
     hca: str | None = None
     state: str | None = None
@@ -40,28 +36,25 @@ class NcclIbModifyQp(Complaint, kw_only=True):
     """The peer's GID."""
 
 
-class NcclIbRegistration(LogRecord, kw_only=True):
+class NcclIbRegistration(LogRecord, kw_only=True, tag="nccl.ib.registration"):
     """Memory could not be registered with an adapter."""
 
-    KIND: ClassVar[str] = "nccl.ib.registration"
     call: str
     """Function that failed."""
     reason: str | None = None
 
 
-class NcclIbCallFailed(LogRecord, kw_only=True):
+class NcclIbCallFailed(LogRecord, kw_only=True, tag="nccl.ib.call-failed"):
     """A call of libibverbs failed."""
 
-    KIND: ClassVar[str] = "nccl.ib.call-failed"
     call: str
     """Function that failed."""
     reason: str | None = None
 
 
-class NcclIbAsync(LogRecord, kw_only=True):
+class NcclIbAsync(LogRecord, kw_only=True, tag="nccl.ib.async"):
     """An adapter reports an event by itself."""
 
-    KIND: ClassVar[str] = "nccl.ib.async"
     event: str
     fatal: bool
     """Whether it ends the run."""
@@ -69,30 +62,25 @@ class NcclIbAsync(LogRecord, kw_only=True):
     port: int | None = None
 
 
-class NcclIbCommunicatorFailed(LogRecord, kw_only=True):
+class NcclIbCommunicatorFailed(LogRecord, kw_only=True, tag="nccl.ib.communicator-failed"):
     """A communicator met a fatal error of its network."""
 
-    KIND: ClassVar[str] = "nccl.ib.communicator-failed"
     function: str
 
 
-class NcclIbMixedLinks(LogRecord, kw_only=True):
+class NcclIbMixedLinks(LogRecord, kw_only=True, tag="nccl.ib.mixed-links"):
     """Adapters of different link layers cannot be used together."""
 
-    KIND: ClassVar[str] = "nccl.ib.mixed-links"
 
-
-class NcclIbDeviceUnusable(LogRecord, kw_only=True):
+class NcclIbDeviceUnusable(LogRecord, kw_only=True, tag="nccl.ib.device-unusable"):
     """An adapter cannot be used."""
 
-    KIND: ClassVar[str] = "nccl.ib.device-unusable"
     hca: str | None = None
 
 
-class NcclConnectFailed(LogRecord, kw_only=True):
+class NcclConnectFailed(LogRecord, kw_only=True, tag="nccl.connect-failed"):
     """A connection to a peer failed."""
 
-    KIND: ClassVar[str] = "nccl.connect-failed"
     peer: str | None = None
     """Address of the other side."""
     reason: str | None = None
@@ -101,109 +89,88 @@ class NcclConnectFailed(LogRecord, kw_only=True):
     """Number of attempts."""
 
 
-class NcclConnectRetry(Complaint, kw_only=True):
+class NcclConnectRetry(Complaint, kw_only=True, tag="nccl.connect-retry"):
     """A connection to a peer failed and is tried again, which is usual at the start."""
 
-    KIND: ClassVar[str] = "nccl.connect-retry"
     peer: str
     """Address of the other side."""
     tries: int
     """Number of attempts."""
 
 
-class NcclInterfaceMissing(Complaint, kw_only=True):
-    """There is no network interface of the name or kind that is asked for."""
-
-    KIND: ClassVar[str] = "nccl.interface-missing"
+class NcclInterfaceMissing(Complaint, kw_only=True, tag="nccl.interface-missing"):
+    """No network interface has the requested name or kind."""
 
 
-class NcclAddressFamily(Complaint, kw_only=True):
+class NcclAddressFamily(Complaint, kw_only=True, tag="nccl.address-family"):
     """An address is of no known family."""
 
-    KIND: ClassVar[str] = "nccl.address-family"
 
-
-class NcclNameUnresolved(Complaint, kw_only=True):
+class NcclNameUnresolved(Complaint, kw_only=True, tag="nccl.name-unresolved"):
     """A host name has no address."""
 
-    KIND: ClassVar[str] = "nccl.name-unresolved"
+
+class NcclAddressInUse(LogRecord, kw_only=True, tag="nccl.address-in-use"):
+    """A port is in use."""
 
 
-class NcclAddressInUse(LogRecord, kw_only=True):
-    """A port is taken."""
+class NcclSocketWrongType(Complaint, kw_only=True, tag="nccl.socket-wrong-type"):
+    """A connection came from an unexpected kind of socket."""
 
-    KIND: ClassVar[str] = "nccl.address-in-use"
-
-
-class NcclSocketWrongType(Complaint, kw_only=True):
-    """A connection came from something else than what was expected."""
-
-    KIND: ClassVar[str] = "nccl.socket-wrong-type"
     actual: int
-    """Value that was received instead."""
+    """Received value."""
     expected: int
     """Expected value."""
 
 
-class NcclSocketWrongMagic(Complaint, kw_only=True):
-    """A connection came from something that is no rank of this run."""
-
-    KIND: ClassVar[str] = "nccl.socket-wrong-magic"
+class NcclSocketWrongMagic(Complaint, kw_only=True, tag="nccl.socket-wrong-magic"):
+    """A connection came from a process outside this run."""
 
 
-class NcclRemoteClosed(LogRecord, kw_only=True):
+class NcclRemoteClosed(LogRecord, kw_only=True, tag="nccl.remote-closed"):
     """The other side closed the connection."""
 
-    KIND: ClassVar[str] = "nccl.remote-closed"
     peer: str | None = None
     """Address of the other side."""
     reason: str | None = None
 
 
-class NcclNranksMismatch(LogRecord, kw_only=True):
-    """Ranks disagree on how many they are."""
+class NcclNranksMismatch(LogRecord, kw_only=True, tag="nccl.nranks-mismatch"):
+    """Ranks disagree on their number."""
 
-    KIND: ClassVar[str] = "nccl.nranks-mismatch"
     expected: int
     """Expected value."""
     actual: int
-    """Value that was received instead."""
+    """Received value."""
 
 
-class NcclRootMismatch(Complaint, kw_only=True):
-    """Ranks disagree on something else than their number."""
-
-    KIND: ClassVar[str] = "nccl.root-mismatch"
+class NcclRootMismatch(Complaint, kw_only=True, tag="nccl.root-mismatch"):
+    """Ranks disagree on something other than their number."""
 
 
-class NcclRankTwice(LogRecord, kw_only=True):
-    """Two processes call themselves the same rank."""
+class NcclRankTwice(LogRecord, kw_only=True, tag="nccl.rank-twice"):
+    """Two processes claim the same rank."""
 
-    KIND: ClassVar[str] = "nccl.rank-twice"
     rank: int
     ranks: int
     """Ranks of the communicator."""
 
 
-class NcclRasPortInUse(LogRecord, kw_only=True):
-    """The port of NCCL's own health service is taken, which does no harm."""
-
-    KIND: ClassVar[str] = "nccl.ras-port-in-use"
+class NcclRasPortInUse(LogRecord, kw_only=True, tag="nccl.ras-port-in-use"):
+    """The port of NCCL's own health service is in use, which does no harm."""
 
 
-class NcclDuplicateGpu(LogRecord, kw_only=True):
+class NcclDuplicateGpu(LogRecord, kw_only=True, tag="nccl.duplicate-gpu"):
     """Two ranks use the same GPU."""
 
-    KIND: ClassVar[str] = "nccl.duplicate-gpu"
     rank_a: int | None = None
     rank_b: int | None = None
     bus: str | None = None
 
 
-class NcclVersionMismatch(LogRecord, kw_only=True):
+class NcclVersionMismatch(LogRecord, kw_only=True, tag="nccl.version-mismatch"):
     """Ranks use different versions of NCCL."""
 
-    KIND: ClassVar[str] = "nccl.version-mismatch"
     rank_a: int
     version_a: int
     """Version of the first rank."""
@@ -212,66 +179,58 @@ class NcclVersionMismatch(LogRecord, kw_only=True):
     """Version of the second rank."""
 
 
-class NcclMessageTruncated(LogRecord, kw_only=True):
+class NcclMessageTruncated(LogRecord, kw_only=True, tag="nccl.message-truncated"):
     """Ranks disagree on the size of a message."""
 
-    KIND: ClassVar[str] = "nccl.message-truncated"
     received: int | None = None
     expected: int | None = None
 
 
-class NcclCollectiveMismatch(LogRecord, kw_only=True):
+class NcclCollectiveMismatch(LogRecord, kw_only=True, tag="nccl.collective-mismatch"):
     """Ranks call different collectives."""
 
-    KIND: ClassVar[str] = "nccl.collective-mismatch"
     rank: int
 
 
-class NcclIpcFailed(Complaint, kw_only=True):
+class NcclIpcFailed(Complaint, kw_only=True, tag="nccl.ipc-failed"):
     """Memory of a GPU cannot be shared between processes."""
 
-    KIND: ClassVar[str] = "nccl.ipc-failed"
     call: str
     """Function that failed."""
 
 
-class NcclAlgoUnavailable(LogRecord, kw_only=True):
-    """No algorithm or protocol is left that could do a collective."""
+class NcclAlgoUnavailable(LogRecord, kw_only=True, tag="nccl.algo-unavailable"):
+    """No allowed algorithm or protocol can run a collective."""
 
-    KIND: ClassVar[str] = "nccl.algo-unavailable"
     function: str | None = None
     algorithm: str | None = None
     protocol: str | None = None
 
 
-class NcclNetworkNotFound(LogRecord, kw_only=True):
-    """The network that NCCL_NET names is not there."""
+class NcclNetworkNotFound(LogRecord, kw_only=True, tag="nccl.network-not-found"):
+    """The network that NCCL_NET names does not exist."""
 
-    KIND: ClassVar[str] = "nccl.network-not-found"
     name: str
 
 
-class NcclShm(LogRecord, kw_only=True):
+class NcclShm(LogRecord, kw_only=True, tag="nccl.shm"):
     """A segment of shared memory could not be made or used."""
 
-    KIND: ClassVar[str] = "nccl.shm"
     step: str | None = None
     path: str | None = None
     bytes: int | None = None
     reason: str | None = None
 
 
-class NcclAllocationFailed(LogRecord, kw_only=True):
+class NcclAllocationFailed(LogRecord, kw_only=True, tag="nccl.allocation-failed"):
     """Memory could not be allocated."""
 
-    KIND: ClassVar[str] = "nccl.allocation-failed"
     bytes: int | None = None
 
 
-class NcclCudaError(LogRecord, kw_only=True):
+class NcclCudaError(LogRecord, kw_only=True, tag="nccl.cuda-error"):
     """A call of CUDA failed within NCCL."""
 
-    KIND: ClassVar[str] = "nccl.cuda-error"
     code: int | None = None
     """Number of the error."""
     text: str | None = None
@@ -280,26 +239,24 @@ class NcclCudaError(LogRecord, kw_only=True):
     error: int | None = None
     bytes: int | None = None
     actual: int | None = None
-    """Value that was received instead."""
+    """Received value."""
     needed: int | None = None
     """Required value."""
 
 
-class NcclDriverOld(LogRecord, kw_only=True):
+class NcclDriverOld(LogRecord, kw_only=True, tag="nccl.driver-old"):
     """The CUDA driver is too old for NCCL."""
 
-    KIND: ClassVar[str] = "nccl.driver-old"
     actual: int | None = None
-    """Value that was received instead."""
+    """Received value."""
     needed: int | None = None
     """Required value."""
     text: str | None = None
 
 
-class NcclNvlsBind(LogRecord, kw_only=True):
+class NcclNvlsBind(LogRecord, kw_only=True, tag="nccl.nvls-bind"):
     """Memory could not be bound for NVLink SHARP."""
 
-    KIND: ClassVar[str] = "nccl.nvls-bind"
     error: int | None = None
     text: str | None = None
     bytes: int | None = None
@@ -309,41 +266,34 @@ class NcclNvlsBind(LogRecord, kw_only=True):
     """Place in the source code."""
 
 
-class NcclImex(LogRecord, kw_only=True):
-    """The service for NVLink between nodes is there and does not work."""
+class NcclImex(LogRecord, kw_only=True, tag="nccl.imex"):
+    """The service for NVLink between nodes runs but does not work."""
 
-    KIND: ClassVar[str] = "nccl.imex"
     clique_size: int
     """Number of GPUs in the clique."""
 
 
-class NcclSharpFailed(Complaint, kw_only=True):
+class NcclSharpFailed(Complaint, kw_only=True, tag="nccl.sharp-failed"):
     """SHARP does not start."""
 
-    KIND: ClassVar[str] = "nccl.sharp-failed"
 
-
-class NcclProxyFailed(LogRecord, kw_only=True):
+class NcclProxyFailed(LogRecord, kw_only=True, tag="nccl.proxy-failed"):
     """An operation of NCCL's proxy thread failed."""
 
-    KIND: ClassVar[str] = "nccl.proxy-failed"
     operation: str
     from_rank: int | None = None
-    """The rank from which it comes."""
+    """The rank that requested the operation."""
     code: int | None = None
     """Number of the error."""
 
 
-class NcclTopologyInvalid(Complaint, kw_only=True):
+class NcclTopologyInvalid(Complaint, kw_only=True, tag="nccl.topology-invalid"):
     """A topology file cannot be read."""
 
-    KIND: ClassVar[str] = "nccl.topology-invalid"
 
-
-class NcclError(LogRecord, kw_only=True):
+class NcclError(LogRecord, kw_only=True, tag="nccl.error"):
     """A function of NCCL returned an error."""
 
-    KIND: ClassVar[str] = "nccl.error"
     code: int | None = None
     """1 CUDA, 2 system, 3 internal, 4 argument, 5 usage, 6 remote."""
     name: str | None = None
@@ -351,28 +301,25 @@ class NcclError(LogRecord, kw_only=True):
     """Place in the source code."""
 
 
-class NcclWarning(LogRecord, kw_only=True):
-    """A warning that no other record covers, after which runs end."""
+class NcclWarning(LogRecord, kw_only=True, tag="nccl.warning"):
+    """Any other warning after which runs end."""
 
-    KIND: ClassVar[str] = "nccl.warning"
     message: str
     file: str
     """Place in the source code."""
 
 
-class NcclNotice(LogRecord, kw_only=True):
-    """A warning that no other record covers, after which runs go on."""
+class NcclNotice(LogRecord, kw_only=True, tag="nccl.notice"):
+    """Any other warning after which runs go on."""
 
-    KIND: ClassVar[str] = "nccl.notice"
     message: str
     file: str
     """Place in the source code."""
 
 
-class RcclHipError(LogRecord, kw_only=True):
+class RcclHipError(LogRecord, kw_only=True, tag="rccl.hip-error"):
     """A call of HIP failed within RCCL."""
 
-    KIND: ClassVar[str] = "rccl.hip-error"
     code: int | None = None
     """Number of the error."""
     text: str

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class NcclNetwork(LogRecord, kw_only=True):
+class NcclNetwork(LogRecord, kw_only=True, tag="nccl.network"):
     """The network that carries data between nodes, for one process."""
 
-    KIND: ClassVar[str] = "nccl.network"
     name: str
     """`IB`, `Socket`, `AWS Libfabric`, `gIB`, `FasTrak` or `IBext_v8`."""
 
 
-class NcclHcas(LogRecord, kw_only=True):
+class NcclHcas(LogRecord, kw_only=True, tag="nccl.hcas"):
     """The list of adapters that NCCL uses."""
 
-    KIND: ClassVar[str] = "nccl.hcas"
     names: str
-    """Adapters with their ports, as `mlx5_0:1,mlx5_1:1`."""
+    """Adapters with their ports: `mlx5_0:1,mlx5_1:1`."""
     links: str
     """Link layers, each once: `IB,RoCE`."""
     count: int
     relaxed_ordering: bool
     """Whether PCIe transactions may overtake each other."""
     interface: str | None = None
-    """Interface for out-of-band messages; None where the line was cut."""
+    """Interface for out-of-band messages; None if the line was cut."""
 
 
-class NcclHca(LogRecord, kw_only=True):
+class NcclHca(LogRecord, kw_only=True, tag="nccl.hca"):
     """One port of an adapter."""
 
-    KIND: ClassVar[str] = "nccl.hca"
     index: int
     name: str
     port: int
@@ -45,20 +40,18 @@ class NcclHca(LogRecord, kw_only=True):
     pci: str | None = None
 
 
-class NcclHcaMerged(LogRecord, kw_only=True):
-    """Ports that NCCL drives as one adapter."""
+class NcclHcaMerged(LogRecord, kw_only=True, tag="nccl.hca-merged"):
+    """Ports that NCCL uses as one adapter."""
 
-    KIND: ClassVar[str] = "nccl.hca-merged"
     name: str
     ports: int
     speed_mbps: int
     """Speed in Mbit/s."""
 
 
-class NcclQueuePair(LogRecord, kw_only=True):
+class NcclQueuePair(LogRecord, kw_only=True, tag="nccl.queue-pair"):
     """A queue pair of a connection."""
 
-    KIND: ClassVar[str] = "nccl.queue-pair"
     hca: int | str
     """Number or name of the adapter."""
     port: int
@@ -68,37 +61,33 @@ class NcclQueuePair(LogRecord, kw_only=True):
     gid_index: int | None = None
 
 
-class NcclNoIb(LogRecord, kw_only=True):
+class NcclNoIb(LogRecord, kw_only=True, tag="nccl.no-ib"):
     """There is no InfiniBand or RoCE that NCCL can use."""
 
-    KIND: ClassVar[str] = "nccl.no-ib"
     reason: str
     """`no device`, `no libibverbs` or `not initialized`."""
 
 
-class NcclSocketInterfaces(LogRecord, kw_only=True):
+class NcclSocketInterfaces(LogRecord, kw_only=True, tag="nccl.socket-interfaces"):
     """The interfaces for data over sockets."""
 
-    KIND: ClassVar[str] = "nccl.socket-interfaces"
     names: str
-    """Ranks, separated by commas."""
+    """Interfaces, separated by commas."""
     addresses: str
-    """Ranks, separated by commas."""
+    """Addresses, separated by commas."""
     count: int
 
 
-class NcclSocketThreads(LogRecord, kw_only=True):
+class NcclSocketThreads(LogRecord, kw_only=True, tag="nccl.socket-threads"):
     """The threads and sockets that serve one connection."""
 
-    KIND: ClassVar[str] = "nccl.socket-threads"
     threads: int
     sockets: int
 
 
-class NcclGdr(LogRecord, kw_only=True):
+class NcclGdr(LogRecord, kw_only=True, tag="nccl.gdr"):
     """Whether an RDMA adapter may access the memory of a GPU."""
 
-    KIND: ClassVar[str] = "nccl.gdr"
     enabled: bool
     hca: int | str
     """Number or name of the adapter."""
@@ -108,38 +97,34 @@ class NcclGdr(LogRecord, kw_only=True):
     limit: int | None = None
     """The largest distance that is allowed."""
     module: str | None = None
-    """The kernel module that makes it possible."""
+    """The kernel module that provides the access."""
     reason: str | None = None
-    """`distance` or `no module`, where it is refused."""
+    """`distance` or `no module`, if the access is refused."""
 
 
-class NcclDmaBuf(LogRecord, kw_only=True):
-    """The kernel can lend the memory of a GPU to adapters."""
+class NcclDmaBuf(LogRecord, kw_only=True, tag="nccl.dma-buf"):
+    """The kernel can share the memory of a GPU with adapters."""
 
-    KIND: ClassVar[str] = "nccl.dma-buf"
     gpu: int
 
 
-class NcclSharp(LogRecord, kw_only=True):
-    """SHARP, by which switches compute, is at work."""
+class NcclSharp(LogRecord, kw_only=True, tag="nccl.sharp"):
+    """SHARP, with which switches compute, is in use."""
 
-    KIND: ClassVar[str] = "nccl.sharp"
     what: str
-    """Subject of the measurement."""
+    """Part of SHARP that is in use."""
 
 
-class NcclNetCountMismatch(LogRecord, kw_only=True):
+class NcclNetCountMismatch(LogRecord, kw_only=True, tag="nccl.net-count-mismatch"):
     """Ranks see different numbers of adapters."""
 
-    KIND: ClassVar[str] = "nccl.net-count-mismatch"
     least: int
     most: int
 
 
-class NcclPluginLoaded(LogRecord, kw_only=True):
+class NcclPluginLoaded(LogRecord, kw_only=True, tag="nccl.plugin-loaded"):
     """A plugin was loaded."""
 
-    KIND: ClassVar[str] = "nccl.plugin-loaded"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
@@ -147,63 +132,56 @@ class NcclPluginLoaded(LogRecord, kw_only=True):
     path: str | None = None
 
 
-class NcclPluginMissing(LogRecord, kw_only=True):
-    """A plugin was looked for and is not there, which is no fault by itself."""
+class NcclPluginMissing(LogRecord, kw_only=True, tag="nccl.plugin-missing"):
+    """A plugin is missing, which is no fault by itself."""
 
-    KIND: ClassVar[str] = "nccl.plugin-missing"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
     reason: str | None = None
 
 
-class NcclPluginFailed(LogRecord, kw_only=True):
-    """A plugin is there and does not load or start."""
+class NcclPluginFailed(LogRecord, kw_only=True, tag="nccl.plugin-failed"):
+    """A plugin exists but does not load or start."""
 
-    KIND: ClassVar[str] = "nccl.plugin-failed"
     kind: str
     """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str | None = None
     reason: str | None = None
 
 
-class NcclPluginError(LogRecord, kw_only=True):
+class NcclPluginError(LogRecord, kw_only=True, tag="nccl.plugin-error"):
     """A warning of a plugin that reports no failure."""
 
-    KIND: ClassVar[str] = "nccl.plugin-error"
     kind: str
-    """Kind."""
+    """`net`, `tuner`, `profiler`, `collnet`, `gin` or `env`."""
     name: str
     message: str
 
 
-class NcclNetworkPlugin(LogRecord, kw_only=True):
+class NcclNetworkPlugin(LogRecord, kw_only=True, tag="nccl.network-plugin"):
     """A plugin for a network introduces itself."""
 
-    KIND: ClassVar[str] = "nccl.network-plugin"
     name: str
     """`FasTrak`, `GPUDirectTCPX` or `gIB`."""
     version: str | None = None
 
 
-class OfiVersion(LogRecord, kw_only=True):
+class OfiVersion(LogRecord, kw_only=True, tag="ofi.version"):
     """The version of aws-ofi-nccl, the plugin for libfabric."""
 
-    KIND: ClassVar[str] = "ofi.version"
     version: str
 
 
-class OfiLibfabric(LogRecord, kw_only=True):
+class OfiLibfabric(LogRecord, kw_only=True, tag="ofi.libfabric"):
     """The version of libfabric."""
 
-    KIND: ClassVar[str] = "ofi.libfabric"
     version: str
 
 
-class OfiProvider(LogRecord, kw_only=True):
+class OfiProvider(LogRecord, kw_only=True, tag="ofi.provider"):
     """The provider of libfabric that was selected."""
 
-    KIND: ClassVar[str] = "ofi.provider"
     name: str
     fabric: str | None = None
     """Name of the fabric."""
@@ -211,41 +189,35 @@ class OfiProvider(LogRecord, kw_only=True):
     """Number of adapters."""
 
 
-class OfiProtocol(LogRecord, kw_only=True):
+class OfiProtocol(LogRecord, kw_only=True, tag="ofi.protocol"):
     """The transport protocol of the plugin."""
 
-    KIND: ClassVar[str] = "ofi.protocol"
     name: str
 
 
-class OfiPlatform(LogRecord, kw_only=True):
+class OfiPlatform(LogRecord, kw_only=True, tag="ofi.platform"):
     """The platform that the plugin recognised."""
 
-    KIND: ClassVar[str] = "ofi.platform"
     name: str
     topology: str | None = None
-    """Path of the topology file that it set."""
+    """Path of the topology file that the plugin set."""
 
 
-class OfiNoProvider(LogRecord, kw_only=True):
+class OfiNoProvider(LogRecord, kw_only=True, tag="ofi.no-provider"):
     """libfabric offers nothing that the plugin can use."""
 
-    KIND: ClassVar[str] = "ofi.no-provider"
 
-
-class OfiFailure(LogRecord, kw_only=True):
+class OfiFailure(LogRecord, kw_only=True, tag="ofi.failure"):
     """The plugin does not start."""
 
-    KIND: ClassVar[str] = "ofi.failure"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
 
 
-class OfiCompletionError(LogRecord, kw_only=True):
+class OfiCompletionError(LogRecord, kw_only=True, tag="ofi.completion-error"):
     """A request over libfabric failed."""
 
-    KIND: ClassVar[str] = "ofi.completion-error"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
@@ -255,50 +227,43 @@ class OfiCompletionError(LogRecord, kw_only=True):
     provider: str | None = None
 
 
-class OfiRegistration(LogRecord, kw_only=True):
+class OfiRegistration(LogRecord, kw_only=True, tag="ofi.registration"):
     """Memory could not be registered with libfabric."""
 
-    KIND: ClassVar[str] = "ofi.registration"
     code: int | None = None
     """Number of the error."""
     reason: str | None = None
 
 
-class OfiNoGdr(Complaint, kw_only=True):
-    """The plugin goes without GPUDirect RDMA."""
-
-    KIND: ClassVar[str] = "ofi.no-gdr"
+class OfiNoGdr(Complaint, kw_only=True, tag="ofi.no-gdr"):
+    """The plugin does not use GPUDirect RDMA."""
 
 
-class OfiWarning(LogRecord, kw_only=True):
+class OfiWarning(LogRecord, kw_only=True, tag="ofi.warning"):
     """A warning of the plugin that no other record covers."""
 
-    KIND: ClassVar[str] = "ofi.warning"
     message: str
 
 
-class VerbsDriverMissing(LogRecord, kw_only=True):
+class VerbsDriverMissing(LogRecord, kw_only=True, tag="verbs.driver-missing"):
     """A device without a driver in libibverbs, or without one for this kernel.
 
     This is usual in images with providers of other cards.
     """
 
-    KIND: ClassVar[str] = "verbs.driver-missing"
     driver: str | None = None
     """Version or name of the driver."""
 
 
-class VerbsMemlock(LogRecord, kw_only=True):
+class VerbsMemlock(LogRecord, kw_only=True, tag="verbs.memlock"):
     """libibverbs warns that the limit of locked memory is small."""
 
-    KIND: ClassVar[str] = "verbs.memlock"
     bytes: int
 
 
-class UcxCompletionError(LogRecord, kw_only=True):
+class UcxCompletionError(LogRecord, kw_only=True, tag="ucx.completion-error"):
     """A work completion of UCX failed."""
 
-    KIND: ClassVar[str] = "ucx.completion-error"
     status: int
     """Number of `ibv_wc_status`."""
     vendor: int
@@ -306,8 +271,7 @@ class UcxCompletionError(LogRecord, kw_only=True):
     hca: str
 
 
-class UcxError(LogRecord, kw_only=True):
+class UcxError(LogRecord, kw_only=True, tag="ucx.error"):
     """An error of UCX, or of UCC above it."""
 
-    KIND: ClassVar[str] = "ucx.error"
     message: str

@@ -1,10 +1,8 @@
-"""Records of how processes, their libraries and their shells went on and ended."""
+"""Records of how processes went on and ended, by their own words and those of Slurm, PBS and LSF."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from probes.logs.events.log_record import LogRecord
+from probes.logs.events.log_record import Complaint, LogRecord
 
 
 class ProcessRecord(LogRecord, kw_only=True):
@@ -14,151 +12,127 @@ class ProcessRecord(LogRecord, kw_only=True):
     """The innermost line of the program's own code: `train.py:98 in step`."""
 
 
-class ProcessFrame(LogRecord, kw_only=True):
+class ProcessFrame(LogRecord, kw_only=True, tag="process.frame"):
     """The innermost line of the program's own code in a traceback."""
 
-    KIND: ClassVar[str] = "process.frame"
     place: str
     """`train.py:98 in step`."""
     ends: int
     """Number of the traceback's last line."""
 
 
-class ProcessTerminated(ProcessRecord, kw_only=True):
+class ProcessTerminated(ProcessRecord, kw_only=True, tag="process.terminated"):
     """C++ ended the process."""
 
-    KIND: ClassVar[str] = "process.terminated"
     name: str | None = None
     """Class of the exception."""
     text: str | None = None
 
 
-class ProcessWhat(ProcessRecord, kw_only=True):
+class ProcessWhat(ProcessRecord, kw_only=True, tag="process.what"):
     """The message of a C++ exception."""
 
-    KIND: ClassVar[str] = "process.what"
     text: str
 
 
-class ProcessSignal(ProcessRecord, kw_only=True):
+class ProcessSignal(ProcessRecord, kw_only=True, tag="process.signal"):
     """A process ended by a signal."""
 
-    KIND: ClassVar[str] = "process.signal"
     signal: int | None = None
     """Number or name of the signal."""
     name: str | None = None
     process: int | None = None
 
 
-class ProcessOutOfMemory(ProcessRecord, kw_only=True):
+class ProcessOutOfMemory(ProcessRecord, kw_only=True, tag="process.out-of-memory"):
     """The memory of the host or of a container is used up."""
 
-    KIND: ClassVar[str] = "process.out-of-memory"
     scope: str | None = None
-    """`container`, where its limit was met."""
+    """`container` if the container's limit was reached."""
 
 
-class ProcessNoSpace(ProcessRecord, kw_only=True):
+class ProcessNoSpace(ProcessRecord, kw_only=True, tag="process.no-space"):
     """No space is left on a disk."""
 
-    KIND: ClassVar[str] = "process.no-space"
     path: str | None = None
 
 
-class ProcessTooManyFiles(ProcessRecord, kw_only=True):
+class ProcessTooManyFiles(ProcessRecord, kw_only=True, tag="process.too-many-files"):
     """The limit of open files is reached."""
 
-    KIND: ClassVar[str] = "process.too-many-files"
+
+class ProcessAddressInUse(ProcessRecord, kw_only=True, tag="process.address-in-use"):
+    """A port is in use."""
 
 
-class ProcessAddressInUse(ProcessRecord, kw_only=True):
-    """A port is taken."""
-
-    KIND: ClassVar[str] = "process.address-in-use"
-
-
-class ProcessLoaderError(ProcessRecord, kw_only=True):
+class ProcessLoaderError(ProcessRecord, kw_only=True, tag="process.loader-error"):
     """A shared library, a symbol or a version of glibc is missing."""
 
-    KIND: ClassVar[str] = "process.loader-error"
     library: str | None = None
     """Path or version of the library."""
     symbol: str | None = None
     version: str | None = None
 
 
-class ProcessInterrupted(ProcessRecord, kw_only=True):
+class ProcessInterrupted(ProcessRecord, kw_only=True, tag="process.interrupted"):
     """A person ended the program with Ctrl-C."""
 
-    KIND: ClassVar[str] = "process.interrupted"
 
-
-class ProcessDiverged(ProcessRecord, kw_only=True):
+class ProcessDiverged(ProcessRecord, kw_only=True, tag="process.diverged"):
     """A program ends because its loss is no number."""
 
-    KIND: ClassVar[str] = "process.diverged"
 
+class ProcessUsage(ProcessRecord, kw_only=True, tag="process.usage"):
+    """A program rejects its arguments."""
 
-class ProcessUsage(ProcessRecord, kw_only=True):
-    """A program does not know its own arguments."""
-
-    KIND: ClassVar[str] = "process.usage"
     reason: str
 
 
-class TorchBusError(LogRecord, kw_only=True):
+class TorchBusError(LogRecord, kw_only=True, tag="torch.bus-error"):
     """A data loader of torch ran out of /dev/shm."""
 
-    KIND: ClassVar[str] = "torch.bus-error"
     shm: bool
     """Whether shared memory was too small."""
 
 
-class TorchWorkerKilled(LogRecord, kw_only=True):
+class TorchWorkerKilled(LogRecord, kw_only=True, tag="torch.worker-killed"):
     """A worker of a data loader was killed."""
 
-    KIND: ClassVar[str] = "torch.worker-killed"
     child: int | None = None
     signal: str | None = None
     """Number or name of the signal."""
 
 
-class MpiAbort(LogRecord, kw_only=True):
+class MpiAbort(LogRecord, kw_only=True, tag="mpi.abort"):
     """A rank called MPI_Abort."""
 
-    KIND: ClassVar[str] = "mpi.abort"
     rank: int | None = None
     code: int | None = None
     """Number of the error."""
 
 
-class MpiProcessExit(LogRecord, kw_only=True):
+class MpiProcessExit(LogRecord, kw_only=True, tag="mpi.process-exit"):
     """A process that MPI started ended with an error."""
 
-    KIND: ClassVar[str] = "mpi.process-exit"
     rank: int | None = None
     node: str | None = None
     signal: int | None = None
     """Number or name of the signal."""
 
 
-class MpiLaunchFailed(LogRecord, kw_only=True):
+class MpiLaunchFailed(LogRecord, kw_only=True, tag="mpi.launch-failed"):
     """MPI cannot start its processes."""
 
-    KIND: ClassVar[str] = "mpi.launch-failed"
     reason: str | None = None
 
 
-class MpiNoTransport(LogRecord, kw_only=True):
+class MpiNoTransport(LogRecord, kw_only=True, tag="mpi.no-transport"):
     """MPI finds no way to send between its processes."""
 
-    KIND: ClassVar[str] = "mpi.no-transport"
 
+class ProgramProgress(LogRecord, kw_only=True, tag="program.progress"):
+    """Lines that count steps follow a failure, so the program goes on."""
 
-class ProgramProgress(LogRecord, kw_only=True):
-    """Lines that count steps follow a failure, so that its program goes on."""
-
-    KIND: ClassVar[str] = "program.progress"
     after: int
     """Line of the failure."""
     who: str
@@ -167,16 +141,108 @@ class ProgramProgress(LogRecord, kw_only=True):
     """
 
 
-class ProgramFinished(LogRecord, kw_only=True):
-    """A program says that it ended well."""
+class ProgramFinished(LogRecord, kw_only=True, tag="program.finished"):
+    """A program reports that it ended well."""
 
-    KIND: ClassVar[str] = "program.finished"
     after: int
-    """Line of the last failure before it, or 0."""
+    """Line of the last failure before this line, or 0."""
 
 
-class TrainingNoNumber(LogRecord, kw_only=True):
+class TrainingNoNumber(LogRecord, kw_only=True, tag="training.no-number"):
     """The loss is no number."""
 
-    KIND: ClassVar[str] = "training.no-number"
     value: str
+
+
+class SlurmKilled(LogRecord, kw_only=True, tag="slurm.killed"):
+    """The scheduler ended a job or a step."""
+
+    reason: str
+    """`time limit`, `preemption`, `node failure`, `task failure`, `signal`, `memory`, `requeue` or other
+    words.
+    """
+    scope: str | None = None
+    """`JOB` or `STEP`."""
+    step: str | None = None
+    node: str | None = None
+    at: str | None = None
+
+
+class SlurmOom(LogRecord, kw_only=True, tag="slurm.oom"):
+    """A step reached its limit of memory."""
+
+    count: int | None = None
+    step: str | None = None
+    node: str | None = None
+    tasks: str | None = None
+    """Numbers of the tasks."""
+
+
+class SlurmNodeFailure(LogRecord, kw_only=True, tag="slurm.node-failure"):
+    """A node failed."""
+
+    node: str
+
+
+class SlurmUnreachable(Complaint, kw_only=True, tag="slurm.unreachable"):
+    """The controller of Slurm does not answer."""
+
+
+class SlurmTaskExit(LogRecord, kw_only=True, tag="slurm.task-exit"):
+    """A task ended with an exit code."""
+
+    node: str
+    tasks: str
+    """Numbers of the tasks."""
+    exit_code: int
+
+
+class SlurmTaskKilled(LogRecord, kw_only=True, tag="slurm.task-killed"):
+    """A task ended by a signal."""
+
+    node: str
+    tasks: str
+    """Numbers of the tasks."""
+    reason: str
+    """Name of the signal."""
+    signal: int | None = None
+    """Number or name of the signal."""
+
+
+class SlurmStepAborted(LogRecord, kw_only=True, tag="slurm.step-aborted"):
+    """A step was aborted as an effect of another failure."""
+
+
+class SlurmStepTerminating(LogRecord, kw_only=True, tag="slurm.step-terminating"):
+    """A step is being ended as an effect of another failure."""
+
+    step: str
+
+
+class SlurmLaunchFailed(Complaint, kw_only=True, tag="slurm.launch-failed"):
+    """A task could not be started."""
+
+    step: str | None = None
+    node: str | None = None
+
+
+class SlurmSubmitRefused(Complaint, kw_only=True, tag="slurm.submit-refused"):
+    """A job was not accepted."""
+
+
+class SlurmStepRefused(Complaint, kw_only=True, tag="slurm.step-refused"):
+    """No step of the job could be created."""
+
+
+class SlurmMpiFailed(Complaint, kw_only=True, tag="slurm.mpi-failed"):
+    """PMI or PMIx did not start."""
+
+
+class SlurmBindFailed(Complaint, kw_only=True, tag="slurm.bind-failed"):
+    """Masks of CPUs or GPUs do not fit."""
+
+
+class SlurmTmpdirReplaced(LogRecord, kw_only=True, tag="slurm.tmpdir-replaced"):
+    """The folder for temporary files could not be created, and a task uses another folder."""
+
+    folder: str

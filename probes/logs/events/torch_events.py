@@ -2,89 +2,76 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from probes.logs.events.log_record import Complaint, LogRecord
 
 
-class TorchWatchdogTimeout(LogRecord, kw_only=True):
+class TorchWatchdogTimeout(LogRecord, kw_only=True, tag="torch.watchdog-timeout"):
     """The watchdog saw a collective time out."""
 
-    KIND: ClassVar[str] = "torch.watchdog-timeout"
     seq: int | None = None
     """Number in the sequence of collectives."""
     op: str | None = None
     numel_in: int | None = None
-    """Elements that go in."""
+    """Number of input elements."""
     numel_out: int | None = None
-    """Elements that come out."""
+    """Number of output elements."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
-    """Run time."""
+    """Milliseconds that the collective ran."""
 
 
-class TorchWorkStatus(LogRecord, kw_only=True):
+class TorchWorkStatus(LogRecord, kw_only=True, tag="torch.work-status"):
     """The progress of the process group of a rank."""
 
-    KIND: ClassVar[str] = "torch.work-status"
     seq: int
-    """Number of the collective at which it stands."""
+    """Number of the collective that the rank waits for."""
     enqueued: int
     """Number of the last collective that was enqueued."""
     completed: int
     """Number of the last collective that was completed."""
 
 
-class TorchDumpSignal(LogRecord, kw_only=True):
-    """A rank asks for a dump of the flight recorder."""
+class TorchDumpSignal(LogRecord, kw_only=True, tag="torch.dump-signal"):
+    """A rank requests a dump of the flight recorder."""
 
-    KIND: ClassVar[str] = "torch.dump-signal"
     from_rank: int | None = None
-    """The rank from which it comes."""
+    """The rank that sent the signal."""
     enqueued: int | None = None
     """Number of the last collective that was enqueued."""
     completed: int | None = None
     """Number of the last collective that was completed."""
 
 
-class TorchWatchdogStuck(LogRecord, kw_only=True):
+class TorchWatchdogStuck(LogRecord, kw_only=True, tag="torch.watchdog-stuck"):
     """The watchdog itself hangs in CUDA or behind the interpreter's lock."""
 
-    KIND: ClassVar[str] = "torch.watchdog-stuck"
     seconds: int | None = None
 
 
-class TorchHeartbeatTimeout(LogRecord, kw_only=True):
+class TorchHeartbeatTimeout(LogRecord, kw_only=True, tag="torch.heartbeat-timeout"):
     """The monitor of the watchdog's heartbeat timed out."""
 
-    KIND: ClassVar[str] = "torch.heartbeat-timeout"
+
+class TorchProcessDown(LogRecord, kw_only=True, tag="torch.process-down"):
+    """The process ends itself after a failure."""
 
 
-class TorchProcessDown(LogRecord, kw_only=True):
-    """The process takes itself down after a failure."""
-
-    KIND: ClassVar[str] = "torch.process-down"
-
-
-class TorchWatchdogException(LogRecord, kw_only=True):
+class TorchWatchdogException(LogRecord, kw_only=True, tag="torch.watchdog-exception"):
     """The watchdog ends with an exception."""
 
-    KIND: ClassVar[str] = "torch.watchdog-exception"
     error: str
 
 
-class TorchPeerAborted(LogRecord, kw_only=True):
+class TorchPeerAborted(LogRecord, kw_only=True, tag="torch.peer-aborted"):
     """Another rank aborted its communicators first."""
 
-    KIND: ClassVar[str] = "torch.peer-aborted"
     from_rank: int
-    """The rank from which it comes."""
+    """The rank that aborted."""
 
 
-class TorchDesyncRank(LogRecord, kw_only=True):
-    """Ranks that parted from the others, by the report of TORCH_NCCL_DESYNC_DEBUG."""
+class TorchDesyncRank(LogRecord, kw_only=True, tag="torch.desync-rank"):
+    """Ranks that differ from the others, from the report of TORCH_NCCL_DESYNC_DEBUG."""
 
-    KIND: ClassVar[str] = "torch.desync-rank"
     ranks: str
     """Ranks, separated by commas."""
     state: str
@@ -93,45 +80,40 @@ class TorchDesyncRank(LogRecord, kw_only=True):
     """Number in the sequence of collectives."""
 
 
-class TorchDesyncPlace(LogRecord, kw_only=True):
-    """A place in that report's list of what each rank did last."""
+class TorchDesyncPlace(LogRecord, kw_only=True, tag="torch.desync-place"):
+    """A position in the list of last calls, from the report of TORCH_NCCL_DESYNC_DEBUG."""
 
-    KIND: ClassVar[str] = "torch.desync-place"
     seq: int
     """Number in the sequence of collectives."""
     state: str
     """`started` or `finished`."""
 
 
-class TorchDesyncCall(LogRecord, kw_only=True):
-    """The collective that some ranks called at such a place."""
+class TorchDesyncCall(LogRecord, kw_only=True, tag="torch.desync-call"):
+    """The collective that some ranks called at a position of that list."""
 
-    KIND: ClassVar[str] = "torch.desync-call"
     ranks: str
     """Ranks, separated by commas."""
     state: str
     op: str
 
 
-class TorchTraceMissing(LogRecord, kw_only=True):
+class TorchTraceMissing(LogRecord, kw_only=True, tag="torch.trace-missing"):
     """Ranks whose dumps the analysis of flight recorders lacks."""
 
-    KIND: ClassVar[str] = "torch.trace-missing"
     ranks: str
     """Ranks, separated by commas."""
 
 
-class TorchTraceCulprit(Complaint, kw_only=True):
+class TorchTraceCulprit(Complaint, kw_only=True, tag="torch.trace-culprit"):
     """The rank that the analysis of flight recorders blames."""
 
-    KIND: ClassVar[str] = "torch.trace-culprit"
     culprit: int
 
 
-class TorchNcclError(LogRecord, kw_only=True):
+class TorchNcclError(LogRecord, kw_only=True, tag="torch.nccl-error"):
     """An exception names the result of NCCL."""
 
-    KIND: ClassVar[str] = "torch.nccl-error"
     error: str
     file: str | None = None
     """Place in the source code."""
@@ -140,27 +122,24 @@ class TorchNcclError(LogRecord, kw_only=True):
     operation: str | None = None
 
 
-class TorchNcclResult(LogRecord, kw_only=True):
+class TorchNcclResult(LogRecord, kw_only=True, tag="torch.nccl-result"):
     """The line that explains a result of NCCL."""
 
-    KIND: ClassVar[str] = "torch.nccl-result"
     code: str
-    """`ncclSystemError` and the like."""
+    """`ncclSystemError` or another result."""
 
 
-class TorchLastError(LogRecord, kw_only=True):
-    """The last warning of NCCL, as an exception carries it."""
+class TorchLastError(LogRecord, kw_only=True, tag="torch.last-error"):
+    """The last warning of NCCL, quoted by an exception."""
 
-    KIND: ClassVar[str] = "torch.last-error"
     text: str
 
 
-class TorchException(LogRecord, kw_only=True):
+class TorchException(LogRecord, kw_only=True, tag="torch.exception"):
     """The last line of a Python traceback."""
 
-    KIND: ClassVar[str] = "torch.exception"
     name: str
-    """Class, with its module where the line names it."""
+    """Class, with its module if the line names the module."""
     message: str | None = None
     errno: int | None = None
     """Error number of Linux."""
@@ -168,31 +147,28 @@ class TorchException(LogRecord, kw_only=True):
     """The innermost line of the program's own code: `train.py:98 in step`."""
 
 
-class TorchIdExchangeFailed(Complaint, kw_only=True):
+class TorchIdExchangeFailed(Complaint, kw_only=True, tag="torch.id-exchange-failed"):
     """A rank did not find the NCCL id in the store."""
 
-    KIND: ClassVar[str] = "torch.id-exchange-failed"
     rank: int
     from_rank: int
-    """The rank from which it comes."""
+    """The rank that should provide the id."""
     key: str
     """Key in the store."""
 
 
-class TorchStoreTimeout(LogRecord, kw_only=True):
+class TorchStoreTimeout(LogRecord, kw_only=True, tag="torch.store-timeout"):
     """The store could not be reached in time."""
 
-    KIND: ClassVar[str] = "torch.store-timeout"
     host: str | None = None
     port: int | None = None
     after: str | None = None
     """Duration of the attempts, with its unit."""
 
 
-class TorchStoreRanksMissing(LogRecord, kw_only=True):
+class TorchStoreRanksMissing(LogRecord, kw_only=True, tag="torch.store-ranks-missing"):
     """Not all ranks joined the store."""
 
-    KIND: ClassVar[str] = "torch.store-ranks-missing"
     joined: int
     expected: int
     """Expected value."""
@@ -200,38 +176,31 @@ class TorchStoreRanksMissing(LogRecord, kw_only=True):
     rank: int | None = None
 
 
-class TorchStoreWait(LogRecord, kw_only=True):
+class TorchStoreWait(LogRecord, kw_only=True, tag="torch.store-wait"):
     """A key was never set in the store."""
 
-    KIND: ClassVar[str] = "torch.store-wait"
     keys: str | None = None
     """Keys in the store."""
     timeout_ms: int | None = None
 
 
-class TorchStoreClosed(Complaint, kw_only=True):
+class TorchStoreClosed(Complaint, kw_only=True, tag="torch.store-closed"):
     """The process with the store is gone."""
 
-    KIND: ClassVar[str] = "torch.store-closed"
+
+class TorchStoreWarning(Complaint, kw_only=True, tag="torch.store-warning"):
+    """The process with the store is gone, which also happens at the end of healthy runs."""
 
 
-class TorchStoreWarning(Complaint, kw_only=True):
-    """The process with the store is gone, as it is at the end of healthy runs too."""
+class TorchAddressInUse(LogRecord, kw_only=True, tag="torch.address-in-use"):
+    """The port of the store is in use."""
 
-    KIND: ClassVar[str] = "torch.store-warning"
-
-
-class TorchAddressInUse(LogRecord, kw_only=True):
-    """The port of the store is taken."""
-
-    KIND: ClassVar[str] = "torch.address-in-use"
     port: int | None = None
 
 
-class TorchNameUnresolved(LogRecord, kw_only=True):
+class TorchNameUnresolved(LogRecord, kw_only=True, tag="torch.name-unresolved"):
     """A host name has no address."""
 
-    KIND: ClassVar[str] = "torch.name-unresolved"
     host: str
     port: int
     family: str
@@ -239,19 +208,17 @@ class TorchNameUnresolved(LogRecord, kw_only=True):
     reason: str | None = None
 
 
-class TorchConnectFailed(LogRecord, kw_only=True):
+class TorchConnectFailed(LogRecord, kw_only=True, tag="torch.connect-failed"):
     """A connection to the store failed."""
 
-    KIND: ClassVar[str] = "torch.connect-failed"
     host: str
     port: int
     reason: str | None = None
 
 
-class TorchSocketWarning(LogRecord, kw_only=True):
+class TorchSocketWarning(LogRecord, kw_only=True, tag="torch.socket-warning"):
     """An attempt to connect or listen that fails in healthy jobs too."""
 
-    KIND: ClassVar[str] = "torch.socket-warning"
     host: str | None = None
     port: int | None = None
     family: str | None = None
@@ -259,96 +226,81 @@ class TorchSocketWarning(LogRecord, kw_only=True):
     reason: str | None = None
 
 
-class TorchrunRendezvousConnection(LogRecord, kw_only=True):
+class TorchrunRendezvousConnection(LogRecord, kw_only=True, tag="torchrun.rendezvous-connection"):
     """An elastic agent cannot reach the rendezvous."""
 
-    KIND: ClassVar[str] = "torchrun.rendezvous-connection"
     message: str | None = None
 
 
-class TorchrunRendezvousTimeout(LogRecord, kw_only=True):
+class TorchrunRendezvousTimeout(LogRecord, kw_only=True, tag="torchrun.rendezvous-timeout"):
     """The elastic agents did not meet in time."""
 
-    KIND: ClassVar[str] = "torchrun.rendezvous-timeout"
     message: str | None = None
 
 
-class TorchrunRendezvousClosed(LogRecord, kw_only=True):
+class TorchrunRendezvousClosed(LogRecord, kw_only=True, tag="torchrun.rendezvous-closed"):
     """The rendezvous was closed."""
 
-    KIND: ClassVar[str] = "torchrun.rendezvous-closed"
     message: str | None = None
 
 
-class TorchrunRendezvousState(LogRecord, kw_only=True):
+class TorchrunRendezvousState(LogRecord, kw_only=True, tag="torchrun.rendezvous-state"):
     """The state of the rendezvous is damaged."""
 
-    KIND: ClassVar[str] = "torchrun.rendezvous-state"
     message: str | None = None
 
 
-class TorchHeartbeatLost(LogRecord, kw_only=True):
+class TorchHeartbeatLost(LogRecord, kw_only=True, tag="torch.heartbeat-lost"):
     """A node no longer answers the rendezvous."""
 
-    KIND: ClassVar[str] = "torch.heartbeat-lost"
     node: str
 
 
-class TorchCollectiveMismatch(LogRecord, kw_only=True):
+class TorchCollectiveMismatch(LogRecord, kw_only=True, tag="torch.collective-mismatch"):
     """Ranks call different collectives, by TORCH_DISTRIBUTED_DEBUG=DETAIL."""
 
-    KIND: ClassVar[str] = "torch.collective-mismatch"
     rank_a: int | None = None
     rank_b: int | None = None
 
 
-class TorchMonitoredBarrier(LogRecord, kw_only=True):
+class TorchMonitoredBarrier(LogRecord, kw_only=True, tag="torch.monitored-barrier"):
     """Ranks that did not reach a monitored barrier."""
 
-    KIND: ClassVar[str] = "torch.monitored-barrier"
     ranks: str
     """Ranks, separated by commas."""
     timeout_ms: int | None = None
 
 
-class TorchDeviceGuess(LogRecord, kw_only=True):
+class TorchDeviceGuess(LogRecord, kw_only=True, tag="torch.device-guess"):
     """torch guesses the GPU of a rank."""
 
-    KIND: ClassVar[str] = "torch.device-guess"
     gpu: int
     rank: int | None = None
 
 
-class TorchNoGpu(LogRecord, kw_only=True):
+class TorchNoGpu(LogRecord, kw_only=True, tag="torch.no-gpu"):
     """There is no GPU for ProcessGroupNCCL."""
 
-    KIND: ClassVar[str] = "torch.no-gpu"
 
-
-class TorchReductionUnfinished(LogRecord, kw_only=True):
+class TorchReductionUnfinished(LogRecord, kw_only=True, tag="torch.reduction-unfinished"):
     """A gradient was not reduced in the step before."""
 
-    KIND: ClassVar[str] = "torch.reduction-unfinished"
 
-
-class TorchNotDestroyed(LogRecord, kw_only=True):
+class TorchNotDestroyed(LogRecord, kw_only=True, tag="torch.not-destroyed"):
     """The process group was not destroyed at the end."""
 
-    KIND: ClassVar[str] = "torch.not-destroyed"
 
+class TorchChildFailed(LogRecord, kw_only=True, tag="torch.child-failed"):
+    """A worker that failed, from torchrun's report at the end."""
 
-class TorchChildFailed(LogRecord, kw_only=True):
-    """A worker that failed, by torchrun's report at the end."""
-
-    KIND: ClassVar[str] = "torch.child-failed"
     exit_code: int
     root: bool
-    """Whether it was the first that failed."""
+    """Whether this worker failed first."""
     rank: int | None = None
     local_rank: int | None = None
     host: str | None = None
     signal: int | None = None
-    """The number behind a negative exit code, or behind 128 + n."""
+    """Number n of the signal, from an exit code of -n or 128 + n."""
     pid: int | None = None
     error_file: str | None = None
     """Path of the error file."""
@@ -356,54 +308,47 @@ class TorchChildFailed(LogRecord, kw_only=True):
     at: str | None = None
 
 
-class TorchWorkerFailed(LogRecord, kw_only=True):
-    """A worker failed, by the launcher's own line."""
+class TorchWorkerFailed(LogRecord, kw_only=True, tag="torch.worker-failed"):
+    """A worker failed, from a line of the launcher."""
 
-    KIND: ClassVar[str] = "torch.worker-failed"
     exit_code: int | None = None
     local_rank: int | None = None
     rank: int | None = None
     pid: int | None = None
     signal: int | None = None
-    """The number behind a negative exit code, or behind 128 + n."""
+    """Number n of the signal, from an exit code of -n or 128 + n."""
     name: str | None = None
     """Name of the signal."""
 
 
-class TorchAgentSignal(LogRecord, kw_only=True):
-    """The agent was asked to stop, by a scheduler or a person."""
+class TorchAgentSignal(LogRecord, kw_only=True, tag="torch.agent-signal"):
+    """A scheduler or a person stopped the agent."""
 
-    KIND: ClassVar[str] = "torch.agent-signal"
     signal: int | str
     """Number or name of the signal."""
     process: int | None = None
 
 
-class TorchAgentStopping(LogRecord, kw_only=True):
-    """The agent stops the workers that are left."""
+class TorchAgentStopping(LogRecord, kw_only=True, tag="torch.agent-stopping"):
+    """The agent stops the remaining workers."""
 
-    KIND: ClassVar[str] = "torch.agent-stopping"
     process: int
     signal: str | None = None
     """Number or name of the signal."""
 
 
-class TorchAgentRestart(LogRecord, kw_only=True):
+class TorchAgentRestart(LogRecord, kw_only=True, tag="torch.agent-restart"):
     """The agent starts the workers again."""
 
-    KIND: ClassVar[str] = "torch.agent-restart"
     left: int | None = None
-    """Number of attempts that are left."""
+    """Number of remaining attempts."""
 
 
-class TorchNoRecord(LogRecord, kw_only=True):
+class TorchNoRecord(LogRecord, kw_only=True, tag="torch.no-record"):
     """No worker wrote an error file."""
 
-    KIND: ClassVar[str] = "torch.no-record"
 
+class TorchWorkerFinished(LogRecord, kw_only=True, tag="torch.worker-finished"):
+    """A worker ended well, as DeepSpeed's launcher reports."""
 
-class TorchWorkerFinished(LogRecord, kw_only=True):
-    """A worker ended well, by DeepSpeed's launcher."""
-
-    KIND: ClassVar[str] = "torch.worker-finished"
     pid: int

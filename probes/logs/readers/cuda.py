@@ -1,6 +1,4 @@
-"""Read errors of the CUDA runtime and driver, and out-of-memory errors.
-
-torch, nccl-tests and other programs print them.
+"""Reader of CUDA errors and out-of-memory errors, as torch, nccl-tests and other programs print them.
 
 Source: CUDA runtime and driver API error names; pytorch c10/cuda/CUDACachingAllocator.cpp and
 CUDAException.cpp, 1.9 to 2.13.
@@ -14,7 +12,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.cuda_events import (
     CudaAssert,
     CudaDriverOld,
@@ -27,7 +25,6 @@ from probes.logs.events.cuda_events import (
     NvmlMismatch,
     TorchOom,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.row_readers import read_rows, row, signs
 
@@ -45,7 +42,7 @@ _UNITS = {
     "GB": 1 << 30,
     "TB": 1 << 40,
 }
-"""Bytes by unit; torch means powers of two by all of them."""
+"""Bytes by unit; torch uses powers of two for all units."""
 
 
 def _bytes(words: str) -> int | None:
@@ -171,7 +168,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the whole line's memory sizes, or with the CUDA error code of the error text."""
+    """Return the event with all memory sizes of the line, or with the CUDA error code of its text."""
     match event.what:
         case TorchOom() as oom:
             sizes: dict[str, Any] = {
@@ -191,9 +188,9 @@ def _size(match: re.Match[str] | None) -> int | None:
 
 
 def _other_processes(text: str) -> str:
-    """Return the other processes that hold memory of the GPU.
+    """Return the other processes that use memory of the GPU.
 
-    torch tells its own process from the others, unless its process id is different inside a container.
+    torch names its own process separately, unless a container hides the process id.
     """
     holders = [f"process {pid} with {size}" for pid, size in _HOLDERS.findall(text)]
     if _OWN in text:

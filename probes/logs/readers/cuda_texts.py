@@ -1,4 +1,4 @@
-"""Numbers of CUDA's errors by the runtime's words, which older NCCL prints without the numbers."""
+"""Numbers of CUDA errors by their texts, because older NCCL prints only the texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The log of NVIDIA's Fabric Manager, and its lines in the journal.
 
-Its records stand in `probes/logs/events/fabric_manager_events.py`.
-
 Source: `probes/parsers/fabric/fabric_manager_log.py`; NVIDIA Fabric Manager user guide (read 2026-11).
 """
 
@@ -10,8 +8,8 @@ from __future__ import annotations
 import re
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
-from probes.logs.events.fabric_manager_events import (
+from probes.logs.event import Event, LogLine, event_of
+from probes.logs.events.kernel_log_events import (
     FabricConfigured,
     FabricDevice,
     FabricFailed,
@@ -23,7 +21,6 @@ from probes.logs.events.fabric_manager_events import (
     FabricSwitchError,
     FabricTeam,
 )
-from probes.logs.line import LogLine
 from probes.parsers.fabric.fabric_manager_log import device_of, sighting_of, version_of
 from probes.parsers.kernel.log_tally import Sighting
 
@@ -54,7 +51,7 @@ _INTERFACE = pattern(
     r"(\d[\d.]{2,16}\d))?"
 )
 _MULTICAST = pattern(r"multicast|Request ID: \d{1,24} {1,4}Request Memory", re.IGNORECASE)
-"""Refusal of a team: in words, or as a list of the team on a line of its own."""
+"""A refused multicast team: in words, or as a list of the team on a separate line."""
 _PORT = pattern(r"\bport (\d{1,3})\b")
 _GOOD_NEWS = (
     ("Successfully configured all the available ", FabricConfigured()),
@@ -64,7 +61,7 @@ _LONGEST = 200
 
 
 def _record(line: LogLine) -> FabricManagerRecord | None:
-    """Return what one line of the Fabric Manager reports."""
+    """Return the record of one line of the Fabric Manager; None without one."""
     if (versions := _INTERFACE.search(line.text)) is not None:
         return FabricMismatch(reason=versions[0][:_LONGEST], version=versions[1], driver=versions[2])
     if (device := device_of(line.text)) is not None:
@@ -112,7 +109,7 @@ class Reader:
         return () if record is None else (event_of(record, line),)
 
     def _state(self, line: LogLine) -> FabricManagerRecord | None:
-        """Return the state of the service that a line names, a few lines below the service's own name."""
+        """Return the state of the service, from a line shortly below the name of the service."""
         if not self._named_at or line.number - self._named_at >= _FEW_LINES:
             return None
         active = _ACTIVE.match(line.text)
@@ -122,7 +119,3 @@ class Reader:
         return (
             FabricRunning() if active[1] == "active" else FabricFailed(reason="its service failed", aborted=1)
         )
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorder,
     TorchFlightRecorderEntry,
@@ -23,7 +23,6 @@ from probes.logs.events.flight_recorder_events import (
     TorchFlightRecorderStuck,
     TorchFlightRecorderUnread,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.safe_pickle import NotPlainError, RefusedError, loads
 
 DOCUMENT_SIGNS: tuple[bytes, ...] = (
@@ -39,7 +38,7 @@ _PICKLE = b"\x80"
 _RANK_OF_NAME = pattern(r"(\d{1,7})(?:\.(?:json|pkl|pickle|bin|txt))?$")
 _MOST_ENTRIES = 100_000
 _AROUND = 4
-"""Collectives before and after the first that hangs; ranks part in this range."""
+"""Number of collectives before and after the first that hangs."""
 _MOST_GROUPS = 512
 _LONGEST = 160
 _DONE = "completed"
@@ -124,7 +123,7 @@ def _worded(line: LogLine, entry: TorchFlightRecorderStuck | TorchFlightRecorder
 
 
 def _group(entry: dict[str, object]) -> str:
-    """Return the group's name, which its ranks share; its number in old dumps."""
+    """Return the name of the group, the same on all its ranks; its number in old dumps."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and group:
         return str(_short(group[0]))
@@ -144,7 +143,7 @@ def _status(key: str, config: dict[str, object], state: dict[str, object]) -> To
 
 
 def _entry(group: str, entry: dict[str, object]) -> dict[str, Any]:
-    """Return the fields that all records of a collective have."""
+    """Return the common fields of all records of a collective."""
     name = entry.get("profiling_name")
     fields: dict[str, Any] = {
         "group": group,
@@ -196,7 +195,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object, depth: int = 3) -> int | str:
-    """Return a value in few words: nested lists of numbers as written, bounded in length and depth."""
+    """Return a value as a short text; nested lists are bounded in length and depth."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

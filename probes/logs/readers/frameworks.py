@@ -1,17 +1,26 @@
-"""Reader of Ray, Horovod, JAX, Kubernetes and containers: dead workers, missing ranks, pods that do not run.
+"""Reader of Gloo, Ray, Horovod, JAX, Kubernetes and containers: dead workers, missing ranks, failed pods.
 
-Source: ray-project/ray, src/ray (worker exit types) and python/ray/exceptions.py; horovod/horovod,
-common/stall_inspector.cc, controller.cc and operations.cc; openxla/xla, xla/service/rendezvous.cc and tsl
-coordination service; Kubernetes documentation, pod lifecycle and node-pressure eviction;
+Source: facebookincubator/gloo, gloo/transport/tcp (pair.cc, device.cc, unbound_buffer.cc); ray-project/ray,
+src/ray (worker exit types) and python/ray/exceptions.py; horovod/horovod, common/stall_inspector.cc,
+controller.cc and operations.cc; openxla/xla, xla/service/rendezvous.cc and tsl coordination service;
+Kubernetes documentation, pod lifecycle and node-pressure eviction;
 NVIDIA/nvidia-container-toolkit and libnvidia-container; NVIDIA/pyxis (read 2026-11).
 """
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.framework_events import (
     ContainerFailed,
     ContainerNoGpu,
+    GlooConnectFailed,
+    GlooError,
+    GlooInterfaceMissing,
+    GlooLoopback,
+    GlooMeshFailed,
+    GlooRemoteClosed,
+    GlooSizeMismatch,
+    GlooTimeout,
     HorovodMismatch,
     HorovodShutDown,
     HorovodStall,
@@ -24,9 +33,9 @@ from probes.logs.events.framework_events import (
     RayNodeLost,
     RayWorkerDied,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
+_PEER = r"\[?(?P<host>[0-9a-fA-F.:]{2,60}?)\]?:(?P<port>\d{1,5})\b"
 _EXIT = (
     r"(?:.{0,2000}?Worker exit type: (?P<exit_type>[A-Z_]{3,40}))?(?:.{0,200}?Worker exit detail: "
     r"(?P<detail>[^.]{1,160}))?"
@@ -116,12 +125,52 @@ _ROWS = (
         ContainerFailed, "pyxis: container start failed", r"pyxis: (?P<reason>container start failed.{0,120})"
     ),
 )
-SIGNS: tuple[bytes, ...] = signs(_ROWS)
+_GLOO = (
+    row(GlooLoopback, "Using the loopback address as fallback"),
+    row(GlooLoopback, "sing loopback address as fallback"),
+    row(GlooMeshFailed, "Gloo connectFullMesh failed", r"connectFullMesh failed with (?P<reason>.{0,200})"),
+    row(
+        GlooInterfaceMissing,
+        "makeDeviceForHostname",
+        r"makeDeviceFor(?:Hostname|Interface)\(\): (?P<reason>.{1,160})",
+    ),
+    row(GlooInterfaceMissing, "makeDeviceForInterface", r"makeDeviceForInterface\(\): (?P<reason>.{1,160})"),
+    row(
+        GlooInterfaceMissing,
+        "Unable to find address for: ",
+        r"(?P<reason>Unable to find address for: \S{1,40})",
+    ),
+    row(GlooRemoteClosed, "Connection closed by peer", rf"[Cc]onnection closed by peer \[?{_PEER}"),
+    row(GlooRemoteClosed, "Read error [", rf"Read error {_PEER}\]?: (?P<reason>[\w ]{{1,60}})"),
+    row(
+        GlooConnectFailed,
+        "gloo/transport/tcp",
+        rf"connect(?:ing)? (?:to )?\[?{_PEER}\]?: (?P<reason>.{{1,120}})",
+    ),
+    row(
+        GlooTimeout, "ms for send operation", r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>send)"
+    ),
+    row(
+        GlooTimeout, "ms for recv operation", r"Timed out waiting (?P<after_ms>\d{1,12})ms for (?P<what>recv)"
+    ),
+    row(GlooTimeout, "Application timeout caused pair closure", r"(?P<what>pair closure)"),
+    row(
+        GlooSizeMismatch,
+        "op.preamble.length <= op.nbytes",
+        r"op\.preamble\.length <= op\.nbytes\. (?P<preamble>\d{1,18}) vs (?P<bytes>\d{1,18})",
+    ),
+    row(
+        GlooError,
+        "gloo/transport/",
+        r"gloo/transport/(?P<file>[\w/]{1,60}\.cc:\d{1,6})\] (?P<reason>.{1,200})",
+    ),
+)
+SIGNS: tuple[bytes, ...] = signs((*_GLOO, *_ROWS))
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the event of one line."""
-    return tuple(event for event in read_rows(_ROWS, line) if not _is_intended(event))
+    """Return the events of one line."""
+    return (*read_rows(_GLOO, line), *(event for event in read_rows(_ROWS, line) if not _is_intended(event)))
 
 
 def _is_intended(event: Event) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 from probes.base.patterns import pattern
 from probes.catalogue.xids import load_xids
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events import kernel_log_events as events
 from probes.logs.events.log_record import LogRecord
-from probes.logs.line import LogLine
 from probes.parsers.kernel import kernel_events as parsed
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_message
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
@@ -48,10 +47,6 @@ class Reader:
         if event is None and (message := kernel_message(line)) is not None:
             event = self._named.complete(read_message(message), message, line.number)
         return () if event is None else (event_of(record_of(event, message or event.message), line),)
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()
 
 
 def _carrier(line: LogLine) -> parsed.KernelEvent | None:

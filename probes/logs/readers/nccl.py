@@ -11,14 +11,17 @@ import re
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.log_record import LogRecord
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclBootstrap,
     NcclCommShape,
+    NcclConnected,
     NcclEnvironment,
     NcclInitTimings,
+    NcclNvls,
     NcclRankOfCommunicator,
+    NcclTrees,
 )
 from probes.logs.events.nccl_network_events import (
     NcclDmaBuf,
@@ -26,16 +29,9 @@ from probes.logs.events.nccl_network_events import (
     NcclSharp,
     NcclSocketInterfaces,
 )
-from probes.logs.events.nccl_topology_events import (
-    NcclConnected,
-    NcclNvls,
-    NcclTrees,
-)
-from probes.logs.line import LogLine
-from probes.logs.readers.nccl_prefix import located, read_located
+from probes.logs.readers.nccl_prefix import Once, located, read_located
 from probes.logs.readers.nccl_rows import ROWS
 from probes.logs.readers.row_readers import signs
-from probes.logs.readers.whole_text import Once
 
 _ADAPTERS = pattern(
     r"NET/(?!Socket|FastSocket)\w[\w -]{0,24}? ?: Using (?P<list>\[\d{1,4}\][^;]{1,6000})(?P<rest>;.{0,200})?"
@@ -61,13 +57,13 @@ SIGNS = (
 _MOST_NAMES = 256
 _FOLDED_END = "across cluster]"
 _FOLDED = pattern(r"\s\[repeated (\d{1,7})x across cluster\]$")
-"""Mark by which Ray shows one line for many equal ones."""
+"""Mark with which Ray replaces many equal lines."""
 _EACH = (NcclConnected, NcclRankOfCommunicator, NcclInitTimings)
-"""Records of which the line of every rank counts."""
+"""Records that are kept for every rank."""
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of a line; none where it is not NCCL's."""
+    """Return the events of a line; none if NCCL did not write it."""
     if line.text.endswith(_FOLDED_END) and (folded := _FOLDED.search(line.text)) is not None:
         events = read(line._replace(text=line.text[: folded.start()]))
         return tuple(msgspec.structs.replace(event, count=1 + int(folded[1])) for event in events)
@@ -80,8 +76,8 @@ def read(line: LogLine) -> tuple[Event, ...]:
 class Reader:
     """Omits repetitions within a host: 10,000 ranks report the same environment.
 
-    NCCL reports a variable that a plugin set as set by the environment; the plugin's own line comes first
-    and counts.
+    NCCL reports variables of plugins as variables of the environment; the plugin's own line comes first and
+    is right.
     """
 
     def __init__(self) -> None:
@@ -89,11 +85,8 @@ class Reader:
         self._by_plugin: set[str] = set()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return what the line reports that is new."""
+        """Return the events of a line that are new."""
         return tuple(event for event in map(self._attributed, read(line)) if self._is_new(event))
-
-    def end(self) -> tuple[Event, ...]:
-        return ()
 
     def _attributed(self, event: Event) -> Event:
         variable = event.what
@@ -109,7 +102,7 @@ class Reader:
 
 
 def _without_rank(record: LogRecord) -> LogRecord:
-    """Return the record without the number of the rank or GPU, where others of the host report the same."""
+    """Return the record without the number of the rank or GPU, if all ranks of a host report the same."""
     match record:
         case NcclCommShape():
             return msgspec.structs.replace(record, rank=0)

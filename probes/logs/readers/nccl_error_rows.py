@@ -320,7 +320,7 @@ FAILURES = (
     row(NcclTopologyInvalid, " of node ", r"(?P<reason>Attribute \w{1,30} of node \w{1,30} not found)"),
     row(NcclTopologyInvalid, "Could not open XML", r"(?P<reason>Could not open XML.{2,200})"),
 )
-"""Failures in lines above level INFO; at INFO, NCCL reports attempts that it repeats or can do without."""
+"""Failures in lines above level INFO; at INFO, NCCL reports attempts that may fail without harm."""
 
 ALSO_INFORMATIVE = (
     row(
@@ -388,7 +388,7 @@ RESULTS = (
         finish=_result,
     ),
 )
-"""Places where a program names the result of NCCL."""
+"""Lines in which a program names the result of NCCL."""
 DUPLICATE_GPU = (
     row(
         NcclDuplicateGpu,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of, reporting
+from probes.logs.event import Event, LogLine, event_of, reporting
 from probes.logs.events.nccl_failure_events import (
     NcclCudaError,
     NcclDriverOld,
@@ -18,13 +18,11 @@ from probes.logs.events.nccl_failure_events import (
     NcclNvlsBind,
     NcclWarning,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.cuda_texts import CODES_OF_TEXTS
 from probes.logs.readers.nccl_error_rows import ALSO_INFORMATIVE, DUPLICATE_GPU, FAILURES, RESULTS
-from probes.logs.readers.nccl_prefix import is_informative, located, place, read_located, warning
+from probes.logs.readers.nccl_prefix import Once, is_informative, located, place, read_located, warning
 from probes.logs.readers.row_readers import signs
-from probes.logs.readers.whole_text import Once
-from probes.parsers.tools.nccl_words import read_nccl_line
+from probes.parsers.tools.nccl_log import read_nccl_line
 
 _NEGLIGIBLE = pattern(
     r"Failed to open libibverbs|Count not open libibverbs|Failed to find"
@@ -67,7 +65,7 @@ SIGNS = (
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the failure that a line reports; nothing where it reports none."""
+    """Return the failure that a line reports, if any."""
     text = line.text
     if (located_events := read_located(DUPLICATE_GPU, line)) or (
         located_events := read_located(ALSO_INFORMATIVE, line)
@@ -91,17 +89,14 @@ _NETWORK_LAYER = pattern(r"(?:^|/)net\.(?:cc|h)\b")
 
 
 class Reader:
-    """Omits the way of an error up through the calls of a process: its origin counts."""
+    """Reports an error once for each process, and omits its way up through the calls."""
 
     def __init__(self) -> None:
         self._once = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the failure that a line reports, each result of a process once."""
+        """Return the failure that a line reports, if it is new for the process."""
         return tuple(event for event in read(line) if self._is_new(event))
-
-    def end(self) -> tuple[Event, ...]:
-        return ()
 
     def _is_new(self, event: Event) -> bool:
         match event.what:
@@ -118,7 +113,7 @@ class Reader:
 def is_network_layer(event: Event) -> bool:
     """Return whether an error comes from NCCL's layer over network plugins.
 
-    It tries one plugin after the other, and its callers may do without any.
+    That layer tries one plugin after the other, and its callers may work without any plugin.
     """
     match event.what:
         case NcclError(file=str(file)) | NcclNotice(file=file):
@@ -127,7 +122,7 @@ def is_network_layer(event: Event) -> bool:
 
 
 def _completed(event: Event, text: str) -> tuple[Event, ...]:
-    """Return all events of a failure: codes of CUDA also concern the driver, those of NVLS multicast."""
+    """Return all events of a failure: CUDA errors may also be failures of the driver or of NVLS."""
     match event.what:
         case NcclDriverOld(actual=actual, needed=needed, text=words):
             return (event, reporting(event, NcclCudaError(actual=actual, needed=needed, text=words)))

@@ -1,13 +1,15 @@
-"""The prefix of NCCL's lines.
+"""The parts that readers of NCCL's lines share: the prefix of a line, and the omission of repetitions.
 
-`[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3 without the word `NCCL`.
+A prefix is `[time] host:pid:tid [device] file.cc:line (function) NCCL WARN `; up to 2.3, the word `NCCL` is
+missing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from probes.base.patterns import pattern
-from probes.logs.event import Event
-from probes.logs.line import LogLine
+from probes.logs.event import Event, LogLine
 from probes.logs.readers.row_readers import Row, read_rows
 
 _PLACE = pattern(
@@ -20,25 +22,44 @@ _WARNING = pattern(
     r"(?:NCCL |\] (?:\S{1,200}:\d{1,6} )?|^\s{0,16}\S{1,100}\.(?:cu|cc|h):\d{1,6} )WARN "
     r"(?P<message>\S.{0,2000})"
 )
+_MOST_KNOWN = 16_384
+
+
+class Once:
+    """A bounded set of reported items: 10,000 ranks report the same facts of a host.
+
+    The set is cleared if it is full, so that an item may be reported twice, but none is lost.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[Hashable] = set()
+
+    def is_new(self, item: Hashable) -> bool:
+        """Return whether the item was not reported before."""
+        if item in self._known:
+            return False
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known.add(item)
+        return True
 
 
 def located(line: LogLine) -> LogLine:
     """Return the line with the host and process of NCCL's own prefix.
 
-    A launcher, a pod or a journal that passes on the lines of several hosts puts its own name before all of
-    them.
+    A launcher, pod or journal that forwards the lines of several hosts puts its own name before each line.
     """
     match = _PLACE.search(line.text)
     return line if match is None else line._replace(host=match["host"], pid=int(match["pid"]))
 
 
 def is_informative(text: str) -> bool:
-    """Return whether a line has level INFO or below, at which words of failure describe a mere attempt."""
+    """Return whether a line has level INFO or below, at which words of failure describe only an attempt."""
     return any(word in text for word in _INFORMATIVE)
 
 
 def warning(text: str) -> str | None:
-    """Return the text of a warning without its prefix; None where the line is no warning."""
+    """Return the text of a warning without its prefix; None if the line is no warning."""
     match = _WARNING.search(text)
     return match["message"].strip() if match else None
 

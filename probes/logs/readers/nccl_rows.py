@@ -7,23 +7,37 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.events.nccl_init_events import (
+from probes.logs.events.nccl_events import (
     NcclAborted,
     NcclBootstrapTimings,
+    NcclChannels,
     NcclCommShape,
+    NcclConnected,
     NcclCumemHost,
     NcclDestroyed,
     NcclDriver,
     NcclEnvironment,
     NcclEnvironmentInvalid,
+    NcclGraph,
     NcclInitComplete,
     NcclInitStart,
     NcclInitTimings,
+    NcclLinkSpeedUnknown,
     NcclMatrixForced,
+    NcclMnnvl,
+    NcclNvls,
+    NcclNvlsBuffers,
+    NcclP2pDisabled,
+    NcclP2pUnavailable,
     NcclRankOfCommunicator,
     NcclRas,
     NcclSharedMemoryExceeded,
+    NcclSystem,
+    NcclTopology,
+    NcclTopologyLoaded,
+    NcclTuned,
     NcclVersion,
+    NcclVirtualNic,
 )
 from probes.logs.events.nccl_network_events import (
     NcclDmaBuf,
@@ -36,22 +50,6 @@ from probes.logs.events.nccl_network_events import (
     NcclQueuePair,
     NcclSharp,
     NcclSocketThreads,
-)
-from probes.logs.events.nccl_topology_events import (
-    NcclChannels,
-    NcclConnected,
-    NcclGraph,
-    NcclLinkSpeedUnknown,
-    NcclMnnvl,
-    NcclNvls,
-    NcclNvlsBuffers,
-    NcclP2pDisabled,
-    NcclP2pUnavailable,
-    NcclSystem,
-    NcclTopology,
-    NcclTopologyLoaded,
-    NcclTuned,
-    NcclVirtualNic,
 )
 from probes.logs.readers.row_readers import Finish, row
 
@@ -91,10 +89,9 @@ def _version(fields: dict[str, Any]) -> NcclVersion:
 
 
 def _rank_of(record: type[NcclRankOfCommunicator]) -> Finish:
-    """Return how a line makes a record with one name for all ranks of its communicator, where the line has
-    one.
+    """Return a function that makes a record with the common name of the communicator, if the line has one.
 
-    The address of a communicator is another in each process.
+    The address of a communicator differs between processes.
     """
 
     def finish(fields: dict[str, Any]) -> NcclRankOfCommunicator:

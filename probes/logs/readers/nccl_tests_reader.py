@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.measurement_events import (
     NcclTestsBelowMinimum,
     NcclTestsFailure,
@@ -23,17 +23,16 @@ from probes.logs.events.measurement_events import (
     NcclTestsSummary,
     NcclTestsWrong,
 )
-from probes.logs.line import LogLine
 from probes.parsers.tools.nccl_tests import (
     average_of,
     bounds_of,
+    collective,
     failure_of,
     rank_of,
     row_of,
     started,
     starts_table,
 )
-from probes.parsers.tools.nccl_tests_words import collective
 from probes.parsers.tools.tool_text import number
 
 SIGNS: tuple[bytes, ...] = (
@@ -69,7 +68,7 @@ _NUMBERED = pattern(r"Rank\s+(\d{1,6})(?: Group\s+\d{1,6})?(?:\s+Pid\s+(\d{1,9})
 _MOST_ROWS = 4096
 _MOST_RANKS = 65536
 _ROUNDED = 0.03
-"""Share by which a time of two digits may be off."""
+"""Largest relative error of a time with two digits."""
 _SMALLEST_GBPS = 0.01
 """Smallest bandwidth that the two decimal places show."""
 _MOST_BUS = 2.02
@@ -91,7 +90,7 @@ class Reader:
 
     def _begin(self) -> None:
         self._processes: dict[int, tuple[str, str]] = {}
-        """Host and process of each rank of the list that is being read."""
+        """Host and process of each rank in the current list of devices."""
         self._name = ""
         self._rows: list[_Size] = []
         self._hosts: dict[str, None] = {}
@@ -99,7 +98,7 @@ class Reader:
         self._average: float | None = None
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Read a line; rows are returned at the end of their table, which reveals their collective."""
+        """Read a line; rows are returned at the end of their table, when their collective is known."""
         text = line.text
         if (row := row_of(text)) is not None:
             if len(self._rows) < _MOST_ROWS and all(_agrees(row[0], rates) for rates in row[2]):
@@ -121,7 +120,7 @@ class Reader:
         return self._verdict(line)
 
     def _rank(self, line: LogLine, rank: tuple[str, int, str, str]) -> Iterator[Event]:
-        """Return a line of the list of devices, and whether another process claims the same rank."""
+        """Yield a device of the list, and an event if another process claims the same rank."""
         device = NcclTestsRank(host=rank[0], gpu=rank[1], bus=rank[2], name=rank[3])
         numbered = _NUMBERED.search(line.text)
         if numbered is None:
@@ -154,7 +153,7 @@ class Reader:
         return self._finish()
 
     def _finish(self, line: LogLine | None = None) -> tuple[Event, ...]:
-        """Return the events of a table; of a table that the log lacks, only its average in `line`."""
+        """Return the events of a table; only its average, from `line`, if the log lacks the table."""
         rows, hosts, listed, average, name = (
             self._rows,
             len(self._hosts),
@@ -194,7 +193,7 @@ class Reader:
 
 
 def _agrees(size: int, columns: tuple[str, ...]) -> bool:
-    """Return whether size, time and both bandwidths of a row fit each other; broken lines do not."""
+    """Return whether size, time and both bandwidths of a row are consistent, unlike in broken lines."""
     time_us, rate, bus = (_rate(columns, place) for place in range(3))
     if not (time_us and rate):
         return True

@@ -1,4 +1,4 @@
-"""Reader of the ways between ranks: one line per channel and peer, by far the most lines of a log.
+"""Reader of the ways between ranks: one line per channel and peer, which are most lines of a log.
 
 `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read`, `[send] via NET/IB/3(5)/GDRDMA/Shared`, `Ring 00 : 2[3d000]
 -> 3[3e000] via direct shared memory` (2.4), `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA`. The
@@ -8,7 +8,12 @@ The first line of a way on a host gives its event at once. If more follow, the l
 with the `count` of all but the first and the first `pairs` of ranks that use the way: `0>1,1>2`. Lists of the
 ranks of a ring give the number of rings; up to 2.5 they number the rings without their count.
 
-Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2 to 2.30.
+With NCCL_DEBUG_SUBSYS=GRAPH, tables list the distances of a GPU: `GPU/8F000 :GPU/16000 (2/264.000000/NVL)
+CPU/1 (3/24.000000/PHB) NET/4 (4/24.000000/PXB)`; from 2.20 on with the number of the host before each
+address (`GPU/0-8f000`).
+
+Source: NVIDIA/nccl, src/transport/*.cc of tags 2.2 to 2.30; src/graph/paths.cc, printNodePaths, and topo.h,
+PATH_*, of tags 2.6 to 2.30.
 """
 
 from __future__ import annotations
@@ -19,11 +24,9 @@ from collections.abc import Iterable
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
-from probes.logs.events.nccl_topology_events import NcclChannel, NcclRings
-from probes.logs.line import LogLine
-from probes.logs.readers.nccl_prefix import located
-from probes.logs.readers.whole_text import Once
+from probes.logs.event import Event, LogLine, event_of
+from probes.logs.events.nccl_events import NcclChannel, NcclPath, NcclRings
+from probes.logs.readers.nccl_prefix import Once, located
 
 _VIA = pattern(
     r"(P2P|SHM|NET|COLLNET)/([A-Za-z][\w .-]{0,39}?)((?:/[\w().-][\w ().-]{0,39}){0,5})"
@@ -38,6 +41,10 @@ _MOST_ENDS = 8192
 _MOST_PAIRS = 32
 
 _RING = pattern(r"Channel (?P<ring>\d{1,3})(?:/(?P<channels>\d{1,3}))? :(?: {1,9}\d{1,7})+\s*$")
+_HEAD = pattern(r"\bGPU/(?P<gpu>[0-9A-Fa-f-]{1,24}) :GPU/")
+_WAY = pattern(r"(GPU|NET)/[0-9A-Fa-f-]{1,24} \(\d{1,3}/[\d.]{1,16}/([A-Z0-9]{3})\)")
+_NEAREST_FIRST = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
+
 
 SIGNS = (
     b"Channel 00/",
@@ -47,6 +54,7 @@ SIGNS = (
     b" via NET/",
     b" via COLLNET/",
     b" via direct shared memory",
+    b" :GPU/",
 )
 
 
@@ -59,18 +67,18 @@ class Reader:
 
     def __init__(self) -> None:
         self._ways: dict[str, NcclChannel | None] = {}
-        """Transports by the words behind `via`."""
+        """Channels by the words after `via`."""
         self._more: dict[_Key, tuple[int, LogLine]] = {}
-        """Number of lines after the first, and the last of them, by host and way."""
+        """Number of lines after the first, and the last line, by host and way."""
         self._pairs: dict[_Key, dict[str, None]] = {}
         self._rings = Once()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Return the way if this host did not report it before."""
+        """Return the way of a line if this host did not report the same way before."""
         text = line.text
         place = text.rfind(" via ")
         if place < 0:
-            return self._ring(line)
+            return _path(line) if " :GPU/" in text else self._ring(line)
         pair = _PAIR.search(text, 0, place)
         if pair is None:
             return ()
@@ -97,7 +105,7 @@ class Reader:
         return (_event(line, key),)
 
     def end(self) -> tuple[Event, ...]:
-        """Return the last line of each repeated way, with the count of all lines but the first."""
+        """Return the last line of each repeated way, with the number of its lines except the first."""
         return tuple(
             msgspec.structs.replace(_event(line, key, self._pairs.get(key)), count=count)
             for key, (count, line) in self._more.items()
@@ -146,7 +154,7 @@ def _event(line: LogLine, key: _Key, pairs: Iterable[str] | None = None) -> Even
 
 
 def way(words: str) -> NcclChannel | None:
-    """Return the channel that the words behind `via` describe, without its ranks; else None."""
+    """Return the channel that the words after `via` describe, without its ranks; None for other words."""
     if words.startswith("direct shared memory"):
         return NcclChannel(transport="SHM", how="direct")
     match = _VIA.match(words)
@@ -162,3 +170,25 @@ def way(words: str) -> NcclChannel | None:
         gdr="/GDRDMA" in rest,
         pxn="(" in rest.split("/GDRDMA")[0],
     )
+
+
+def _path(line: LogLine) -> tuple[Event, ...]:
+    """Return the distances of one GPU."""
+    head = _HEAD.search(line.text)
+    if head is None:
+        return ()
+    ways = [
+        (match[1], match[2])
+        for match in _WAY.finditer(line.text, head.end() - len("GPU/"))
+        if match[2] in _NEAREST_FIRST
+    ]
+    to_nic = [way for to, way in ways if to == "NET"]
+    to_gpu = [way for to, way in ways if to == "GPU" and way != "LOC"]
+    if not to_nic and not to_gpu:
+        return ()
+    path = NcclPath(
+        gpu=head["gpu"],
+        to_nic=min(to_nic, key=_NEAREST_FIRST.index, default=None),
+        to_gpu=max(to_gpu, key=_NEAREST_FIRST.index, default=None),
+    )
+    return (event_of(path, located(line)),)

@@ -1,16 +1,16 @@
-"""Reader of NCCL's plugins: which were searched, loaded and given up, and the lines of network plugins.
+"""Reader of NCCL's plugins: those that were searched, loaded or rejected, and the lines of network plugins.
 
-Lines that probe for symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report nothing.
+Lines about symbols of older interfaces (`Failed to find ncclNetPlugin_v8 symbol`) report no event.
 Source: NVIDIA/nccl, src/plugin/*.cc, src/net.cc of tags 2.4 to 2.30; Mellanox/nccl-rdma-sharp-plugins;
 google/nccl-fastsocket and the TCPX and TCPXO guides of Google Cloud.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.events.nccl_network_events import (
     NcclNetworkPlugin,
@@ -19,19 +19,16 @@ from probes.logs.events.nccl_network_events import (
     NcclPluginLoaded,
     NcclPluginMissing,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import is_informative, read_located
 from probes.logs.readers.row_readers import Finish, row, signs
 
 
-class _PluginLoad(NcclPluginFailed, kw_only=True):
-    """The loader's answer for a plugin, which may not be there or not work."""
-
-    KIND: ClassVar[str] = "nccl.plugin-load"
+class _PluginLoad(NcclPluginFailed, kw_only=True, tag="nccl.plugin-load"):
+    """The loader's answer for a plugin, which may be missing or broken."""
 
 
 def _plugin(record: type[LogRecord]) -> Finish:
-    """Return how a line makes a record of a plugin, whose kind and names differ between versions."""
+    """Return a function that makes a record of a plugin, since its kind and names differ between versions."""
 
     def finish(fields: dict[str, Any]) -> LogRecord:
         kind = str(fields.get("kind", "net")).strip().lower()
@@ -181,7 +178,7 @@ _ERRORS = (
 )
 _FAILURE = pattern(r"(?i)\bfail|unable to|could not|cannot|timed out|refused|not found")
 _OF_PLUGINS = "ccl-"
-"""Part of the names of plugins of NCCL and RCCL (`libnccl-net.so`), not of libraries that they need."""
+"""Part of the names of plugins of NCCL and RCCL (`libnccl-net.so`), but not of other libraries."""
 _ABSENT = "cannot open shared object file"
 _OTHER_LIBRARY = pattern(r"\b(lib[\w+-]{1,60}\.so[\w.]{0,16}): cannot open shared object file")
 
@@ -198,7 +195,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _failed(event: Event) -> Event:
-    """Return a failure where the warning of a plugin reports one."""
+    """Return a failure if the warning of a plugin reports one, else the event."""
     match event.what:
         case NcclPluginError(name=name, message=message) if _FAILURE.search(message) is not None:
             return reporting(event, NcclPluginFailed(kind="net", name=name, reason=message))
@@ -206,9 +203,9 @@ def _failed(event: Event) -> Event:
 
 
 def _judged(event: Event, text: str) -> Event:
-    """Return whether a plugin is missing or fails.
+    """Return the event as a missing plugin or as a failed plugin.
 
-    A plugin that is there and lacks another library or a symbol fails.
+    A plugin that exists and lacks another library or a symbol is a failed plugin.
     """
     missing = _OTHER_LIBRARY.search(text)
     match event.what:
@@ -228,7 +225,7 @@ def _judged(event: Event, text: str) -> Event:
 
 
 def _is_cut(reason: str) -> bool:
-    """Return whether the line ends within the words that report a missing plugin."""
+    """Return whether the line was cut within the words that report a missing plugin."""
     library, _, words = reason.partition(": ")
     return (
         (_OF_PLUGINS in library or "libnccl-".startswith(library))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, carries, reporting
+from probes.logs.event import Event, LogLine, carries, reporting
 from probes.logs.events.process_events import (
     MpiAbort,
     MpiLaunchFailed,
@@ -32,7 +32,6 @@ from probes.logs.events.process_events import (
 from probes.logs.events.torch_events import TorchException
 from probes.logs.frames import SIGNS as FRAME_SIGNS
 from probes.logs.frames import Frames
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOGGED = (
@@ -40,7 +39,7 @@ _LOGGED = (
     r"\w{1,30}\[\d{1,9}\]): |"
     r"[\w.-]{1,60} {1,4}\| )?(?:(?:ERROR|CRITICAL) [\d:. -]{8,26} ?\[?[\w./]{1,80}\.py:\d{1,6}\]:? )?"
 )
-"""Prefixes of launchers (a host, a container, a stream) and of vLLM's logger on each line of a traceback."""
+"""Prefixes of launchers (a host, a container, a stream) and of vLLM's logger in tracebacks."""
 _BARE = ("AssertionError", "NotImplementedError", "EOFError", "TimeoutError", "StopIteration")
 """Exceptions that often consist of nothing but their name."""
 _ROWS = (
@@ -236,7 +235,7 @@ _SIGNALS = {
 }
 """Numbers of signals of Linux on x86 and Arm."""
 _IGNORED = ("Exception ignored in", "Exception in thread ", "Error in atexit._run_exitfuncs")
-"""Words of Python for exceptions in threads and at teardown, which end no program."""
+"""Python's words about exceptions in threads and at exit, which end no program."""
 _LINES_OF_TRACEBACK = 60
 _MOST_PROCESSES = 10_000
 
@@ -251,7 +250,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
 
 
 def _completed(event: Event, text: str) -> Event:
-    """Return the event with the number of the signal or of the system's error that the line names."""
+    """Return the event with the number of the signal, or the error number of the system."""
     match event.what:
         case ProcessSignal(signal=None) as end:
             return reporting(event, msgspec.structs.replace(end, signal=_SIGNALS.get(end.name or "")))
@@ -261,11 +260,11 @@ def _completed(event: Event, text: str) -> Event:
 
 
 class Reader:
-    """The ends of one source's processes, without the exceptions that end none."""
+    """The ends of processes in one source, without exceptions that end no process."""
 
     def __init__(self) -> None:
         self._ignored: dict[tuple[str | None, int | None], int] = {}
-        """Up to which line the exception of a process is one that Python ignores."""
+        """Number of the line up to which Python ignores the exception of a process."""
         self._frames = Frames()
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
@@ -283,7 +282,3 @@ class Reader:
         ):
             return ()
         return events
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()

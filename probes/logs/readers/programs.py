@@ -1,6 +1,6 @@
-"""Reader of programs' own course: that they go on, and that they finished.
+"""Reader of the course of programs: whether they go on, and whether they finished.
 
-A counter that does not advance is no progress: progress bars are drawn once more when a program dies.
+A counter that does not advance is no progress, because dying programs draw progress bars once more.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import re
 from collections import OrderedDict
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.process_events import ProgramFinished, ProgramProgress
-from probes.logs.line import LogLine
 
 _COUNTED = (
     r"(?:global[ _]?step|steps?|iter(?:ation)?s?|epochs?|updates?|batch(?:es)?|it|(?:train|val|eval|"
@@ -40,15 +39,15 @@ _DENIED = pattern(
     r"never|un\w{2,12}ed|before|"
     r"until|wandb|nccl|will|when|if|stuck|hang\w{0,3}|timed? ?out)\b"
 )
-"""Words of lines with another subject, such as the place of a failure."""
+"""Words of lines about something else, such as the place of a failure."""
 _OVERCOMES = pattern(
     r"(?i)\b(?:retry(?:ing)?|halving|fall(?:s|ing)? ?back|fallback|trying (?:port )?\d{2,}|skipp(?:ed|ing)|"
     r"resum(?:ed|ing))\b"
 )
 _ITSELF = pattern(r"(?i)\b(?:retrying|halving|skipp(?:ed|ing)|trial \d{1,9} failed)\b")
-"""Words by which the line of a failure itself reports that the program goes on.
+"""Words in the line of a failure that report that the program goes on.
 
-The list is short, since messages of exceptions contain words of all sorts.
+The list is short, since messages of exceptions contain all kinds of words.
 """
 _GIVES_UP = pattern(
     r"(?i)\b(?:giv\w{1,3} up|gave up|exceeded|failed to|cannot|can't|unable|abort\w{0,3}|exit\w{0,3}|"
@@ -67,19 +66,16 @@ _FAILURES = (
     b"ddress already in use",
     b"CANCELLED AT ",
 )
-"""Failures after which it matters that a program goes on."""
+"""Failures after which the reader looks for progress."""
 _MANY = 100
-"""More lines than other processes still write when one has died."""
+"""Number of lines that exceeds the output of other processes after one has died."""
 _FEW = 3
-"""More lines than the mixed output of several ranks delivers late."""
+"""Number of lines that exceeds the delayed output of several ranks."""
 _MOST_PENDING = 64
 _MOST_PLACES = 4096
 
 SIGNS: tuple[bytes, ...] = (*_FAILURES, b"Abort COMPLETE")
-"""Failures, and the end of a communicator.
-
-NCCL reports failed calls there, and the program's next words count.
-"""
+"""Failures, and the end of a communicator, where NCCL reports failed calls before the program goes on."""
 LINES_AFTER = 500
 _FAILURE_WORDS = tuple(sign.decode() for sign in _FAILURES)
 _FRAME = pattern(r'^\s{0,12}(?:File "|\^|~)|^\s{4}')
@@ -96,7 +92,7 @@ class Reader:
         """State by the line of a failure."""
         self._counters: dict[Place, tuple[str, str]] = {}
         self._last = (0, "")
-        """Number and text of the last line that was read: the end of a log is read again."""
+        """Number and text of the last line, because the end of a log is read twice."""
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
         """Return the progress that one line of a program reports."""
@@ -121,10 +117,6 @@ class Reader:
         if _PROGRESS.search(text) is None or not self._advances(place, text):
             return ()
         return tuple(self._goes_on(place, line))
-
-    def end(self) -> tuple[Event, ...]:
-        """Return nothing, as nothing is held back."""
-        return ()
 
     def _advances(self, place: Place, text: str) -> bool:
         counters = _COUNTERS.findall(text)
@@ -174,10 +166,10 @@ class _Pending:
         self.is_overcome = is_overcome
         """Whether the program reports that it goes on."""
         self.is_reported = False
-        """Whether the program went on after that report."""
+        """Whether the program has gone on after that report."""
         self.lines = 0
         self.own = 0
-        """Those of its own process, as far as lines name it."""
+        """Lines of the failed process, as far as lines name their process."""
 
 
 def _says(shape: re.Pattern[str], text: str) -> bool:

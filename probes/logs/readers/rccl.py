@@ -1,14 +1,13 @@
-"""RCCL, AMD's NCCL: what it prints beyond what NCCL does.
+"""Reader of RCCL, AMD's NCCL: lines that NCCL does not print.
 
 Source: ROCm/rccl, src/init.cc, src/misc/*, of the releases for ROCm 5.4 to 7.1.
 """
 
 from __future__ import annotations
 
-from probes.logs.event import Event, carries, reporting
+from probes.logs.event import Event, LogLine, carries, reporting
+from probes.logs.events.nccl_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
 from probes.logs.events.nccl_failure_events import NcclCudaError, RcclHipError
-from probes.logs.events.nccl_init_events import NcclVersion, RcclKernelSetting, RcclMsccl, RcclVersion
-from probes.logs.line import LogLine
 from probes.logs.readers.nccl_prefix import read_located
 from probes.logs.readers.row_readers import row, signs
 
@@ -58,7 +57,7 @@ def read(line: LogLine) -> tuple[Event, ...]:
     if "HSA_NO_SCRATCH_RECLAIM set by environment" in line.text:
         return ()
     events = read_located(_ROWS, line)
-    # The codes of HIP are not those of CUDA, its words are.
+    # HIP has the texts of CUDA's errors, but other numbers.
     return (
         *events,
         *(

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.log_record import LogRecord, Value, field_of
-from probes.logs.line import LogLine
 
 _RANK = pattern(r"\[(?:PG [^\]\n]{0,80}? )?[Rr]ank ?(\d{1,7})\]")
 _INTEGER = pattern(r"-?\d{1,18}")
@@ -28,9 +27,8 @@ Finish = Callable[[dict[str, Any]], LogRecord]
 class Row(NamedTuple):
     """A message of a log."""
 
-    kind: str
     word: str
-    """Word in every such message; the signs of a reader are these words."""
+    """Word in every such message; these words are the signs of the reader."""
     shape: re.Pattern[str]
     """Pattern whose named groups become fields of the record."""
     fields: Mapping[str, Any]
@@ -43,7 +41,7 @@ class Row(NamedTuple):
     finish: Finish
 
     def record(self, match: re.Match[str]) -> LogRecord:
-        """Return what a message reports."""
+        """Return the record of a message."""
         fields = {**self.fields}
         for name, convert in self.groups:
             text = match[name]
@@ -60,7 +58,7 @@ def row(
     conversions = ((name, _conversion(types.get(name, str))) for name in _GROUP_NAME.findall(shape))
     groups = tuple((name, words_of if finish and each is flag_of else each) for name, each in conversions)
     pattern_of_row = pattern(shape or re.escape(word))
-    return Row(record.KIND, word, pattern_of_row, fields, groups, finish or _record_of(record))
+    return Row(word, pattern_of_row, fields, groups, finish or _record_of(record))
 
 
 def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
@@ -69,7 +67,7 @@ def signs(rows: tuple[Row, ...]) -> tuple[bytes, ...]:
 
 
 def read_rows(rows: tuple[Row, ...], line: LogLine) -> tuple[Event, ...]:
-    """Return the event of the first row that fits, none where none does."""
+    """Return the event of the first row that fits, if any."""
     text = line.text
     for each in rows:
         if each.word in text and (match := each.shape.search(text)) is not None:
@@ -78,12 +76,12 @@ def read_rows(rows: tuple[Row, ...], line: LogLine) -> tuple[Event, ...]:
 
 
 def fields_of(match: re.Match[str]) -> dict[str, Value]:
-    """Return the named groups that took part, without blanks around them."""
+    """Return the named groups of a match, without surrounding blanks."""
     return {name: value_of(text) for name, text in match.groupdict().items() if text is not None}
 
 
 def value_of(text: str) -> Value:
-    """Return a whole number as such, all else as text of bounded length."""
+    """Return a whole number as a number, and anything else as text of bounded length."""
     text = text.strip()
     return int(text) if _INTEGER.fullmatch(text) else text[:_LONGEST]
 
@@ -113,7 +111,7 @@ def flag_of(text: str) -> bool:
 
 
 def with_rank(event: Event) -> Event:
-    """Return the event with the rank that its words name.
+    """Return the event with the rank that its text names.
 
     Examples are `[Rank 3]` and `[PG ID 0 PG GUID 0(default_pg) Rank 3]`.
     """
@@ -129,7 +127,7 @@ def _record_of(record: type[LogRecord]) -> Finish:
 
 
 def _conversion(annotation: Any) -> Callable[[str], Value | None]:
-    """Return how the words of a group become a value of its field's type."""
+    """Return the function that converts the text of a group to the type of its field."""
     types = set(getattr(annotation, "__args__", (annotation,))) - {type(None)}
     if types == {str}:
         return words_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from probes.logs.event import Event
-from probes.logs.events.slurm_events import (
+from probes.logs.event import Event, LogLine
+from probes.logs.events.process_events import (
     SlurmBindFailed,
     SlurmKilled,
     SlurmLaunchFailed,
@@ -25,7 +25,6 @@ from probes.logs.events.slurm_events import (
     SlurmTmpdirReplaced,
     SlurmUnreachable,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _STEP = (

@@ -7,7 +7,7 @@ NCCLUtils.hpp) and torch/distributed/elastic/rendezvous, tools/flight_recorder (
 from __future__ import annotations
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, reporting
+from probes.logs.event import Event, LogLine, reporting
 from probes.logs.events.torch_events import (
     TorchAddressInUse,
     TorchCollectiveMismatch,
@@ -48,7 +48,6 @@ from probes.logs.events.torch_events import (
     TorchWatchdogTimeout,
     TorchWorkStatus,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _WORK = (
@@ -61,7 +60,7 @@ _WORK = (
 _PLACE = r"(?P<host>[^\s,()\[\]]{1,200}|\[[0-9a-fA-F:.%]{2,60}\]), (?P<port>\d{1,5})\)"
 
 _ERROR = pattern(r"\[E\d{0,4}[ :]|^E\d{4} |\w(?:Error|Exception): ")
-"""Marks of an error of glog and of an exception; torch warns in the same words."""
+"""Marks of an error of glog and of an exception, because torch warns in the same words."""
 _EARLY = pattern(
     r"[Cc]onnection refused|[Aa]ddress family not supported|[Cc]annot assign requested address|"
     r"[Nn]etwork is unreachable"
@@ -73,7 +72,7 @@ _ROWS = (
         "reached monitoredBarrier, but received errors",
         r"while waiting for send/recv from rank (?P<ranks>\d{1,7})",
     ),
-    # What is left where the line was cut, or is of another version.
+    # The same work, if the line was cut or has the form of another version.
     row(
         TorchWatchdogTimeout,
         "aught collective operation timeout: Work",
@@ -305,14 +304,14 @@ SIGNS: tuple[bytes, ...] = (*(sign for sign in signs(_ROWS) if sign != b"nccl"),
 
 
 def read(line: LogLine) -> tuple[Event, ...]:
-    """Return the events of one line; an exception together with its report gives the report only."""
+    """Return the event of one line."""
     return tuple(_weighed(event, line) for event in read_rows(_ROWS, line))
 
 
 def _weighed(event: Event, line: LogLine) -> Event:
-    """Return a warning where the line reports no failure: attempts that fail in healthy jobs too.
+    """Return a warning instead of the event for attempts that fail in healthy jobs too.
 
-    These are a store that does not listen yet, a host without IPv6 and NCCL's port for tools.
+    Examples are a store that does not listen yet, a host without IPv6, and NCCL's port for tools.
     """
     is_error = _ERROR.search(line.text) is not None
     match event.what:

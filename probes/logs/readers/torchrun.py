@@ -1,4 +1,4 @@
-"""Reader of torchrun's elastic agent (torch 1.9 to 2.13): the worker that failed first, how, and its report.
+"""Reader of torchrun's elastic agent (torch 1.9 to 2.13): failed workers, and the report of the failures.
 
 The report at the end of a run is a block of lines: a title, a list of failures, and the root cause, each with
 `key: value` lines.
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from probes.base.patterns import pattern
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.torch_events import (
     TorchAgentRestart,
     TorchAgentSignal,
@@ -24,12 +24,11 @@ from probes.logs.events.torch_events import (
     TorchWorkerFailed,
     TorchWorkerFinished,
 )
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs, value_of, words_of
 
 
 def _with_signal(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with the signal in an exit code: of a process (-9), or of a shell (137)."""
+    """Return the fields with the signal of an exit code, such as -9 of a process or 137 of a shell."""
     code = fields.get("exit_code")
     if code is None or "signal" in fields:
         return fields
@@ -135,7 +134,7 @@ class Reader:
         self._reported = 0
 
     def read(self, line: LogLine) -> tuple[Event, ...]:
-        """Read a line; a failure is returned when the next one begins or the block ends."""
+        """Read a line; a failure is returned when the next failure begins or the block ends."""
         text = line.text
         if "Root Cause" in text:
             events = self._report()
@@ -161,7 +160,7 @@ class Reader:
         return events
 
     def _known_keys(self) -> frozenset[str]:
-        """Return the keys that the present failure has."""
+        """Return the keys of the current failure."""
         names = {"exit_code": "exitcode", "text": "traceback", "at": "time"}
         return frozenset(names.get(name, name) for name in self._fields)
 

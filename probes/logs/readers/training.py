@@ -6,16 +6,15 @@ Source: huggingface/transformers, trainer.py; NVIDIA/Megatron-LM, training.py; k
 
 from __future__ import annotations
 
-from probes.logs.event import Event
+from probes.logs.event import Event, LogLine
 from probes.logs.events.process_events import TrainingNoNumber
-from probes.logs.line import LogLine
 from probes.logs.readers.row_readers import read_rows, row, signs
 
 _LOSS = (
     r"(?i)(?<![\w./])(?<!val )(?<!eval )(?<!test )(?<!best )(?<!validation )"
     r"(?:(?:train|training|lm|total|mean|avg|step)[ _/])?loss['\"]?\s{0,4}[:=]?\s{0,4}"
 )
-"""Words of training losses; a validation loss is no number where nothing was validated yet."""
+"""Words of training losses; a validation loss may be no number before the first validation."""
 _ROWS = (
     row(TrainingNoNumber, "nan", rf"{_LOSS}(?:tensor\()?(?P<value>nan)\b(?!,? ?(?:check|guard|detect))"),
     row(TrainingNoNumber, "NaN", rf"{_LOSS}(?P<value>NaN)\b(?! ?(?:check|guard|detect))"),

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 from probes.base.patterns import pattern
 from probes.base.record import EvidenceRef
-from probes.logs.event import Event, event_of
+from probes.logs.event import Event, LogLine, event_of
 from probes.logs.events.log_record import LogRecord
-from probes.logs.line import LogLine
 
 _LONGEST = 1000
 _LINE = pattern(r"\bline (\d{1,12})\b")
 
 
 class Document:
-    """A file as text, whose lines can be pointed at."""
+    """A file as text, with access to single lines."""
 
     def __init__(self, name: str, data: bytes) -> None:
         """Return the bytes as text with one kind of line end; invalid UTF-8 is replaced."""
@@ -26,13 +25,13 @@ class Document:
         self._ends: list[int] | None = None
 
     def event(self, what: LogRecord, evidence: Sequence[EvidenceRef]) -> Event:
-        """Return an event at the first line that the references name, else at the first line of the file."""
+        """Return an event at the first line that the references name, else at line 1."""
         numbers = (match for ref in evidence if (match := _LINE.search(ref.detail)) is not None)
         first = next(numbers, None)
         return event_of(what, self.line(int(first[1]) if first else 1))
 
     def line(self, number: int) -> LogLine:
-        """Return a line by its number from 1; an empty line where there is none."""
+        """Return a line by its number from 1; an empty line if it does not exist."""
         if self._ends is None:
             self._ends = [match.start() for match in re.finditer("\n", self.text)]
         start = (

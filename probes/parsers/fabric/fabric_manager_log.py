@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Gpu, LogEvent, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.kernel.kernel_gpu import pci_device
@@ -19,11 +19,12 @@ _LINE = re.compile(
     r"\[(INFO|WARNING|ERROR|CRITICAL|FATAL|NOTICE|DEBUG)\] (?:\[tid \d{1,10}\] )?(.*)"
 )
 _JOURNAL = re.compile(
-    r"(\S{3,5} {1,2}\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) \S{1,100} "
-    r"(?:nv-fabricmanager|nvidia-fabricmanager[\w.-]{0,20}|systemd)\[\d{1,10}\]: (.*)"
+    r"(?P<time>\S{3,5} {1,2}\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) \S{1,100} "
+    r"(?:nv-fabricmanager|nvidia-fabricmanager[\w.-]{0,20}|systemd)\[\d{1,10}\]: (?P<message>.*)"
 )
 _CUT = re.compile(
-    r"(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): (.{1,600})"
+    r"(?P<time>)(?:(?:nv-|nvidia-)fabricmanager[\w.-]{0,20}\[\d{1,10}\]|nvidia-fabricmanager\.service): "
+    r"(?P<message>.{1,600})"
 )
 """Line of the journal whose time and host somebody removed."""
 _SERVICE = "nvidia-fabricmanager.service: "
@@ -70,12 +71,9 @@ _SIGNS = (
 
 def recognise(text: str) -> bool:
     for line in text.split("\n"):
-        if line.startswith(_START):
-            return True
         match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-        if match is not None and any(sign in match[3] for sign in _SIGNS):
-            return True
-        if "fabricmanager" in line and _journal_fields(line) is not None:
+        is_own = match is not None and any(sign in match[3] for sign in _SIGNS)
+        if is_own or line.startswith(_START) or _journal_fields(line) is not None:
             return True
     return False
 
@@ -83,42 +81,41 @@ def recognise(text: str) -> bool:
 def parse_fabric_manager_log(text: str) -> tuple[LogEvent, ...]:
     """Return errors of NVSwitches (`sxid`) and of the Fabric Manager, each with its count.
 
-    Equal errors count as one event. A start of the Fabric Manager settles its own earlier errors
-    (`fabric-manager`), but not those of a switch.
+    Equal errors count as one event. A start of the Fabric Manager ends its own earlier errors
+    (`fabric-manager`), but no errors of a switch.
     """
     tally = Tally()
     for number, line in enumerate(text.split("\n"), 1):
+        time, level, message = _fields_of(line)
         if line.startswith(_START):
             tally.settle(kinds=frozenset({"fabric-manager"}))
-            continue
-        match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-        time, level, message = match.groups() if match is not None else _journal_fields(line) or ("", "", "")
-        if message and (sighting := _sighting(level, message)) is not None:
+        elif message and (sighting := _sighting(level, message)) is not None:
             tally.add(sighting, number, time)
     return tally.events()
+
+
+def _fields_of(line: str) -> tuple[str, ...]:
+    """Return time, level and message of a line of the log or the journal; empty for other lines."""
+    match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
+    return match.groups() if match is not None else _journal_fields(line) or ("", "", "")
 
 
 def _journal_fields(line: str) -> tuple[str, str, str] | None:
     """Return time, level and message of a journal line of the Fabric Manager or its service."""
     if "fabricmanager" not in line or len(line) >= _LONGEST_LINE:
         return None
-    if (match := _JOURNAL.fullmatch(line.rstrip())) is not None:
-        if " systemd[" in line and not match[2].startswith(_SERVICE):
-            return None
-        time, message = match[1], match[2]
-    elif (match := _CUT.match(line)) is not None:
-        time, message = "", match[1]
-    else:
+    match = _JOURNAL.fullmatch(line.rstrip()) or _CUT.match(line)
+    if match is None or (" systemd[" in line and match["time"] and not match["message"].startswith(_SERVICE)):
         return None
-    return time, "ERROR" if _ERROR_WORDS.search(message) else "INFO", message
+    level = "ERROR" if _ERROR_WORDS.search(match["message"]) else "INFO"
+    return match["time"] or "", level, match["message"]
 
 
 def device_of(line: str) -> tuple[str, str] | None:
     """Return the `switch` or `gpu` that a line of the inventory names, with its PCI address as printed."""
     match = _DEVICE.search(line)
-    if match is None:
-        return None
-    return ("switch", match["switch"]) if match["switch"] else ("gpu", match["gpu"])
+    kind = match.lastgroup if match else None
+    return None if match is None or kind is None else (kind, match[kind])
 
 
 def version_of(line: str) -> str | None:
@@ -136,10 +133,7 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs of the inventories, each once.
-
-    They have no index, because the log numbers GPUs by their place on the board.
-    """
+    """Return the GPUs of the inventories, each once, without index: the log has their place on the board."""
     return tuple(
         Gpu(index=UNNUMBERED, pci_bus_id=address, evidence=(line_ref(number),))
         for address, number in _inventory(text, "gpu").items()
@@ -185,6 +179,5 @@ def _sighting(level: str, message: str) -> Sighting | None:
 
 def sighting_of(line: str) -> Sighting | None:
     """Return the error that a line reports; None for lines without an error or of other programs."""
-    match = _LINE.fullmatch(line.rstrip()) if line.startswith("[") else None
-    _, level, message = match.groups() if match is not None else _journal_fields(line) or ("", "", "")
+    _, level, message = _fields_of(line)
     return _sighting(level, message) if message else None

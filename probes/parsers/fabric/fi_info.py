@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import NOT_RECORDED, Unknown, line_ref, only_known, value_or
 from probes.facts import Nic
-from probes.parsers.fabric.rdma_words import whole_number
+from probes.parsers.fabric.rdma_words import or_missing, whole_number
 from probes.parsers.topology.pci_addresses import normal_address
 
 _STATES = {"FI_LINK_UP": "ACTIVE", "FI_LINK_DOWN": "DOWN"}
@@ -13,7 +12,6 @@ _LARGEST_GBPS = 100_000
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `fi_info -v`."""
     return "fi_info:" in text and ("fi_domain_attr:" in text or "fi_fabric_attr:" in text)
 
 
@@ -46,21 +44,16 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def _nic(name: str, entry: dict[str, str], line: int) -> Nic:
-    speed = whole_number(entry.get("fi_link_attr.speed", ""))
-    gbps = (
-        NOT_RECORDED if isinstance(speed, Unknown) or not 0 < speed < _LARGEST_GBPS * 10**9 else speed / 1e9
-    )
-    mtu = whole_number(entry.get("fi_link_attr.mtu", ""))
+    gbps = value_or(whole_number(entry.get("fi_link_attr.speed", "")), 0) / 1e9
     layer = entry.get("fi_link_attr.network_type", "")
-    driver = entry.get("fi_device_attr.driver", "")
     return Nic(
         name=name,
         link_layer=layer if layer in ("InfiniBand", "Ethernet") else NOT_RECORDED,
         state=_STATES.get(entry.get("fi_link_attr.state", ""), NOT_RECORDED),
-        rate_gbps=gbps,
-        device_type=_device_type(driver, entry),
+        rate_gbps=gbps if 0 < gbps < _LARGEST_GBPS else NOT_RECORDED,
+        device_type=_device_type(entry),
         firmware_version=_stated(entry.get("fi_device_attr.firmware", "")),
-        mtu=NOT_RECORDED if isinstance(mtu, Unknown) or not mtu else mtu,
+        mtu=value_or(whole_number(entry.get("fi_link_attr.mtu", "")), 0) or NOT_RECORDED,
         pci_bus_id=_bus_id(entry),
         evidence=(line_ref(line),),
     )
@@ -70,25 +63,16 @@ def _stated(text: str) -> str | Unknown:
     return NOT_RECORDED if text in ("", "(null)") else text[:60]
 
 
-def _device_type(driver: str, entry: dict[str, str]) -> str | Unknown:
-    """Return the driver's name, as collectors do for devices without a part name; else the provider's.
-
-    Only `efa` counts as a provider's name.
-    """
-    stated = _stated(driver)
+def _device_type(entry: dict[str, str]) -> str | Unknown:
+    """Return the driver's name, as collectors do for devices without a part name; else the provider `efa`."""
+    stated = _stated(entry.get("fi_device_attr.driver", ""))
     provider = entry.get("fi_fabric_attr.prov_name", "")
     return provider if isinstance(stated, Unknown) and provider == "efa" else stated
 
 
 def _bus_id(entry: dict[str, str]) -> str | Unknown:
     names = ("domain_id", "bus_id", "device_id", "function_id")
-    numbers = [
-        n
-        for name in names
-        if not isinstance(n := whole_number(entry.get(f"fi_pci_attr.{name}", "")), Unknown)
-    ]
-    if len(numbers) != len(names):
-        return NOT_RECORDED
-    domain, bus, device, function = numbers
-    address = normal_address(f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
-    return NOT_RECORDED if isinstance(address, Unknown) else address
+    numbers = only_known(whole_number(entry.get(f"fi_pci_attr.{name}", "")) for name in names)
+    is_whole = len(numbers) == len(names)
+    printed = "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers) if is_whole else ""
+    return or_missing(normal_address(printed))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref, value_or
 from probes.facts import Gid, Nic
 from probes.parsers.fabric.infiniband_files import port_link_layer
 from probes.parsers.fabric.rdma_words import (
@@ -32,7 +31,6 @@ _Values = dict[str, str]
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `ibv_devinfo`."""
     return "hca_id:" in text and any(_HEAD.fullmatch(line) for line in text.splitlines())
 
 
@@ -72,14 +70,10 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 def _gid(index: int, text: str) -> list[Gid]:
     """Return an entry of the GID table, such as `fe80::1, RoCE v2`; older versions print no type."""
-    address, comma, kind = text.strip().partition(",")
-    gid = long_gid(address)
-    if isinstance(gid, Unknown) or not gid.strip("0:"):
-        return []
-    kind = kind.strip()
-    return [
-        Gid(index=index, gid=gid, kind=kind[:20] if comma and kind else _MISSING, address=mapped_ipv4(gid))
-    ]
+    address, _, kind = text.strip().partition(",")
+    gid = value_or(long_gid(address), "")
+    entry = Gid(index=index, gid=gid, kind=kind.strip()[:20] or _MISSING, address=mapped_ipv4(gid))
+    return [entry] if gid.strip("0:") else []
 
 
 def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Nic:
@@ -87,10 +81,7 @@ def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Ni
     width = _WIDTH.fullmatch(port.get("active_width", ""))
     lane = _SPEED.fullmatch(port.get("active_speed", ""))
     lanes = int(width[1]) if width else _MISSING
-    speed = lane_speed(float(lane[1])) if lane else _MISSING
-    guid_of_port = (
-        guid(gids[0].gid[-19:]) if gids and gids[0].index == 0 and layer == "InfiniBand" else _MISSING
-    )
+    has_guid = gids and gids[0].index == 0 and layer == "InfiniBand"
     return Nic(
         name=device["hca_id"],
         port=int(port["port"]),
@@ -99,12 +90,12 @@ def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Ni
         physical_state=physical_state(port["phys_state"]) if "phys_state" in port else _MISSING,
         rate_gbps=round(lanes * float(lane[1]), 3) if lane and not isinstance(lanes, Unknown) else _MISSING,
         lanes=lanes,
-        speed=speed,
+        speed=lane_speed(float(lane[1])) if lane else _MISSING,
         device_type=_device_type(device),
         firmware_version=device.get("fw_ver", _MISSING) or _MISSING,
         board_id=device.get("board_id", _MISSING) or _MISSING,
         node_guid=guid(device["node_guid"]) if "node_guid" in device else _MISSING,
-        port_guid=guid_of_port,
+        port_guid=guid(gids[0].gid[-19:]) if has_guid else _MISSING,
         lid=whole_number(port["port_lid"]) if "port_lid" in port else _MISSING,
         sm_lid=whole_number(port["sm_lid"]) if "sm_lid" in port else _MISSING,
         mtu=_mtu(port, "active_mtu"),
@@ -116,9 +107,8 @@ def _nic(device: _Values, port: _Values, gids: tuple[Gid, ...], line: int) -> Ni
 
 def _typed(gids: tuple[Gid, ...], layer: str | Unknown) -> tuple[Gid, ...]:
     """Return the GIDs, with the kind `IB` if the port is InfiniBand."""
-    if layer != "InfiniBand":
-        return gids
-    return tuple(Gid(index=gid.index, gid=gid.gid, kind="IB") for gid in gids)
+    as_infiniband = tuple(Gid(index=gid.index, gid=gid.gid, kind="IB") for gid in gids)
+    return as_infiniband if layer == "InfiniBand" else gids
 
 
 def _device_type(device: _Values) -> str | Unknown:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import Nic, Unread
 from probes.parsers.fabric.rdma_words import guid, physical_state, port_rate, port_state, whole_number
 
@@ -25,7 +24,6 @@ _MISSING = Unknown(Reason.NOT_RECORDED, "not in the output of ibstat")
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `ibstat`."""
     return "CA '" in text and bool(_IBSTAT.search(text))
 
 
@@ -38,18 +36,16 @@ def port_word(text: str) -> str | Unknown:
 def port_link_layer(text: str) -> str | Unknown:
     """Return `InfiniBand` or `Ethernet`; Unknown for EFA and others, which state none."""
     word = text.strip()
-    return (
-        word
-        if word in ("InfiniBand", "Ethernet")
-        else Unknown(Reason.NOT_SUPPORTED, f"link layer {word[:40]!r}")
-    )
+    if word in ("InfiniBand", "Ethernet"):
+        return word
+    return Unknown(Reason.NOT_SUPPORTED, f"link layer {word[:40]!r}")
 
 
 def parse_ibstat(text: str) -> tuple[Nic, ...]:
-    """Return the ports of `ibstat`; if the output ends early, the complete values count.
+    """Return the ports of `ibstat`, even if the output ends early.
 
-    A device that vanished while ibstat ran (its `ibpanic` line) is a port whose values are all unknown with
-    that error.
+    If a device vanished while ibstat ran, its `ibpanic` line gives a port without values, and the error as
+    the reason.
     """
     ports: list[Nic] = []
     device: dict[str, str] = {}

@@ -9,7 +9,7 @@ by interface, and settings of ifcfg files by interface.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,7 @@ _ABSENT = Unknown(Reason.ERROR, "the collection names it, and the kernel shows n
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is such an output.
+    """Return whether the text lists network interfaces.
 
     Only texts that begin like JSON are decoded, so that the decision stays fast.
     """
@@ -53,27 +53,31 @@ def parse_interfaces(text: str) -> tuple[Interface, ...] | Unknown:
     for row in rows:
         if isinstance(bond := row.get("master", row.get("main")), str):
             members.setdefault(bond, []).append(row["ifname"])
-    speeds, neighbours, hardware, configured = (
+    collection = _Collection(
+        members,
         _speeds(extras),
         _neighbours(extras),
-        _hardware(extras),
+        _text_table(extras, "phys_macaddr"),
         _configured(extras),
     )
-    interfaces = [
-        _interface(
-            row,
-            members,
-            speeds,
-            neighbours,
-            configured,
-            _configured_name(row["ifname"], hardware, configured),
-        )
-        for row in rows
-    ]
     present = {row["ifname"] for row in rows}
     # A collection may name interfaces that the kernel does not show.
-    absent = [name for name in dict.fromkeys((*hardware, *configured)) if name not in present]
-    return (*interfaces, *(_absent(name, configured.get(name, {})) for name in absent))
+    names = dict.fromkeys((*collection.hardware, *collection.configured))
+    absent = (_absent(name, collection.configured.get(name)) for name in names if name not in present)
+    return (*(_interface(row, collection) for row in rows), *absent)
+
+
+class _Collection(NamedTuple):
+    """Contents of a collection beside the rows of `ip`, by interface."""
+
+    members: dict[str, list[str]]
+    """Members of bonds."""
+    speeds: dict[str, float]
+    """Gb/s."""
+    neighbours: dict[str, str]
+    hardware: dict[str, str]
+    """Hardware addresses."""
+    configured: dict[str, dict[str, str]]
 
 
 def _decoded(text: str) -> object:
@@ -84,7 +88,7 @@ def _decoded(text: str) -> object:
 
 
 def _interfaces_of(data: object) -> list[dict[str, Any]]:
-    """Return the rows of `ip`, which are the data itself or one of its members."""
+    """Return the rows of `ip`: the data itself, or a member of the data."""
     for candidate in (data, *(data.values() if isinstance(data, dict) else ())):
         if isinstance(candidate, list):
             rows = [
@@ -97,43 +101,35 @@ def _interfaces_of(data: object) -> list[dict[str, Any]]:
     return []
 
 
-def _interface(  # noqa: PLR0917 - one argument per source of a collection
-    row: dict[str, Any],
-    members: dict[str, list[str]],
-    speeds: dict[str, float],
-    neighbours: dict[str, str],
-    configured: dict[str, dict[str, str]],
-    configured_name: str | Unknown,
-) -> Interface:
+def _interface(row: dict[str, Any], collection: _Collection) -> Interface:
     name = row["ifname"]
     flags = [flag for flag in _listed(row, "flags") if isinstance(flag, str)]
     info = row.get("linkinfo")
     kind = info.get("info_kind") if isinstance(info, dict) else None
-    settings = configured.get(name)
-    is_bond = name in members or "MASTER" in flags or kind == "bond"
+    settings = collection.configured.get(name)
+    is_bond = name in collection.members or "MASTER" in flags or kind == "bond"
     bond = row.get("master", row.get("main"))
     return Interface(
         name=name,
         up=_up(row.get("operstate"), flags),
-        speed_gbps=speeds.get(name, NOT_RECORDED),
+        speed_gbps=collection.speeds.get(name, NOT_RECORDED),
         mtu=_number(row.get("mtu")),
         addresses=tuple(address for info in _listed(row, "addr_info") if (address := _address(info))),
         is_virtual=True
         if is_bond or row.get("link_type") == "loopback" or kind in _VIRTUAL_KINDS
         else NOT_RECORDED,
         bond=bond if isinstance(bond, str) and ("SLAVE" in flags or kind != "bridge") else None,
-        bond_members=tuple(members.get(name, ())) if is_bond else None,
+        bond_members=tuple(collection.members.get(name, ())) if is_bond else None,
         mtu_configured=_number(_as_int(settings.get("MTU", ""))) if settings else NOT_RECORDED,
         bond_configured=settings.get("MASTER") if settings else NOT_RECORDED,
-        configured_name=configured_name,
-        neighbour=neighbours.get(name) if neighbours else NOT_RECORDED,
+        configured_name=_configured_name(name, collection),
+        neighbour=collection.neighbours.get(name) if collection.neighbours else NOT_RECORDED,
     )
 
 
-def _absent(name: str, settings: dict[str, str]) -> Interface:
-    return Interface(
-        name=name, up=_ABSENT, bond_configured=settings.get("MASTER") if settings else NOT_RECORDED
-    )
+def _absent(name: str, settings: dict[str, str] | None) -> Interface:
+    bond = settings.get("MASTER") if settings else NOT_RECORDED
+    return Interface(name=name, up=_ABSENT, bond_configured=bond)
 
 
 def _up(state: object, flags: list[str]) -> bool | Unknown:
@@ -147,11 +143,12 @@ def _up(state: object, flags: list[str]) -> bool | Unknown:
 
 
 def _address(info: object) -> str:
-    local = info.get("local") if isinstance(info, dict) else None
-    length = info.get("prefixlen") if isinstance(info, dict) else None
-    if not isinstance(local, str) or not local:
-        return ""
-    return f"{local}/{length}" if isinstance(length, int) else local
+    match info:
+        case {"local": str(local), "prefixlen": int(length)} if local:
+            return f"{local}/{length}"
+        case {"local": str(local)}:
+            return local
+    return ""
 
 
 def _listed(row: dict[str, Any], name: str) -> list[Any]:
@@ -185,10 +182,6 @@ def _speeds(extras: dict[str, Any]) -> dict[str, float]:
     return {name: mbps / 1000 for name, mbps in mbps_by_name.items() if 0 < mbps < _MAX_MBPS}
 
 
-def _hardware(extras: dict[str, Any]) -> dict[str, str]:
-    return _text_table(extras, "phys_macaddr")
-
-
 def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return the settings by interface, without the entries of files that could not be read."""
     files = extras.get("intf_ifcfg")
@@ -201,20 +194,18 @@ def _configured(extras: dict[str, Any]) -> dict[str, dict[str, str]]:
     }
 
 
-def _configured_name(
-    name: str, hardware: dict[str, str], configured: dict[str, dict[str, str]]
-) -> str | Unknown:
+def _configured_name(name: str, collection: _Collection) -> str | Unknown:
     """Return the interface whose configuration contains the hardware address of interface `name`.
 
-    It is `name` itself if several qualify.
+    If several configurations contain the address, that of `name` itself comes first.
     """
-    own = hardware.get(name, "").lower()
+    own = collection.hardware.get(name, "").lower()
     owners = [
-        other for other, settings in configured.items() if own and settings.get("HWADDR", "").lower() == own
+        other
+        for other, settings in collection.configured.items()
+        if own and settings.get("HWADDR", "").lower() == own
     ]
-    if not owners:
-        return NOT_RECORDED
-    return name if name in owners else owners[0]
+    return name if name in owners else next(iter(owners), NOT_RECORDED)
 
 
 def _neighbours(extras: dict[str, Any]) -> dict[str, str]:
@@ -231,11 +222,12 @@ def _neighbours(extras: dict[str, Any]) -> dict[str, str]:
 
 
 def _neighbour(details: dict[str, Any]) -> str:
-    chassis, port = details.get("chassis"), details.get("port")
+    chassis, value = details.get("chassis"), ""
     switch = next((name for name in chassis if name != "id"), "") if isinstance(chassis, dict) else ""
-    identity = port.get("id") if isinstance(port, dict) else None
-    value = identity.get("value") if isinstance(identity, dict) else None
-    return " ".join(part for part in (switch, value) if isinstance(part, str) and part)
+    match details.get("port"):
+        case {"id": {"value": str(value)}}:
+            pass
+    return " ".join(part for part in (switch, value) if part)
 
 
 def _from_text(text: str) -> tuple[Interface, ...]:

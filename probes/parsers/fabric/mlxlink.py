@@ -7,11 +7,11 @@ a card does not have.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.facts import Nic, counts
 from probes.parsers.fabric.rdma_words import LANE_GBPS, physical_state, port_state, whole_number
 from probes.parsers.tools.tool_text import json_object
@@ -35,24 +35,22 @@ _COUNTERS = {
 _DOWN = ("down", "disable", "polling", "phy down", "physical down")
 
 
-class _Block:
-    """Fields of one card, with the line where they begin."""
+class _Block(NamedTuple):
+    """Fields of one card, with the number of their first line."""
 
-    def __init__(self, name: str, line: int) -> None:
-        self.name = name
-        self.line = line
-        self.values: dict[str, str] = {}
+    name: str
+    line: int
+    values: dict[str, str]
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is the output of `mlxlink`."""
     if not any(section in text for section in _SECTIONS):
         return False
     return _is_json(text) or any(line.strip() in _SECTIONS for line in text.splitlines())
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the ports; those without a name in the text are called `unnamed`."""
+    """Return the ports; a port without a name in the text is called `unnamed`."""
     if _is_json(text):
         # The rewritten lines have other numbers than those of the text.
         return tuple(msgspec.structs.replace(nic, evidence=()) for nic in parse_nics(_as_printed(text)))
@@ -61,15 +59,15 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _TITLE.fullmatch(line) or _COMMAND.search(line)) is not None:
             name = match[1].rpartition("/")[2]
-            blocks.append(_Block(name, number))
+            blocks.append(_Block(name, number, {}))
             continue
         # Without titles, a second section of operational values belongs to the next card.
         if line.strip() == "Operational Info" and (not blocks or "State" in blocks[-1].values):
-            blocks.append(_Block(name, number))
+            blocks.append(_Block(name, number, {}))
         field, colon, value = line.partition(" : ")
         if colon and not line.lstrip().startswith("-E-"):
             if not blocks:
-                blocks.append(_Block(name, number))
+                blocks.append(_Block(name, number, {}))
             blocks[-1].values.setdefault(field.strip(), value.strip())
     return tuple(_nic(block) for block in blocks if block.values)
 
@@ -101,9 +99,13 @@ def _word(value: object) -> str:
 
 def _nic(block: _Block) -> Nic:
     values = block.values
-    lanes = _lanes(values.get("Width", ""))
-    infiniband = _INFINIBAND.fullmatch(values.get("Speed", ""))
+    speed = values.get("Speed", "")
+    infiniband, ethernet = _INFINIBAND.fullmatch(speed), _ETHERNET.fullmatch(speed)
+    layer = "InfiniBand" if infiniband else "Ethernet"
+    width = _WIDTH.fullmatch(values.get("Width", ""))
+    lanes = int(width[1]) or NOT_RECORDED if width else NOT_RECORDED
     mst = _MST.fullmatch(block.name)
+    physical = values.get("Physical state")
     counters = {
         name: value
         for title, name in _COUNTERS.items()
@@ -111,10 +113,11 @@ def _nic(block: _Block) -> Nic:
     }
     return Nic(
         name=block.name,
-        link_layer=_link_layer(values.get("Speed", "")),
+        link_layer=layer if infiniband or ethernet else NOT_RECORDED,
         state=_state(values["State"]) if "State" in values else NOT_RECORDED,
-        physical_state=_physical(values),
-        rate_gbps=_rate_gbps(values.get("Speed", ""), lanes),
+        # Ethernet prints the state of a state machine (`ETH_AN_FSM_ENABLE`), which is no physical state.
+        physical_state=NOT_RECORDED if physical is None else physical_state(physical),
+        rate_gbps=float(ethernet[1]) if ethernet else _infiniband_gbps(infiniband, lanes),
         lanes=lanes,
         speed=infiniband[1] if infiniband else NOT_RECORDED,
         device_type=mst[1].upper() if mst else NOT_RECORDED,
@@ -133,33 +136,9 @@ def _state(word: str) -> str | Unknown:
     return "DOWN" if isinstance(state, Unknown) and word.strip().lower() in _DOWN else state
 
 
-def _physical(values: dict[str, str]) -> str | Unknown:
-    """Return the physical state; Unknown for Ethernet, whose states are those of a state machine.
-
-    Such a state (`ETH_AN_FSM_ENABLE`) contains less information than the link's state.
-    """
-    if "Physical state" not in values:
-        return NOT_RECORDED
-    return physical_state(values["Physical state"])
-
-
-def _link_layer(speed: str) -> str | Unknown:
-    if _INFINIBAND.fullmatch(speed):
-        return "InfiniBand"
-    return "Ethernet" if _ETHERNET.fullmatch(speed) else NOT_RECORDED
-
-
-def _lanes(width: str) -> int | Unknown:
-    match = _WIDTH.fullmatch(width)
-    return int(match[1]) if match and int(match[1]) else NOT_RECORDED
-
-
-def _rate_gbps(speed: str, lanes: int | Unknown) -> float | Unknown:
-    if (match := _INFINIBAND.fullmatch(speed)) is not None:
-        lane = LANE_GBPS.get(match[1])
-        return lane * lanes if lane is not None and not isinstance(lanes, Unknown) else NOT_RECORDED
-    match = _ETHERNET.fullmatch(speed)
-    return float(match[1]) if match else NOT_RECORDED
+def _infiniband_gbps(speed: re.Match[str] | None, lanes: int | Unknown) -> float | Unknown:
+    lane = LANE_GBPS.get(speed[1]) if speed else None
+    return lane * lanes if lane is not None and not isinstance(lanes, Unknown) else NOT_RECORDED
 
 
 def _error_rate(text: str) -> float | Unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown
 
 _RATE = pattern(
     r"(\d{1,5}(?:\.\d{1,5})?)"
@@ -57,7 +57,7 @@ _PHYSICAL = {
 def port_state(word: str) -> str | Unknown:
     """Return the logical state in upper case.
 
-    `ACTIVE` stands for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
+    `ACTIVE` is the result for ibstat's `Active`, ibv_devinfo's `PORT_ACTIVE (4)` and rdma's `ACTIVE`.
     """
     name = word.partition("(")[0].strip().lower().removeprefix("port_")
     return _STATES.get(name) or Unknown(Reason.UNPARSABLE, f"{word[:40]!r} is not a port state")
@@ -84,10 +84,9 @@ def lane_speed(gbps: float) -> str | Unknown:
 
     `gbps` may be the signalling rate or the data rate.
     """
-    for name, rate in LANE_GBPS.items():
-        if name != "FDR10" and 0.98 * rate <= gbps <= 1.07 * rate:
-            return name
-    return Unknown(Reason.UNPARSABLE, f"no lane runs at {gbps:g} Gb/s")
+    names = (name for name, rate in LANE_GBPS.items() if 0.98 * rate <= gbps <= 1.07 * rate)
+    # QDR and FDR10 have the same rate. QDR comes first in the table.
+    return next(names, None) or Unknown(Reason.UNPARSABLE, f"no lane runs at {gbps:g} Gb/s")
 
 
 def guid(text: str) -> str | Unknown:
@@ -97,6 +96,11 @@ def guid(text: str) -> str | Unknown:
         return Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is not a GUID")
     digits = match[1].lower().zfill(16)
     return ":".join(digits[start : start + 4] for start in range(0, 16, 4))
+
+
+def or_missing(value: str | Unknown) -> str | Unknown:
+    """Return the value; NOT_RECORDED if the value cannot be read."""
+    return NOT_RECORDED if isinstance(value, Unknown) else value
 
 
 def whole_number(text: str) -> int | Unknown:

@@ -1,14 +1,22 @@
-"""Parse CPU and node lists as the kernel prints them: `0-51,104-155`."""
+"""Parse and print sets of CPUs and nodes: lists (`0-51,104-155`), and masks of hexadecimal words.
+
+The kernel prints lists and masks; NCCL and hwloc print masks.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 
-from probes.base.record import Reason, Unknown
+from probes.base.patterns import pattern
+from probes.base.record import Reason, Unknown, map_known
 
-_LIST = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
+_LIST = pattern(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 _MOST = 1 << 16
 """Most entries of a list; no kernel is built for as many (CONFIG_NR_CPUS is at most 8192 on x86)."""
+
+_WORD = r"(?:0x[0-9a-fA-F]{1,8}|[0-9a-fA-F]{0,8})"
+_MASK = pattern(rf"{_WORD}(?:,{_WORD}){{0,2047}}")
+_SINGLE = pattern(r"0x[0-9a-fA-F]{1,4096}")
 
 
 def is_cpu_list(text: str) -> bool:
@@ -34,3 +42,40 @@ def parse_cpu_list(text: str) -> tuple[int, ...] | Unknown:
             return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a CPU list")
         numbers.extend(range(start, end + 1))
     return tuple(numbers)
+
+
+def mask_cpus(text: str) -> tuple[int, ...] | Unknown:
+    """Return the numbers of the bits that are set: 0 to 15 for `00000000,0000ffff` and `0x0000ffff`.
+
+    Words have 32 bits, the last one the lowest; hwloc leaves words of zeros empty, or prints one long number.
+    """
+    text = text.strip()
+    if _SINGLE.fullmatch(text):
+        value = int(text, 16)
+    elif text and _MASK.fullmatch(text):
+        value = 0
+        for word in text.split(","):
+            value = value << 32 | int(word.removeprefix("0x") or "0", 16)
+    else:
+        return Unknown(Reason.UNPARSABLE, f"{text[:60]!r} is not a CPU mask")
+    digits = bin(value)[2:]
+    return tuple(position for position, digit in enumerate(reversed(digits)) if digit == "1")
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """Return the numbers as the kernel prints them: `0-3,8` for 0, 1, 2, 3 and 8."""
+    parts: list[str] = []
+    first = last = -2
+    for cpu in sorted(set(cpus)):
+        if cpu == last + 1:
+            parts[-1] = f"{first}-{cpu}"
+        else:
+            parts.append(str(cpu))
+            first = cpu
+        last = cpu
+    return ",".join(parts)
+
+
+def mask_list(text: str) -> str | Unknown:
+    """Return a mask as a list in the kernel's format."""
+    return map_known(mask_cpus(text), cpu_list)

@@ -33,12 +33,9 @@ def recognise(text: str) -> bool:
 
 def parse_power(text: str) -> float | Unknown:
     """Return the power that the machine draws now, in W."""
-    match = _READING.search(text)
-    return (
-        float(match[1])
-        if match
-        else Unknown(Reason.UNPARSABLE, f"ipmitool dcmi power: {text.strip()[:60]!r}")
-    )
+    if match := _READING.search(text):
+        return float(match[1])
+    return Unknown(Reason.UNPARSABLE, f"ipmitool dcmi power: {text.strip()[:60]!r}")
 
 
 def parse_capacity(text: str) -> float | Unknown:

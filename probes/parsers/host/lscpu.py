@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown
+from probes.base.record import NOT_RECORDED, EvidenceRef, Unknown, line_ref
 from probes.facts import Cpu, NumaNode
 from probes.parsers.host.cpulist import is_cpu_list
 
@@ -41,9 +40,9 @@ def parse_cpu(text: str) -> Cpu:
     """Return the processors; offline processors do not count."""
     fields = {name: value for name, value, _ in _fields(text)}
     first = next((line for _, _, line in _fields(text)), 0)
-    sockets = _whole(fields.get("Socket(s)"))
-    cores = _whole(fields.get("Core(s) per socket"))
-    threads = _whole(fields.get("Thread(s) per core"))
+    sockets, cores, threads = (
+        _whole(fields.get(name)) for name in ("Socket(s)", "Core(s) per socket", "Thread(s) per core")
+    )
     online = fields.get("On-line CPU(s) list", "")
     total = _list_size(online) if is_cpu_list(online) else _whole(fields.get("CPU(s)"))
     flags = fields.get("Flags")
@@ -64,10 +63,7 @@ def parse_cpu(text: str) -> Cpu:
 
 
 def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
-    """Return the nodes with their CPUs.
-
-    A node without CPUs is memory alone: of a GPU, or behind CXL.
-    """
+    """Return the nodes with their CPUs; a node without CPUs is the memory of a GPU, or memory behind CXL."""
     nodes: dict[int, NumaNode] = {}
     for name, value, _ in _fields(text):
         match = _NODE.fullmatch(name)

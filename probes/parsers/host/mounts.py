@@ -20,7 +20,7 @@ class Mount(Record, kw_only=True):
 
 
 class MountRoot(Record, kw_only=True):
-    """One line of /proc/self/mountinfo: a part of a filesystem and the path where it is mounted."""
+    """One line of /proc/self/mountinfo: a part of a filesystem and its mount point."""
 
     root: str
     path: str
@@ -54,20 +54,15 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
 
 def parse_mountinfo(text: str) -> tuple[MountRoot, ...]:
     """Return the mounts in order (proc(5), /proc/PID/mountinfo)."""
-    mounts: list[MountRoot] = []
-    for line in text.splitlines():
-        left, dash, right = line.partition(" - ")
-        fields, kinds = left.split(" "), right.split(" ")
-        if dash and len(fields) >= 6 and len(kinds) >= 3:
-            mounts.append(
-                MountRoot(
-                    root=_plain(fields[3]),
-                    path=_plain(fields[4]),
-                    kind=kinds[0],
-                    options=tuple(kinds[2].split(",")),
-                )
-            )
-    return tuple(mounts)
+    halves = (line.partition(" - ") for line in text.splitlines())
+    rows = ((left.split(" "), right.split(" ")) for left, _, right in halves)
+    return tuple(
+        MountRoot(
+            root=_plain(fields[3]), path=_plain(fields[4]), kind=kinds[0], options=tuple(kinds[2].split(","))
+        )
+        for fields, kinds in rows
+        if len(fields) >= 6 and len(kinds) >= 3
+    )
 
 
 def parse_df(text: str) -> tuple[Space, ...]:

@@ -9,6 +9,10 @@ from probes.base.record import Reason, Record, Unknown
 
 _ROUTE_UP = 0x1
 _ROUTE_GATEWAY = 0x2
+_ROUTE = pattern(
+    r"\s*(?P<interface>\S+)\s+(?P<destination>[0-9A-Fa-f]{1,8})\s+[0-9A-Fa-f]+\s+(?P<flags>[0-9A-Fa-f]{1,8})"
+    r"\s+\S+\s+\S+\s+(?P<metric>\d{1,12})\s+(?P<mask>[0-9A-Fa-f]{1,8})(?:\s|$)"
+)
 _LOCAL = pattern(r"\|--\s+(\d+\.\d+\.\d+\.\d+)[ \t]*\n\s*/32 host LOCAL")
 
 
@@ -34,29 +38,18 @@ class _IpInterface(msgspec.Struct):
 
 def parse_routes(text: str) -> tuple[Route, ...]:
     """Return the routes of /proc/net/route that are up."""
-    routes: list[Route] = []
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        try:
-            destination, flags, metric, mask = (
-                int(fields[1], 16),
-                int(fields[3], 16),
-                int(fields[6]),
-                int(fields[7], 16),
-            )
-        except (IndexError, ValueError):
-            continue
-        if flags & _ROUTE_UP and 0 <= destination < 1 << 32 and 0 <= mask < 1 << 32:
-            routes.append(
-                Route(
-                    interface=fields[0],
-                    destination=_swap(destination),
-                    mask=_swap(mask),
-                    has_gateway=bool(flags & _ROUTE_GATEWAY),
-                    metric=metric,
-                )
-            )
-    return tuple(routes)
+    matches = (_ROUTE.match(line) for line in text.splitlines()[1:])
+    return tuple(
+        Route(
+            interface=match["interface"],
+            destination=_swap(match["destination"]),
+            mask=_swap(match["mask"]),
+            has_gateway=bool(int(match["flags"], 16) & _ROUTE_GATEWAY),
+            metric=int(match["metric"]),
+        )
+        for match in matches
+        if match is not None and int(match["flags"], 16) & _ROUTE_UP
+    )
 
 
 def default_interface(routes: tuple[Route, ...]) -> str | None:
@@ -145,12 +138,8 @@ def parse_bonding(text: str) -> dict[str, bool]:
 
 def parse_hosts(text: str, name: str) -> tuple[str, ...]:
     """Return the addresses of `name` in /etc/hosts."""
-    addresses: list[str] = []
-    for line in text.splitlines():
-        fields = line.partition("#")[0].split()
-        if any(alias.lower() == name.lower() for alias in fields[1:]):
-            addresses.append(fields[0])
-    return tuple(dict.fromkeys(addresses))
+    rows = (line.partition("#")[0].split() for line in text.splitlines())
+    return tuple(dict.fromkeys(row[0] for row in rows if name.lower() in map(str.lower, row[1:])))
 
 
 def parse_ahosts(text: str) -> tuple[str, ...]:
@@ -165,9 +154,9 @@ def _ipv4(text: str) -> int | None:
     return int.from_bytes(bytes(parts), "big")
 
 
-def _swap(value: int) -> int:
+def _swap(digits: str) -> int:
     """Return an address in host order.
 
-    The kernel prints the number as a little-endian machine reads network order.
+    The kernel prints the number in hexadecimal digits, as a little-endian machine reads network order.
     """
-    return int.from_bytes(value.to_bytes(4, "little"), "big")
+    return int.from_bytes(int(digits, 16).to_bytes(4, "little"), "big")

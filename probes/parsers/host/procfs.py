@@ -65,11 +65,7 @@ def parse_limits(text: str) -> dict[str, int | Literal["unlimited"]]:
 
 def parse_status(text: str) -> dict[str, str]:
     """Return the values of /proc/PID/status by name."""
-    return {
-        name: value.strip()
-        for name, colon, value in (line.partition(":") for line in text.splitlines())
-        if colon
-    }
+    return _fields(text.splitlines())
 
 
 def parse_listening(text: str) -> frozenset[int]:
@@ -100,11 +96,8 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
         return Unknown(Reason.UNPARSABLE, "/proc/cpuinfo lists no processor")
     first = cpus[0]
     words = set((first.get("flags") or first.get("Features") or "").split())
-    is_x86 = "flags" in first
     packages = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
-    cores = {
-        (cpu["physical id"], cpu["core id"]) for cpu in cpus if "physical id" in cpu and "core id" in cpu
-    }
+    cores = {(cpu["physical id"], cpu["core id"]) for cpu in cpus if {"physical id", "core id"} <= cpu.keys()}
     not_stated = Unknown(Reason.NOT_SUPPORTED, "/proc/cpuinfo does not state it on this architecture")
     return CpuInfo(
         model=first.get("model name") or first.get("cpu", "").partition(",")[0] or _arm_model(first),
@@ -114,7 +107,7 @@ def parse_cpuinfo(text: str) -> CpuInfo | Unknown:
         physical_cores=len(cores) or not_stated,
         flags=tuple(flag for flag in TRAINING_FLAGS if flag in words),
         hypervisor="hypervisor" in words
-        if is_x86
+        if "flags" in first
         else Unknown(Reason.NOT_SUPPORTED, "no hypervisor bit on this architecture"),
     )
 

@@ -25,7 +25,7 @@ def parse_lines(text: str) -> tuple[dict[str, str], ...]:
 
 
 def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
-    """Return those settings of a file whose names are in `names`, by their usual spelling."""
+    """Return the settings of a file that `names` lists, by their usual spelling."""
     settings: dict[str, str] = {}
     for row in parse_lines(text):
         first = next(iter(row))
@@ -34,12 +34,10 @@ def settings_of(text: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def gpus_of_node(text: str, host: str) -> int | None:
-    """Return the GPUs of a node in slurm.conf: 0 if its line names none, None if there is no line for it."""
+    """Return the number of GPUs of a node in slurm.conf; 0 if its line names none, None without a line."""
     default = ""
     for row in parse_lines(text):
-        names = row.get("nodename")
-        if names is None:
-            continue
+        names = row.get("nodename", "")
         if names.upper() == "DEFAULT":  # The line sets the values of the lines after it.
             default = row.get("gres", default)
         elif contains_host(names, host):
@@ -49,18 +47,15 @@ def gpus_of_node(text: str, host: str) -> int | None:
 
 def contains_host(hostlist: str, host: str) -> bool:
     """Return whether a list such as `node[01-16,20],login` contains the host."""
-    for match in _PART.finditer(hostlist):
-        prefix, ranges, suffix = match[1], match[2], match[3] or ""
-        if ranges is None:
-            if prefix and prefix == host:
-                return True
-        elif (
-            host.startswith(prefix)
-            and host.endswith(suffix)
-            and _in_ranges(host[len(prefix) : len(host) - len(suffix)], ranges)
-        ):
-            return True
-    return False
+    return any(_contains(match, host) for match in _PART.finditer(hostlist))
+
+
+def _contains(part: re.Match[str], host: str) -> bool:
+    prefix, ranges, suffix = part[1], part[2], part[3] or ""
+    if ranges is None:
+        return bool(prefix) and prefix == host
+    number = host[len(prefix) : len(host) - len(suffix)]
+    return host.startswith(prefix) and host.endswith(suffix) and _in_ranges(number, ranges)
 
 
 def _in_ranges(digits: str, ranges: str) -> bool:
@@ -70,8 +65,8 @@ def _in_ranges(digits: str, ranges: str) -> bool:
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         last = last or first
-        if not (first.isdecimal() and last.isdecimal() and len(first) < 10 and len(last) < 10):
-            continue
-        if int(first) <= int(digits) <= int(last) and len(digits) == max(len(first), len(str(int(digits)))):
+        is_range = first.isdecimal() and last.isdecimal() and len(first) < 10 and len(last) < 10
+        has_digits = len(digits) == max(len(first), len(str(int(digits))))
+        if is_range and has_digits and int(first) <= int(digits) <= int(last):
             return True
     return False

@@ -41,6 +41,14 @@ class DriverModule(Record, kw_only=True):
     is_open: bool
 
 
+def recognise_driver(text: str) -> bool:
+    """Return whether the text is a copy of /proc/driver/nvidia/version.
+
+    In a kernel log the same words follow a time stamp.
+    """
+    return any(line.startswith("NVRM version:") for line in text[:20_000].splitlines())
+
+
 def parse_driver_module(text: str) -> DriverModule | Unknown:
     """Return the loaded module from /proc/driver/nvidia/version."""
     match = _DRIVER.search(text)

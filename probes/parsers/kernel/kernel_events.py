@@ -1,16 +1,25 @@
-"""Typed records of the kernel log: one small record for each kind of line.
+"""Records of the kernel log, one for each kind of line, and the form of the rows that read the lines.
 
-The rows that read them are in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
-`kernel_grammar.py`. `check` counts these records into events (`kernel_log.py`); `explain` turns them into its
+The rows are in `kernel_gpu.py`, `kernel_network.py` and `kernel_host.py`, in the order of
+`kernel_grammar.py`. `check` counts the records into events (`kernel_log.py`); `explain` turns them into its
 own events (`probes/logs/readers/kernel_lines.py`).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
+from probes.base.patterns import pattern
 from probes.base.record import Record
 from probes.facts.observed import EventKind
+
+PCI = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}"
+"""PCI address without function, as the kernel prints it."""
+_LEADING_PCI = pattern(rf"(?:\S{{1,40}} )?({PCI})\.[0-7]")
+
+Maker = Callable[[re.Match[str]], "KernelEvent | None"]
 
 
 class KernelEvent(Record, kw_only=True):
@@ -232,3 +241,56 @@ class NcclCrash(ProgramCrash, kw_only=True):
     """A crash inside NCCL or RCCL."""
 
     kind: ClassVar[EventKind] = "nccl-crash"
+
+
+class KernelRow(NamedTuple):
+    """One kind of line."""
+
+    event: type[KernelEvent]
+    words: tuple[str, ...]
+    """Words, one of which every line of this kind contains.
+
+    A log is searched for these words, and only lines with one of them are read.
+    """
+    shape: re.Pattern[str]
+    """Pattern that may match anywhere in the message; its named groups are fields of the event."""
+    make: Maker | None
+    """Function that builds the event if groups alone do not suffice; it returns None for other lines."""
+    fields: dict[str, Any]
+    """Fields that every event of the row has."""
+
+    def read(self, message: str) -> KernelEvent | None:
+        """Return the event of a message without time and host; None if the row does not fit it."""
+        match = self.shape.search(message)
+        if match is None:
+            return None
+        if self.make is None:
+            named: dict[str, Any] = {**self.fields, **match.groupdict()}
+            return self.event(message=message, **named)
+        return self.make(match)
+
+
+def row(
+    event: type[KernelEvent],
+    words: str | tuple[str, ...],
+    shape: str,
+    *,
+    flags: int = 0,
+    make: Maker | None = None,
+    **fields: Any,
+) -> KernelRow:
+    """Return a row; with `make`, only that function determines the fields."""
+    words = (words,) if isinstance(words, str) else words
+    return KernelRow(event, words, pattern(shape, flags), make, fields)
+
+
+def leading_device(message: str) -> str | None:
+    """Return the PCI address at the beginning of a message, possibly behind the driver's name."""
+    match = _LEADING_PCI.match(message)
+    return match[1] if match else None
+
+
+def card_of(address: str) -> str:
+    """Return an address (`17:00.0`, `0000:17:00.0`) with its domain and without its function."""
+    card = address.partition(".")[0]
+    return card if card.count(":") > 1 else f"0000:{card}"

@@ -6,7 +6,7 @@ These are the command line, memory blocks, processes, capabilities and logind's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from probes.base.patterns import pattern
 from probes.base.record import Reason, Record, Unknown
@@ -120,15 +120,9 @@ class BootLog(Record, kw_only=True):
 
 def parse_boot_log(text: str) -> BootLog:
     """Return the values of the last start in a kernel log."""
-    command_line, iommu, clock = (
-        _last(pattern, text) for pattern in (_LOG_COMMAND_LINE, _LOG_IOMMU, _LOG_CLOCK)
-    )
+    values = [shape.findall(text) for shape in (_LOG_COMMAND_LINE, _LOG_IOMMU, _LOG_CLOCK)]
+    command_line, iommu, clock = (matches[-1].strip() if matches else None for matches in values)
     return BootLog(command_line=command_line, iommu=iommu.lower() if iommu else None, clocksource=clock)
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    values = pattern.findall(text)
-    return values[-1].strip() if values else None
 
 
 class Process(Record, kw_only=True):
@@ -141,7 +135,7 @@ class Process(Record, kw_only=True):
 
 
 def parse_process(text: str) -> Process | None:
-    """Return the first fields, of which the name may contain blanks and brackets; None for other text."""
+    """Return the first fields, also if the name contains blanks and brackets; None for other text."""
     match = _STAT.match(text[:200])
     return Process(pid=int(match[1]), name=match[2], state=match[3]) if match else None
 
@@ -156,29 +150,24 @@ def parse_capabilities(mask: str) -> tuple[str, ...] | Unknown:
 
 def parse_settings(text: str, section: str) -> dict[str, str]:
     """Return `Name=value` of one section of a systemd file; the last of several lines counts."""
-    return dict(_settings(text, section, comments=False))
+    return _settings(text, section, comments=False)
 
 
 def parse_commented(text: str, section: str) -> dict[str, str]:
     """Return the settings in comments, with which systemd's files show the compiled-in values."""
-    return dict(_settings(text, section, comments=True))
+    return _settings(text, section, comments=True)
 
 
-def _settings(text: str, section: str, *, comments: bool) -> Iterator[tuple[str, str]]:
+def _settings(text: str, section: str, *, comments: bool) -> dict[str, str]:
+    settings: dict[str, str] = {}
     current = ""
-    for raw in text.splitlines():
-        line = raw.strip()
+    for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
             current = line[1:-1]
-            continue
-        is_comment = line.startswith(("#", ";"))
-        match = (
-            _ARGUMENT.fullmatch(line.lstrip("#;")[:400])
-            if is_comment == comments and current == section
-            else None
-        )
-        if match is not None:
-            yield match[1], match[2]
+        elif current == section and line.startswith(("#", ";")) == comments:
+            match = _ARGUMENT.fullmatch(line.lstrip("#;")[:400])
+            settings |= {match[1]: match[2]} if match else {}
+    return settings
 
 
 def parse_switch(text: str) -> bool | Unknown:
@@ -186,8 +175,5 @@ def parse_switch(text: str) -> bool | Unknown:
     word = text.strip().lower()
     if word in ("1", "yes", "y", "true", "t", "on"):
         return True
-    return (
-        False
-        if word in ("0", "no", "n", "false", "f", "off")
-        else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is no switch")
-    )
+    is_off = word in ("0", "no", "n", "false", "f", "off")
+    return False if is_off else Unknown(Reason.UNPARSABLE, f"{text[:40]!r} is no switch")

@@ -10,12 +10,14 @@ from probes.parsers.kernel.kernel_events import (
     DriverLoaded,
     FirmwareTimeout,
     KernelEvent,
+    KernelRow,
+    Maker,
     PeermemComplaint,
     SwitchComplaint,
     SwitchError,
     XidError,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import KernelRow, Maker, row
 from probes.parsers.kernel.log_tally import LESSER
 
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})?)(?:\.[0-9A-Fa-f])?"
@@ -38,6 +40,7 @@ _VERSIONS = pattern(
 )
 _NAMED = pattern(rf"NVRM: The NVIDIA GPU {_ADDRESS}(?: \(PCI ID: \w{{4}}:\w{{4}}\))?$")
 _BROKEN_XID = pattern(r"S?Xid \((?:PCI:)?[0-9A-Fa-f:.]{4,20}\)")
+_HISTORY = "the driver prints the history of its calls to a GPU, as it does after a failed call"
 _PEERMEM_LOAD = pattern(
     r"Unknown symbol|disagrees about version|[Ii]nvalid argument|ib_register_peer_memory_client"
 )
@@ -129,33 +132,21 @@ def _complaint(name: str) -> Maker:
     return make
 
 
-def _firmware_timeout(match: re.Match[str]) -> FirmwareTimeout:
-    text = match.string.removeprefix("NVRM: ")
-    return FirmwareTimeout(message=text, device=_address_in(text))
-
-
 def _unanswered_call(match: re.Match[str]) -> FirmwareTimeout:
     number = f"0x{match[3][2:].lstrip('0') or '0'}"
     words = f"call {match[1]} ({match[2]}, {number}) to the GPU's system processor was never answered"
     return FirmwareTimeout(message=words)
 
 
-def _call_history(_: re.Match[str]) -> FirmwareTimeout:
-    words = "the driver prints the history of its calls to a GPU, as it does after a failed call"
-    return FirmwareTimeout(message=words, view=LESSER)
-
-
 def _peermem(match: re.Match[str]) -> PeermemComplaint:
-    message = match.string
-    variant = "load" if _PEERMEM_LOAD.search(message) else "other"
-    return PeermemComplaint(message=message, variant="context" if "invalid context" in message else variant)
+    variant = "load" if _PEERMEM_LOAD.search(match.string) else "other"
+    variant = "context" if "invalid context" in match.string else variant
+    return PeermemComplaint(message=match.string, variant=variant)
 
 
 def _switch_complaint(match: re.Match[str]) -> SwitchComplaint | None:
-    message = match.string
-    if "SXid" in message:
-        return None
-    return SwitchComplaint(message=message, device=message.partition(":")[0].rpartition(" ")[2])
+    device = match.string.partition(":")[0].rpartition(" ")[2]
+    return None if "SXid" in match.string else SwitchComplaint(message=match.string, device=device)
 
 
 def _address_in(text: str) -> str | None:
@@ -189,14 +180,21 @@ ROWS: tuple[KernelRow, ...] = (
         r" 0x[0-9a-f]{16} 0x0{16}\b",
         make=_unanswered_call,
     ),
-    row(FirmwareTimeout, "NVRM:", r"^NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU", make=_call_history),
+    row(
+        FirmwareTimeout,
+        "NVRM:",
+        r"^NVRM: (?:GPU\d{1,3} )?RPC (?:event )?history \(CPU",
+        make=lambda _: FirmwareTimeout(message=_HISTORY, view=LESSER),
+    ),
     row(
         FirmwareTimeout,
         "NVRM:",
         r"Timeout (?:waiting for|after \d+s of waiting for) RPC|Rate limiting GSP RPC error|"
         r"GSP RM heartbeat timed out|rpcRecvPoll.{0,60}timed? ?out|"
         r"GSP-?(?:RM)? (?:has )?(?:crash|lockdown|task.{0,20}(?:crash|timeout))",
-        make=_firmware_timeout,
+        make=lambda match: FirmwareTimeout(
+            message=match.string.removeprefix("NVRM: "), device=_address_in(match.string)
+        ),
     ),
     _driver_row(
         "RmInitAdapter failed",

@@ -11,8 +11,7 @@ import functools
 import msgspec
 
 from probes.parsers.kernel import kernel_gpu, kernel_host, kernel_network
-from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent
-from probes.parsers.kernel.kernel_rows import KernelRow
+from probes.parsers.kernel.kernel_events import DriverComplaint, KernelEvent, KernelRow
 
 ROWS: tuple[KernelRow, ...] = (
     *kernel_gpu.ROWS,
@@ -33,9 +32,9 @@ def _rows_by_word() -> dict[str, int]:
 
 
 ROWS_BY_WORD: dict[str, int] = _rows_by_word()
-"""Words of which every line of interest contains one, with the rows that require it.
+"""Every line of interest contains one of these words. The value has a bit for each row that requires it.
 
-Bit n stands for row n.
+Bit n is row n.
 """
 _WORDS = tuple((word, row) for row in ROWS for word in row.words)
 _LINES_ON = 4
@@ -58,11 +57,8 @@ def read_message(message: str) -> KernelEvent | None:
 
 def read_by(rows: tuple[KernelRow, ...], message: str) -> KernelEvent | None:
     """Return the event of a message by the first row that fits it; None if no row fits."""
-    for row in rows:
-        event = row.read(message)
-        if event is not None:
-            return event
-    return None
+    events = (row.read(message) for row in rows)
+    return next((event for event in events if event is not None), None)
 
 
 class NamedGpu:
@@ -75,9 +71,7 @@ class NamedGpu:
         """Return the event of a line, with the GPU of the lines before it if the line itself names none."""
         if (device := kernel_gpu.named_gpu(message)) is not None:
             self._device, self._line = device, line
-        elif isinstance(event, DriverComplaint) and event.device is None and self._is_named(line):
-            return msgspec.structs.replace(event, device=self._device)
+        elif isinstance(event, DriverComplaint) and event.device is None and self._device:
+            is_near = line - self._line < _LINES_ON
+            return msgspec.structs.replace(event, device=self._device) if is_near else event
         return event
-
-    def _is_named(self, line: int) -> bool:
-        return bool(self._device) and line - self._line < _LINES_ON

@@ -10,12 +10,15 @@ import re
 
 from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import (
+    PCI,
     FileServerBack,
     FilesystemError,
     IommuFault,
     KernelEvent,
+    KernelRow,
     Lockup,
     MachineCheck,
+    Maker,
     NcclCrash,
     OutOfMemory,
     Panic,
@@ -25,16 +28,18 @@ from probes.parsers.kernel.kernel_events import (
     ProgramCrash,
     SlotPower,
     StorageError,
+    card_of,
+    leading_device,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, leading_device, row
 from probes.parsers.kernel.log_tally import LESSER
 
 _NUMBER = r"\d{1,9}(?:\.\d{1,6})?"
 _LINK_WORDS = r"[\d.]{1,5} GT/s(?: PCIe)? x\d{1,2}"
 _SEVERITY = r"(?P<severity>(?:Un)?correct(?:ed|able))(?: \((?P<word>Non-Fatal|Fatal)\))?"
 
-_VICTIM = pattern(r"Kill(?:ed)? process (\d{1,10}) \((.{1,60}?)\)")
-_TASK = pattern(r"\btask=([^,]{1,60})(?:,pid=(\d{1,10}))?")
+_VICTIM = pattern(r"Kill(?:ed)? process (?P<pid>\d{1,10}) \((?P<process>.{1,60}?)\)")
+_TASK = pattern(r"\btask=(?P<process>[^,]{1,60})(?:,pid=(?P<pid>\d{1,10}))?")
 _IN_GROUP = ("emory cgroup", "CONSTRAINT_MEMCG")
 _IS_FATAL = {
     **dict.fromkeys(("fatal", "panic", "uncorrected"), True),
@@ -67,19 +72,14 @@ def _limited(match: re.Match[str]) -> PcieLimited:
     )
 
 
-def _pcie_link(match: re.Match[str]) -> PcieLink:
-    return PcieLink(message=match.string, device=card_of(match[1]), gbit_per_s=float(match[2]), link=match[3])
-
-
 def _pcie_error(view: str) -> Maker:
     def make(match: re.Match[str]) -> PcieError:
-        device = match["device"] or leading_device(match.string)
         is_uncorrected = match["severity"].lower().startswith("un")
         is_fatal = is_uncorrected and (match["word"] or "").lower() == "fatal"
         severity = "uncorrected" if is_uncorrected else "corrected"
         return PcieError(
             message=match.string,
-            device=device,
+            device=match["device"] or leading_device(match.string),
             fatal=is_fatal,
             variant="fatal" if is_fatal else severity,
             view=view,
@@ -99,10 +99,6 @@ def _contained(match: re.Match[str]) -> PcieError:
     )
 
 
-def _slot_power(match: re.Match[str]) -> SlotPower:
-    return SlotPower(message=match.string, device=leading_device(match.string))
-
-
 def _iommu_fault(match: re.Match[str]) -> IommuFault:
     address = match[1]
     return IommuFault(message=match.string, device=card_of(address) if address else None, address=address)
@@ -111,45 +107,21 @@ def _iommu_fault(match: re.Match[str]) -> IommuFault:
 def _out_of_memory(match: re.Match[str], view: str, text: str = "") -> OutOfMemory:
     """Return the event of a line about the killer; `text` replaces a message with too many details."""
     message = match.string
-    victim, task = _VICTIM.search(message), _TASK.search(message)
-    pid = process = None
-    if victim is not None:
-        pid, process = victim.groups()
-    elif task is not None:
-        process, pid = task.groups()
+    victim = _VICTIM.search(message)
+    killed = victim or _TASK.search(message)
     scope = "host" if victim is not None and message.startswith("Out of memory") else None
     return OutOfMemory(
         message=text or message,
         view=view,
-        process=process,
-        victim=int(pid) if pid else None,
+        process=killed["process"] if killed else None,
+        victim=int(killed["pid"]) if killed and killed["pid"] else None,
         scope="cgroup" if any(part in message for part in _IN_GROUP) else scope,
     )
-
-
-def _killed(match: re.Match[str]) -> OutOfMemory:
-    return _out_of_memory(match, "killed")
-
-
-def _killed_alone(match: re.Match[str]) -> OutOfMemory:
-    return _out_of_memory(match, f"{LESSER}second line")
-
-
-def _called_killer(match: re.Match[str]) -> OutOfMemory:
-    return _out_of_memory(match, f"{LESSER}called", f"oom-killer, called by {match[1]}")
 
 
 def _killer_constraint(match: re.Match[str]) -> OutOfMemory:
     task = _TASK.search(match.string)
     return _out_of_memory(match, "constraint", f"oom-kill: {match[1]}" + (f", {task[1]}" if task else ""))
-
-
-def _hung_task(match: re.Match[str]) -> Lockup:
-    return Lockup(message=match.string, variant=f"hung task {match[1].partition(':')[0]}")
-
-
-def _memory_controller(match: re.Match[str]) -> MachineCheck:
-    return MachineCheck(message=match.string, fatal=match[1] == "UE", variant=match[1])
 
 
 def _hardware_error(match: re.Match[str]) -> MachineCheck:
@@ -158,24 +130,19 @@ def _hardware_error(match: re.Match[str]) -> MachineCheck:
 
 
 def _damaged(match: re.Match[str]) -> FilesystemError:
-    is_read_only = _BECAME_READ_ONLY.search(match.string) is not None
-    return FilesystemError(message=match.string, device=match["device"], fatal=True if is_read_only else None)
+    fatal = True if _BECAME_READ_ONLY.search(match.string) else None
+    return FilesystemError(message=match.string, device=match["device"], fatal=fatal)
 
 
 def _disk(match: re.Match[str]) -> StorageError | None:
-    if _NOT_A_DISK.match(match["device"]):
-        return None
-    return StorageError(message=match.string, device=match["device"])
+    is_disk = _NOT_A_DISK.match(match["device"]) is None
+    return StorageError(message=match.string, device=match["device"]) if is_disk else None
 
 
 def _beyond_end(match: re.Match[str]) -> StorageError:
     message = match.string
     is_named = message[:1].islower() and ": " in message
     return StorageError(message=message, device=message.partition(":")[0] if is_named else None)
-
-
-def _array(match: re.Match[str]) -> StorageError:
-    return StorageError(message=match.string, device=match["disk"] or match["array"])
 
 
 def _crash(match: re.Match[str]) -> KernelEvent | None:
@@ -203,7 +170,9 @@ PCIE_ROWS: tuple[KernelRow, ...] = (
         PcieLink,
         " bandwidth (",
         rf"([0-9a-f:.]{{7,16}}): ({_NUMBER}) Gb/s available (?:PCIe )?bandwidth \(({_LINK_WORDS}) link\)",
-        make=_pcie_link,
+        make=lambda match: PcieLink(
+            message=match.string, device=card_of(match[1]), gbit_per_s=float(match[2]), link=match[3]
+        ),
     ),
     row(
         PcieError,
@@ -232,7 +201,7 @@ PCIE_ROWS: tuple[KernelRow, ...] = (
         "on the PCIe slot",
         r"insufficient power on the PCIe slot",
         flags=re.IGNORECASE,
-        make=_slot_power,
+        make=lambda match: SlotPower(message=match.string, device=leading_device(match.string)),
     ),
     row(
         IommuFault,
@@ -253,19 +222,19 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         OutOfMemory,
         "ut of memory",
         r"[Oo]ut of memory(?: \([^)]{1,40}\))?: Kill(?:ed)? process \d{1,10}",
-        make=_killed,
+        make=lambda match: _out_of_memory(match, "killed"),
     ),
     row(
         OutOfMemory,
         "Killed process",
         r"^Killed process \d{1,10} \(.{1,60}?\)",
-        make=_killed_alone,
+        make=lambda match: _out_of_memory(match, f"{LESSER}second line"),
     ),
     row(
         OutOfMemory,
         "invoked oom-killer",
         r"^(.{1,60}) invoked oom-killer:",
-        make=_called_killer,
+        make=lambda match: _out_of_memory(match, f"{LESSER}called", f"oom-killer, called by {match[1]}"),
     ),
     row(
         OutOfMemory,
@@ -279,7 +248,7 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         Lockup,
         ("blocked for more than", "blocked in I/O wait"),
         r"task (\S{1,60}) blocked (?:in I/O wait )?for more than \d+ seconds",
-        make=_hung_task,
+        make=lambda match: Lockup(message=match.string, variant=f"hung task {match[1].partition(':')[0]}"),
     ),
     row(
         Lockup,
@@ -287,7 +256,12 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         r"(?:self-detected stall|detected (?:expedited )?stalls?) on CPU|kthread starved for \d+ jiffies",
         variant="stall",
     ),
-    row(MachineCheck, "EDAC MC", r"EDAC MC\d+: \d{1,9} (CE|UE) ", make=_memory_controller),
+    row(
+        MachineCheck,
+        "EDAC MC",
+        r"EDAC MC\d+: \d{1,9} (CE|UE) ",
+        make=lambda match: MachineCheck(message=match.string, fatal=match[1] == "UE", variant=match[1]),
+    ),
     row(
         MachineCheck,
         "Hardware Error]",
@@ -358,7 +332,7 @@ HOST_ROWS: tuple[KernelRow, ...] = (
         StorageError,
         "md/raid",
         r"md/raid\d*:(?P<array>md\S{1,20}): .*?(?:Disk failure on (?P<disk>\S{1,40}),|not clean|failed)",
-        make=_array,
+        make=lambda match: StorageError(message=match.string, device=match["disk"] or match["array"]),
     ),
     row(StorageError, "md: ", r"md: (?P<device>\S{1,20}): .*(?:kicking|failed)"),
     row(

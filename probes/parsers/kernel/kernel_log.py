@@ -35,18 +35,24 @@ from probes.parsers.kernel.kernel_events import (
 from probes.parsers.kernel.kernel_gpu import is_broken_xid
 from probes.parsers.kernel.kernel_grammar import ROWS_BY_WORD, NamedGpu, read_by, read_message, rows_of
 from probes.parsers.kernel.kernel_network import CARRIER_WORD, DAEMONS, read_carrier
-from probes.parsers.kernel.kernel_rows import KernelRow
-from probes.parsers.kernel.log_lines import KERNEL, is_log_line, is_syslog_line, take_apart
+from probes.parsers.kernel.log_lines import (
+    KERNEL,
+    LONGEST_LINE,
+    is_log_line,
+    is_syslog_line,
+    lines_with,
+    take_apart,
+)
 from probes.parsers.kernel.log_tally import Sighting, Tally
 
 _BOOT = ("Linux version ", "-- Boot ", "-- Reboot --")
 _DRIVER_LOAD = "NVRM: loading NVIDIA"
+_WORDS = {**dict.fromkeys((CARRIER_WORD, *_BOOT, _DRIVER_LOAD), 0), **ROWS_BY_WORD}
+"""Every line of interest contains one of these words; the bits are the rows that require the word."""
 _FILE_SERVERS: frozenset[EventKind] = frozenset({"filesystem"})
 _DRIVER_KINDS: frozenset[EventKind] = frozenset({"xid", "sxid", "nvrm", "gsp-timeout", "nvswitch"})
 _LOAD_VARIANTS = frozenset({"probe failed", "unsupported GPU", "gone at load"})
 """Variants that belong to the last load of the driver: it reports the load after it has tried all GPUs."""
-_WINDOW = 1 << 20
-_LONGEST_LINE = 8192
 _MOST_UNREAD = 20
 _SAMPLE = 1 << 18
 """Number of characters whose lines decide whether a text is a log."""
@@ -80,7 +86,7 @@ _DEVICE_EVENTS = (
 
 
 class UnreadLine(Record, kw_only=True):
-    """A line that begins like a line of interest, and continues differently."""
+    """A line that begins like a line of interest, and continues in another way."""
 
     number: int
     text: str
@@ -94,10 +100,7 @@ class KernelLog(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether the text is a kernel log.
-
-    That is a text of which most lines have the marks of a log, or with a line that only a kernel prints.
-    """
+    """Return whether most lines of the text have the marks of a log, or one line comes from a kernel only."""
     lines = [line for line in text[:_SAMPLE].split("\n") if line.strip()][:200]
     marked = sum(is_log_line(line) for line in lines)
     # Most lines must have a prefix, because logs of programs may quote a few lines of the kernel.
@@ -116,19 +119,17 @@ def _lines_with(text: str, words: tuple[str, ...]) -> Iterator[str]:
         while position >= 0 and line_count < 8:
             end = text.find("\n", position)
             start = text.rfind("\n", 0, position) + 1
-            yield text[start : end if end >= 0 else len(text)][:_LONGEST_LINE]
+            yield text[start : end if end >= 0 else len(text)][:LONGEST_LINE]
             position, line_count = text.find(word, end) if end >= 0 else -1, line_count + 1
 
 
 def _is_kernel_line(line: str) -> bool:
-    parts = take_apart(line)
-    if parts.origin != KERNEL:
-        return False
-    event = read_message(parts.message)
+    time, origin, message = take_apart(line)
+    event = read_message(message) if origin == KERNEL else None
     if "NVRM: Xid (" in line and isinstance(event, XidError):
         return True
-    has_prefix = is_log_line(line) or bool(parts.time)
-    return parts.message.startswith(_BEGINNINGS) and (has_prefix or isinstance(event, _DEVICE_EVENTS))
+    is_proven = isinstance(event, _DEVICE_EVENTS) or bool(time) or is_log_line(line)
+    return origin == KERNEL and message.startswith(_BEGINNINGS) and is_proven
 
 
 def parse_kernel_log(text: str) -> KernelLog:
@@ -136,17 +137,11 @@ def parse_kernel_log(text: str) -> KernelLog:
     tally = Tally()
     unread: list[UnreadLine] = []
     named = NamedGpu()
-    number, counted = 1, 0
-    for start, rows in _candidates(text):
-        number += text.count("\n", counted, start)
-        counted = start
-        end = text.find("\n", start, start + _LONGEST_LINE)
-        line = text[start : end if end >= 0 else start + _LONGEST_LINE]
+    for number, line, bits in lines_with(text, _WORDS):
         time, origin, message = take_apart(line)
-        if origin != KERNEL:
-            event = read_carrier(message) if origin in DAEMONS else None
-        else:
-            event = named.complete(read_by(rows, message), message, number)
+        event = read_carrier(message) if origin in DAEMONS else None
+        if origin == KERNEL:
+            event = named.complete(read_by(rows_of(bits), message), message, number)
         if event is not None:
             tally.add(_sighting(event), number, time)
         if origin == KERNEL:
@@ -159,7 +154,8 @@ def parse_kernel_log(text: str) -> KernelLog:
 def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
     """Note the earlier events that a line ends.
 
-    A boot ends all events, a load of the driver those of the driver, and a recovered device its own.
+    A boot ends all events, a load of the driver ends its events, and a recovery ends the events of the
+    device.
     """
     match event:
         case XidError(xid=154, action=str(action)) if action.endswith("(None)"):
@@ -173,42 +169,16 @@ def _settle(tally: Tally, event: KernelEvent | None, message: str) -> None:
 
 
 def _sighting(event: KernelEvent) -> Sighting:
-    code, sub_code = None, None
-    match event:
-        case XidError():
-            code, sub_code = event.xid, event.sub_code
-        case SwitchError():
-            code = event.sxid
+    xid = event if isinstance(event, XidError) else None
+    number = xid.xid if xid else None
     return Sighting(
         kind=event.kind,
         message=event.message,
         device=event.device,
-        code=code,
-        sub_code=sub_code,
+        code=event.sxid if isinstance(event, SwitchError) else number,
+        sub_code=xid.sub_code if xid else None,
         fatal=event.fatal,
         variant=event.variant,
         view=event.view,
         adds=event.adds,
     )
-
-
-def _candidates(text: str) -> Iterator[tuple[int, tuple[KernelRow, ...]]]:
-    """Return the positions of lines with a word of interest, in order, with the rows that require it."""
-    words = [*ROWS_BY_WORD.items(), *((word, 0) for word in (CARRIER_WORD, *_BOOT, _DRIVER_LOAD))]
-    following = {word: text.find(word) for word, _ in words}
-    low = 0
-    while low < len(text):
-        end_of_line = text.find("\n", low + _WINDOW)
-        high = end_of_line if end_of_line >= 0 else len(text)
-        row_bits: dict[int, int] = {}
-        for word, bits in words:
-            position = following[word]
-            while 0 <= position < high:
-                start = text.rfind("\n", 0, position) + 1
-                row_bits[start] = row_bits.get(start, 0) | bits
-                end = text.find("\n", position)
-                position = text.find(word, end) if end >= 0 else -1
-            following[word] = position
-        for start, bits in sorted(row_bits.items()):
-            yield start, rows_of(bits)
-        low = high

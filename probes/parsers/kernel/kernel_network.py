@@ -12,15 +12,19 @@ import re
 
 from probes.base.patterns import pattern
 from probes.parsers.kernel.kernel_events import (
+    PCI,
     CableFault,
     FullTable,
     KernelEvent,
+    KernelRow,
     LinkDown,
     LinkUp,
+    Maker,
     NicFault,
     NicFirmware,
+    card_of,
+    row,
 )
-from probes.parsers.kernel.kernel_rows import PCI, KernelRow, Maker, card_of, row
 from probes.parsers.kernel.log_tally import LESSER
 
 DAEMONS = frozenset({"systemd-networkd", "NetworkManager"})
@@ -62,24 +66,13 @@ def _link(view: str) -> Maker:
     return make
 
 
-def _module_event(match: re.Match[str]) -> CableFault:
-    return CableFault(message=match.string, device=match[1], variant=f"{match[2]} {match[3][:40]}")
-
-
 def _nic_fault(*, fatal: bool) -> Maker:
     def make(match: re.Match[str]) -> NicFault:
-        watched, card = _WATCHDOG.search(match.string), _CARD.search(match.string)
-        place = watched or card
-        device = place[1] if place is not None else None
-        return NicFault(
-            message=match.string, device=device, fatal=fatal, variant="given up" if fatal else "hung"
-        )
+        card = _WATCHDOG.search(match.string) or _CARD.search(match.string)
+        variant = "given up" if fatal else "hung"
+        return NicFault(message=match.string, device=card[1] if card else None, fatal=fatal, variant=variant)
 
     return make
-
-
-def _firmware(match: re.Match[str]) -> NicFirmware:
-    return NicFirmware(message=match.string, device=card_of(match[1]), address=match[1], version=match[2])
 
 
 LINK_ROWS: tuple[KernelRow, ...] = (
@@ -138,7 +131,9 @@ LINK_ROWS: tuple[KernelRow, ...] = (
         "Port module event",
         rf"({PCI})\.[0-7]: Port module event(?:\[error\])?: module (\d{{1,3}}), "
         r"(Cable unplugged|.*(?:[Hh]igh [Tt]emperature|[Ee]rror).*)",
-        make=_module_event,
+        make=lambda match: CableFault(
+            message=match.string, device=match[1], variant=f"{match[2]} {match[3][:40]}"
+        ),
     ),
     row(
         CableFault,
@@ -153,7 +148,9 @@ CARD_ROWS: tuple[KernelRow, ...] = (
         NicFirmware,
         "firmware version: ",
         r"mlx[45]_core ([0-9a-f:.]{7,16}): firmware version: (\d{1,3}\.\d{1,5}\.\d{1,5})",
-        make=_firmware,
+        make=lambda match: NicFirmware(
+            message=match.string, device=card_of(match[1]), address=match[1], version=match[2]
+        ),
     ),
     row(
         NicFault,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from probes.base.patterns import pattern
@@ -42,12 +43,16 @@ CONTAINER_BEFORE = rf"{_ISO} (?:stdout|stderr) [FP] "
 _OUTER = pattern(rf"(?:\s{{1,8}}|{GREP_OR_QUOTE}|{HOST_BEFORE}|{CONTAINER_BEFORE})(?={KERNEL_BEGINS})")
 _SYSLOG_5424 = pattern(r"\S{1,80} ([A-Za-z][\w@.+/#-]{0,60}) (?:\d{1,9}|-) \S{1,40} (?:-|\[[^\]]{0,200}\]) ")
 _LEVEL = r"(?:(EMERG|ALERT|CRIT|ERR|ERROR|WARN|WARNING|NOTICE|INFO|DEBUG) )?"
-"""Log level that rsyslog adds if its configuration says so, as on many network switches."""
+"""Log level that rsyslog adds if its configuration requests it, as on many network switches."""
 _TAG = pattern(rf"(\S{{1,80}}) {_LEVEL}([A-Za-z][\w@.+/#-]{{0,60}})(\[\d{{1,9}}\])?: ")
 _KERNEL_TAG = "kernel: "
 _JSON_MESSAGE = pattern(r'\s{0,16}"msg"\s?: "(.{0,4000}?)"\s{0,4}$')
 
 _LOGGED = pattern(rf'"(?:log|message)"\s?:\s?"(?:{KERNEL_BEGINS})')
+
+LONGEST_LINE = 8192
+"""Most characters of a line that are read."""
+_WINDOW = 1 << 20
 
 KERNEL = ""
 """The origin of the kernel's own messages."""
@@ -63,8 +68,42 @@ class LogLine(NamedTuple):
     message: str
 
 
+def lines_with(text: str, words: Mapping[str, int]) -> Iterator[tuple[int, str, int]]:
+    """Return the lines that contain a word, in order: number from 1, the line, and the bits of its words.
+
+    `words` contains the bits of each word. The text is searched in windows, so that the positions of all
+    lines never have to be kept at once.
+    """
+    following = {word: text.find(word) for word in words}
+    low, number, counted = 0, 1, 0
+    while low < len(text):
+        end_of_line = text.find("\n", low + _WINDOW)
+        high = end_of_line if end_of_line >= 0 else len(text)
+        bits_by_start: dict[int, int] = {}
+        for word, bits in words.items():
+            position = following[word]
+            while 0 <= position < high:
+                start = text.rfind("\n", 0, position) + 1
+                bits_by_start[start] = bits_by_start.get(start, 0) | bits
+                end = text.find("\n", position)
+                position = text.find(word, end) if end >= 0 else -1
+            following[word] = position
+        for start, bits in sorted(bits_by_start.items()):
+            number += text.count("\n", counted, start)
+            counted = start
+            yield number, text[start : start + LONGEST_LINE].partition("\n")[0], bits
+        low = high
+
+
 def take_apart(line: str) -> LogLine:
-    """Return time, writer and message of a line in any form; a line without a prefix is a message."""
+    """Return time, writer and message of a line in any form; a line without a prefix is a message.
+
+    `explain` has an `Unwrapper` (`probes/logs/envelopes.py`) for the same prefixes, and the two share
+    patterns. They stay two functions because their results differ: `check` needs the time as printed and the
+    program that wrote the line, and reads one line in a million. `Unwrapper` removes the prefixes of
+    launchers too, computes seconds, remembers hosts from line to line and leaves the program in the text;
+    each of these costs time for every line.
+    """
     if line.startswith("{"):
         return _journal(line)
     start = 0
@@ -84,7 +123,7 @@ def take_apart(line: str) -> LogLine:
 
 
 def _stamp(line: str, start: int) -> tuple[int, str]:
-    """Return where the time stamp ends, and the time as the log prints it; empty if there is none."""
+    """Return the end of the time stamp, and the time as the log prints it; empty if there is none."""
     if (match := _UPTIME.match(line, start)) is not None:
         return match.end(), match[1]
     if (match := _DATE.match(line, start)) is not None:
@@ -95,7 +134,7 @@ def _stamp(line: str, start: int) -> tuple[int, str]:
 
 
 def _writer(line: str, start: int) -> tuple[int, str]:
-    """Return where the message after the time stamp starts, and the program that the syslog tag names."""
+    """Return the start of the message behind the time stamp, and the program that the syslog tag names."""
     if line.startswith("<") and (modern := _SYSLOG_5424.match(line, start)) is not None:
         return modern.end(), KERNEL if modern[1] == "kernel" else modern[1]
     tag = _TAG.match(line, start)
@@ -118,13 +157,13 @@ def _journal(line: str) -> LogLine:
         return LogLine("", KERNEL, line)
     if not isinstance(record, dict):
         return LogLine("", KERNEL, "")
-    message = record.get("MESSAGE")
+    message, time = record.get("MESSAGE"), record.get("__REALTIME_TIMESTAMP")
     if not isinstance(message, str):
         return _logged(record)
-    kernel = record.get("_TRANSPORT") == "kernel" or record.get("SYSLOG_IDENTIFIER") == "kernel"
-    origin = KERNEL if kernel else str(record.get("SYSLOG_IDENTIFIER", "journal"))
-    time = record.get("__REALTIME_TIMESTAMP", "")
-    return LogLine(time if isinstance(time, str) else "", origin, message.partition("\n")[0])
+    origin = str(record.get("SYSLOG_IDENTIFIER", "journal"))
+    is_kernel = origin == "kernel" or record.get("_TRANSPORT") == "kernel"
+    printed_time = time if isinstance(time, str) else ""
+    return LogLine(printed_time, KERNEL if is_kernel else origin, message.partition("\n")[0])
 
 
 def _logged(record: dict[str, object]) -> LogLine:

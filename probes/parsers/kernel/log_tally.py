@@ -66,7 +66,6 @@ class _Count:
 
     def event(self) -> LogEvent:
         first = self.first
-
         return LogEvent(
             kind=first.kind,
             code=first.code,
@@ -114,27 +113,21 @@ class Tally:
         device: str | None = None,
         but: frozenset[str] = frozenset(),
     ) -> None:
-        """Mark the events so far as over: all of them, or those of some kinds or of one device.
+        """Mark earlier events as over: all events, or the events of some kinds or of one device.
 
         `but` contains variants that continue.
         """
         for count in self._counts.values():
             first = count.first
-            if (
-                (kinds is None or first.kind in kinds)
-                and device in {None, first.device}
-                and first.variant not in but
-            ):
-                count.settled = True
+            is_of_kind = kinds is None or first.kind in kinds
+            count.settled |= is_of_kind and device in {None, first.device} and first.variant not in but
 
     def events(self) -> tuple[LogEvent, ...]:
         """Return the events in the order of their first lines, each from the reporter with the most lines."""
         best: dict[tuple[object, ...], _Count] = {}
         for key, count in self._counts.items():
             without_view = key[:-1]  # Reporters of the same event differ in the last part of the key only.
-            rival = best.get(without_view)
-            if rival is None or _rank(count) > _rank(rival):
-                best[without_view] = count
+            best[without_view] = max(best.get(without_view, count), count, key=_rank)
         return tuple(count.event() for count in sorted(best.values(), key=lambda count: count.line))
 
 

@@ -6,8 +6,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, items_of, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, NvLink
 from probes.facts.gpu_facts import UNNUMBERED
@@ -45,7 +44,7 @@ class NvlinkStatus(Record, kw_only=True):
     uuid: str | Unknown = NOT_RECORDED
     nvlinks: tuple[NvLink, ...] | Unknown = NOT_RECORDED
     line: int = 0
-    """Number of the line where the GPU's block begins, from 1."""
+    """Number of the first line of the GPU's block, from 1."""
 
 
 def recognise(text: str) -> bool:
@@ -58,9 +57,6 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     Links that the text mentions without a number share one record with the index `UNNUMBERED`: all links if
     the driver prints that all are inactive, or the remaining links if somebody cut the list.
     """
-    status = parse_nvlink_status(text)
-    if isinstance(status, Unknown):
-        return ()
     return tuple(
         Gpu(
             index=gpu.index,
@@ -69,7 +65,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
             nvlinks=_ports(gpu.nvlinks),
             evidence=(line_ref(gpu.line),),
         )
-        for gpu in status
+        for gpu in items_of(parse_nvlink_status(text))
     )
 
 
@@ -92,17 +88,11 @@ def parse_nvlink_status(text: str) -> tuple[NvlinkStatus, ...] | Unknown:
             return
         index, name = (int(heading[1]), heading[2]) if heading else (UNNUMBERED, NOT_RECORDED)
         uuid = heading[3] or NOT_RECORDED if heading else NOT_RECORDED
-        earlier = status_by_gpu.get((index, uuid))
-        nvlinks = tuple(links) if links else verdict
+        block = NvlinkStatus(index=index, name=name, uuid=uuid, nvlinks=tuple(links) or verdict, line=start)
         # The output of --capabilities repeats the GPUs of --status, whose links it completes.
-        if earlier is None:
-            status_by_gpu[index, uuid] = NvlinkStatus(
-                index=index, name=name, uuid=uuid, nvlinks=nvlinks, line=start
-            )
-        else:
-            status_by_gpu[index, uuid] = msgspec.structs.replace(
-                earlier, nvlinks=_joined_links(earlier.nvlinks, nvlinks)
-            )
+        first = status_by_gpu.setdefault((index, uuid), block)
+        nvlinks = first.nvlinks if first is block else _joined_links(first.nvlinks, block.nvlinks)
+        status_by_gpu[index, uuid] = msgspec.structs.replace(first, nvlinks=nvlinks)
 
     for number, line in enumerate(text.split("\n"), 1):
         if (match := _GPU.fullmatch(line.strip())) is not None:
@@ -148,8 +138,7 @@ def _links_by_message(line: str, so_far: tuple[NvLink, ...] | Unknown) -> tuple[
     words = line.strip().lower()
     if "does not have or support nvlink" in words:
         return ()
-    if "not supported" in words and "nvlink" in words:
-        return Unknown(Reason.NOT_SUPPORTED, line.strip()[:120])
-    if _ALL_INACTIVE in words or words.startswith("nvml:"):
-        return Unknown(Reason.ERROR, line.strip()[:120])
+    is_unsupported = "not supported" in words and "nvlink" in words
+    if is_unsupported or _ALL_INACTIVE in words or words.startswith("nvml:"):
+        return Unknown(Reason.NOT_SUPPORTED if is_unsupported else Reason.ERROR, line.strip()[:120])
     return so_far

@@ -9,24 +9,25 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Unknown
+from probes.base.record import Unknown, first_unknown, line_ref, map_known, only_known
 from probes.facts import Count, Gpu, GpuProcess, Unread
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.nvidia_smi.nvidia_words import memory_bytes, printed, whole
+from probes.parsers.nvidia_smi.nvidia_words import event_reasons, is_failure, memory_bytes, printed, whole
 from probes.parsers.nvidia_smi.nvsmi_fields import FIELDS, gpu_of, read_field
 from probes.parsers.nvidia_smi.nvsmi_sections import (
     BANKS,
     HEALTH_FLAGS,
     REASON_NAMES,
     active_reasons,
+    bank_counts,
     fabric_health,
+    violation_counts,
 )
-from probes.parsers.nvidia_smi.nvsmi_values import is_failure
 
 _UNIT = re.compile(r"\s*\[([A-Za-z%]{1,8})\]$")
 _BARE = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
@@ -63,7 +64,7 @@ _OWN_COLUMNS = (
 _MARKS = frozenset(
     ("name", "gpu_name", "uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "memory.total")
 )
-"""Columns that mark a header: one of these beside another known column."""
+"""A header has one of these columns beside another known column."""
 _LONGEST_LINE = 65_536
 _FIRST_LINES = 200
 
@@ -80,13 +81,9 @@ def recognise(text: str) -> bool:
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return one GPU per row; rows of --query-compute-apps add their process to the GPU that they name."""
-    header: _Header | None = None
     gpus: list[Gpu] = []
-    for number, cells in _lines(text):
-        new_header = _header(cells)
-        if new_header is not None:
-            header = new_header
-        elif header is not None and len(cells) == len(header.columns):
+    for number, cells, header in _rows(text):
+        if header is not None and len(cells) == len(header.columns):
             gpus.append(_gpu(header, cells, number, len(gpus)))
         elif header is None and _is_bare_row(cells):
             gpus.append(_bare_gpu(cells, number))
@@ -95,23 +92,30 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 def unread(text: str) -> tuple[Unread, ...]:
     """Return rows with more or fewer cells than the header."""
+    return tuple(
+        Unread(
+            source="",
+            line=number,
+            text=", ".join(cells)[:120],
+            why=f"{len(cells)} cells where the header has {len(header.columns)}",
+        )
+        for number, cells, header in _rows(text)
+        if header is not None and len(cells) > 1 and len(cells) != len(header.columns)
+    )
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str], _Header | None]]:
+    """Return number and cells of each line below its header, and of each line above the first header."""
     header: _Header | None = None
-    unread_rows: list[Unread] = []
     for number, cells in _lines(text):
-        new_header = _header(cells)
-        if new_header is not None:
+        if (new_header := _header(cells)) is not None:
             header = new_header
-        elif header is not None and len(cells) > 1 and len(cells) != len(header.columns):
-            why = f"{len(cells)} cells where the header has {len(header.columns)}"
-            unread_rows.append(Unread(source="", line=number, text=", ".join(cells)[:120], why=why))
-    return tuple(unread_rows)
+        else:
+            yield number, cells, header
 
 
 def _lines(text: str) -> list[tuple[int, list[str]]]:
-    """Return the lines that contain a comma, with their numbers, as cells.
-
-    A quoted name may contain commas.
-    """
+    """Return the cells of lines that contain a comma, with their numbers; quoted cells may contain commas."""
     numbered_cells: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if "," not in line or len(line) > _LONGEST_LINE:
@@ -127,11 +131,8 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
 
 def _header(cells: list[str]) -> _Header | None:
     """Return the columns if the cells are a header, else None."""
-    columns, units = [], []
-    for cell in cells:
-        unit = _UNIT.search(cell)
-        units.append(unit[1] if unit else "")
-        columns.append(_column(_UNIT.sub("", cell)))
+    columns = [_column(_UNIT.sub("", cell)) for cell in cells]
+    units = [unit[1] if (unit := _UNIT.search(cell)) else "" for cell in cells]
     known = [column for column in columns if column in _OWN_COLUMNS]
     is_header = len(known) >= 2 or (bool(known) and bool(_PROCESS_COLUMNS & set(columns)))
     return _Header(columns, units) if is_header and _MARKS & set(known) else None
@@ -152,7 +153,8 @@ def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
         for column, unit, cell in zip(header.columns, header.units, cells, strict=True)
     }
     values: dict[str, object] = {row.field: read_field(row, row.columns, texts.get) for row in FIELDS}
-    flags = [(name, texts[f"clocks_event_reasons.{name}"]) for name in _reason_names(texts)]
+    event = "clocks_event_reasons."
+    flags = [(name, texts[event + name]) for name in sorted(REASON_NAMES) if event + name in texts]
     values |= {
         "throttle_reasons": _reasons(texts, flags),
         "limits.violations_us": _violations(texts),
@@ -171,58 +173,39 @@ def _gpu(header: _Header, cells: list[str], number: int, position: int) -> Gpu:
         values["processes"] = _process(texts)
     index = whole(texts.get("index"), "index")
     # The position of a row is an index only if nothing else identifies the GPU.
-    place = UNNUMBERED if "pid" in texts or _has_identity(texts) else position
+    has_identity = not texts.keys().isdisjoint(("pid", "pci.bus_id", "gpu_bus_id"))
+    place = UNNUMBERED if has_identity else position
     return gpu_of(place if isinstance(index, Unknown) or index < 0 else index, values)
 
 
 _HEALTH = ("summary", "bandwidth", "incorrect_configuration", *HEALTH_FLAGS)
 
 
-def _has_identity(texts: dict[str, str]) -> bool:
-    return any(column in texts for column in ("pci.bus_id", "gpu_bus_id"))
-
-
 def _with_unit(column: str, unit: str, cell: str) -> str:
-    if _BARE.fullmatch(cell) is None:
-        return cell
-    usual = unit or _UNITS.get(column.partition(".")[0], "")
-    return f"{cell} {usual}".rstrip() if usual else cell
-
-
-def _reason_names(texts: dict[str, str]) -> list[str]:
-    return [name for name in sorted(REASON_NAMES) if f"clocks_event_reasons.{name}" in texts]
+    usual = (unit or _UNITS.get(column.partition(".")[0], "")) if _BARE.fullmatch(cell) else ""
+    return f"{cell} {usual}" if usual else cell
 
 
 def _reasons(texts: dict[str, str], flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
     """Return the active clock event reasons from the single flags, or from the mask if there are none."""
-    if flags:
-        return active_reasons(flags)
-    mask = printed(texts.get("clocks_event_reasons.active"), "clocks_event_reasons.active")
-    if isinstance(mask, Unknown):
-        return mask
-    from probes.parsers.nvidia_smi.nvml_words import event_reasons  # noqa: PLC0415 - few tables need it
-
-    return event_reasons(mask)
+    name = "clocks_event_reasons.active"
+    return active_reasons(flags) if flags else map_known(printed(texts.get(name), name), event_reasons)
 
 
 def _violations(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
     start = "clocks_event_reasons_counters."
-    values = {name: whole(text, name, "us") for name, text in texts.items() if name.startswith(start)}
-    counters = tuple(
-        Count(name=name.removeprefix(start), value=value)
-        for name, value in values.items()
-        if not isinstance(value, Unknown)
+    return violation_counts(
+        (name.removeprefix(start), whole(text, name, "us"))
+        for name, text in texts.items()
+        if name.startswith(start)
     )
-    return counters or next((value for value in values.values() if isinstance(value, Unknown)), NOT_RECORDED)
 
 
 def _remap_banks(texts: dict[str, str]) -> tuple[Count, ...] | Unknown:
     start = "remapped_rows.histogram."
-    values = {name: whole(texts[start + name], start + name) for name in BANKS if start + name in texts}
-    unknown = next((value for value in values.values() if isinstance(value, Unknown)), None)
-    if unknown or not values:
-        return unknown or NOT_RECORDED
-    return tuple(Count(name=name, value=int(str(value))) for name, value in values.items())
+    return bank_counts(
+        {name: whole(texts[start + name], start + name) for name in BANKS if start + name in texts}
+    )
 
 
 def _sram(texts: dict[str, str], period: str, missing: object) -> object:
@@ -231,41 +214,39 @@ def _sram(texts: dict[str, str], period: str, missing: object) -> object:
     parts = [
         whole(texts[start + kind], start + kind) for kind in ("parity", "secded") if start + kind in texts
     ]
-    known = [part for part in parts if not isinstance(part, Unknown)]
-    return sum(known) if known and len(known) == len(parts) else missing
+    return missing if first_unknown(*parts) or not parts else sum(only_known(parts))
 
 
 def _process(texts: dict[str, str]) -> tuple[GpuProcess, ...] | Unknown:
-    pid = whole(texts["pid"], "pid")
-    if isinstance(pid, Unknown):
-        return pid
     memory = texts.get("used_gpu_memory") or texts.get("used_memory")
     name = printed(texts.get("process_name"), "process_name")
-    return (GpuProcess(pid=pid, name=name, memory_bytes=memory_bytes(memory, "used_gpu_memory")),)
+    size = memory_bytes(memory, "used_gpu_memory")
+    return map_known(
+        whole(texts["pid"], "pid"), lambda pid: (GpuProcess(pid=pid, name=name, memory_bytes=size),)
+    )
 
 
 def _with_processes(gpus: list[Gpu]) -> tuple[Gpu, ...]:
     """Join rows of the same GPU, each with one process, into one record per GPU."""
     joined: dict[object, Gpu] = {}
     for gpu in gpus:
-        identity = next(
-            (value for value in (gpu.pci_bus_id, gpu.uuid) if not isinstance(value, Unknown)), None
-        )
-        key: object = identity if identity is not None else ("row", len(joined))
+        unnamed = ("row", len(joined))
+        key: object = next(iter(only_known((gpu.pci_bus_id, gpu.uuid))), unnamed)
         earlier = joined.get(key)
-        row = gpu
-        if earlier is not None and isinstance(earlier.processes, tuple) and isinstance(gpu.processes, tuple):
-            row = msgspec.structs.replace(earlier, processes=earlier.processes + gpu.processes)
-        elif earlier is not None:
-            key = ("row", len(joined))
-        joined[key] = row
+        if earlier is None:
+            joined[key] = gpu
+        elif isinstance(earlier.processes, tuple) and isinstance(gpu.processes, tuple):
+            joined[key] = msgspec.structs.replace(earlier, processes=earlier.processes + gpu.processes)
+        else:
+            joined[unnamed] = gpu
     return tuple(joined.values())
 
 
 def _is_bare_row(cells: list[str]) -> bool:
     """Return whether a row without header identifies a GPU.
 
-    That is a PCI address or UUID beside an index or a name, or a name alone among cells that are all values.
+    Such a row has a PCI address or UUID beside an index or a name, or one name, and all other cells are
+    values.
     """
     named = any(_ADDRESS.fullmatch(cell) or _UUID.fullmatch(cell) for cell in cells)
     if named and any(_INDEX.fullmatch(cell) or _NAME.fullmatch(cell) for cell in cells):
@@ -275,17 +256,11 @@ def _is_bare_row(cells: list[str]) -> bool:
 
 
 def _bare_gpu(cells: list[str], number: int) -> Gpu:
+    shapes = {"pci.bus_id": _ADDRESS, "uuid": _UUID, "name": _NAME, "driver_version": _DRIVER}
     columns = {
-        column: next((cell for cell in cells if pattern.fullmatch(cell)), None)
-        for column, pattern in (
-            ("pci.bus_id", _ADDRESS),
-            ("uuid", _UUID),
-            ("name", _NAME),
-            ("driver_version", _DRIVER),
-        )
+        column: next((cell for cell in cells if shape.fullmatch(cell)), None)
+        for column, shape in shapes.items()
     }
     index = int(cells[0]) if _INDEX.fullmatch(cells[0]) else UNNUMBERED
-    values: dict[str, object] = {
-        row.field: read_field(row, row.columns, columns.get) for row in FIELDS if row.columns
-    }
+    values = {row.field: read_field(row, row.columns, columns.get) for row in FIELDS if row.columns}
     return gpu_of(index, {**values, "evidence": (line_ref(number),)})

@@ -13,8 +13,7 @@ import msgspec
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
 from probes.facts import Fabric, Gpu, GpuLimits, GpuMemoryHealth, PcieLink
-from probes.parsers.nvidia_smi.nvidia_words import memory_bytes, printed, switch
-from probes.parsers.nvidia_smi.nvsmi_values import (
+from probes.parsers.nvidia_smi.nvidia_words import (
     Reader,
     bus_id,
     compute_mode,
@@ -23,15 +22,18 @@ from probes.parsers.nvidia_smi.nvsmi_values import (
     flag,
     is_positive_memory,
     measured,
+    memory_bytes,
+    printed,
     recovery_action,
     reset_flag,
+    switch,
     validity,
     width,
     words,
 )
 
 Lookup = Callable[[str], str | None]
-"""Return the text at a path or in a column; None if there is none."""
+"""Function that returns the text at a path or in a column; None if there is none."""
 
 
 class FieldRow(NamedTuple):
@@ -40,7 +42,7 @@ class FieldRow(NamedTuple):
     field: str
     read: Reader
     paths: tuple[str, ...]
-    """Paths in XML and text, as `probes/parsers/nvidia_smi/nvsmi_tree.py` writes them."""
+    """Paths in XML and text, as `Tree` writes them."""
     columns: tuple[str, ...]
     """Columns of --query-gpu."""
 
@@ -112,7 +114,7 @@ FIELDS: tuple[FieldRow, ...] = (
     _row("compute_mode", compute_mode, "compute_mode", "compute_mode"),
     _row(
         "confidential_compute",
-        is_positive_memory(memory_bytes),
+        is_positive_memory,
         "cc_protected_memory_usage/total conf_compute_protected_memory_usage/total",
         "protected_memory.total",
     ),
@@ -272,24 +274,18 @@ _PARTS: dict[str, type[Any]] = {
 
 def read_field(row: FieldRow, places: Iterable[str], look: Lookup) -> object:
     """Return the first value at `places`; else the reason why the first present place has none."""
-    failure: Unknown | None = None
+    failure = NOT_RECORDED
     for place in places:
-        text = look(place)
-        if text is None:
-            continue
-        value = row.read(text, place)
+        value = row.read(text, place) if (text := look(place)) is not None else NOT_RECORDED
         if not isinstance(value, Unknown):
             return value
-        if failure is None or failure.reason is Reason.NOT_RECORDED:
+        if failure.reason is Reason.NOT_RECORDED and value is not NOT_RECORDED:
             failure = value
-    return failure or NOT_RECORDED
+    return failure
 
 
 def gpu_of(index: int, values: dict[str, object]) -> Gpu:
-    """Return a `Gpu` with the given fields.
-
-    A dotted name such as `limits.fan_percent` is a field of a nested record.
-    """
+    """Return a `Gpu` with the given fields; `limits.fan_percent` is a field of a nested record."""
     parts: dict[str, dict[str, object]] = {name: {} for name in _PARTS}
     own: dict[str, object] = {}
     for name, value in values.items():

@@ -1,28 +1,34 @@
-"""Build a `Gpu` from a report of `nvidia-smi -q`: single fields, and values spread over a section."""
+"""Build a `Gpu` from the fields and sections of a report of `nvidia-smi -q`, which is XML or text."""
 
 from __future__ import annotations
 
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
-from probes.facts import Count, Gpu, GpuProcess, MigDevice
-from probes.parsers.nvidia_smi.nvidia_words import memory_bytes, printed, switch, whole
-from probes.parsers.nvidia_smi.nvsmi_fields import FIELDS, RESET_FLAGS, gpu_of, read_field
-from probes.parsers.nvidia_smi.nvsmi_tree import Tree
-from probes.parsers.nvidia_smi.nvsmi_values import banks, is_failure
+import re
+from collections.abc import Iterable
 
-REASON_NAMES = frozenset(
-    (
-        "gpu_idle",
-        "applications_clocks_setting",
-        "sw_power_cap",
-        "hw_slowdown",
-        "sync_boost",
-        "sw_thermal_slowdown",
-        "hw_thermal_slowdown",
-        "hw_power_brake_slowdown",
-        "display_clock_setting",
-    )
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Unknown,
+    first_unknown,
+    known,
+    only_known,
+    value_or,
 )
-"""Names of nvmlClocksEventReasons (NVML 13) in lower case."""
+from probes.facts import Count, Gpu, GpuProcess, MigDevice
+from probes.parsers.nvidia_smi.nvidia_words import (
+    EVENT_REASONS,
+    banks,
+    is_failure,
+    memory_bytes,
+    printed,
+    switch,
+    unreadable,
+    whole,
+)
+from probes.parsers.nvidia_smi.nvsmi_fields import FIELDS, RESET_FLAGS, gpu_of, read_field
+
+REASON_NAMES = frozenset(EVENT_REASONS.values())
 _REASONS = {"display_clocks_setting": "display_clock_setting", "idle": "gpu_idle"}
 """NVML's name of a clock event reason for which nvidia-smi uses a different one."""
 _PREFIXES = ("clocks_event_reasons", "clocks_throttle_reasons")
@@ -43,6 +49,65 @@ HEALTH_FLAGS = {
 }
 _CLEAR = ("false", "no", "none", "full", "healthy")
 """Values in lower case of a health flag that is not raised."""
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+
+def path_word(label: str) -> str:
+    """Return a label or tag as part of a path: `t_limit` for `T.Limit`, `cliqueid` for both spellings."""
+    return _NO_WORD.sub("_", label.lower()).strip("_")
+
+
+class Tree:
+    """Values by path, such as `ecc_errors/volatile/dram_uncorrectable`.
+
+    Sections that occur several times are numbered: `mig_device#2`.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._sections: dict[str, int] = {}
+
+    def add(self, path: str, value: str) -> None:
+        """Add a value; the first of two equal paths counts."""
+        self._values.setdefault(path, value)
+
+    def section(self, path: str) -> str:
+        """Return the path for a section that begins, with a number unless it is the first of its name."""
+        count = self._sections[path] = self._sections.get(path, 0) + 1
+        return path if count == 1 else f"{path}#{count}"
+
+    def text_at(self, path: str) -> str | None:
+        """Return the text at `path`; None if there is none.
+
+        If a section on the way contains words in place of values (`GPU is lost`), return those words.
+        """
+        if path in self._values:
+            return self._values[path]
+        if path in self._sections:
+            return ""
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            if path in self._values:
+                return self._values[path]
+        return None
+
+    def below(self, path: str) -> list[tuple[str, str]]:
+        """Return the name and text of every value in a section and in the sections within it."""
+        start = f"{path}/"
+        return [
+            (key.rpartition("/")[2], value) for key, value in self._values.items() if key.startswith(start)
+        ]
+
+    def items(self) -> list[tuple[str, str]]:
+        return list(self._values.items())
+
+    def has_section(self, path: str) -> bool:
+        return path in self._sections
+
+    def numbered(self, path: str) -> list[str]:
+        """Return the paths of all sections of that name."""
+        count = self._sections.get(path, 0)
+        return [path if number == 1 else f"{path}#{number}" for number in range(1, count + 1)]
 
 
 def read_tree(
@@ -52,18 +117,12 @@ def read_tree(
     values: dict[str, object] = {row.field: read_field(row, row.paths, tree.text_at) for row in FIELDS}
     values |= {
         "driver_version": driver,
-        "ecc_corrected_volatile": _errors(tree, "volatile", "single_bit", ("sram_correct", "dram_correct")),
-        "ecc_uncorrected_volatile": _errors(
-            tree, "volatile", "double_bit", ("sram_uncorrect", "dram_uncorrect")
-        ),
-        "memory_health.corrected_aggregate": _errors(
-            tree, "aggregate", "single_bit", ("sram_correct", "dram_correct")
-        ),
-        "memory_health.uncorrected_aggregate": _errors(
-            tree, "aggregate", "double_bit", ("sram_uncorrect", "dram_uncorrect")
-        ),
-        "memory_health.sram_uncorrected_volatile": _errors(tree, "volatile", "", ("sram_uncorrect",)),
-        "memory_health.sram_uncorrected_aggregate": _errors(tree, "aggregate", "", ("sram_uncorrect",)),
+        "ecc_corrected_volatile": _errors(tree, "volatile", "single_bit", "correct"),
+        "ecc_uncorrected_volatile": _errors(tree, "volatile", "double_bit", "uncorrect"),
+        "memory_health.corrected_aggregate": _errors(tree, "aggregate", "single_bit", "correct"),
+        "memory_health.uncorrected_aggregate": _errors(tree, "aggregate", "double_bit", "uncorrect"),
+        "memory_health.sram_uncorrected_volatile": _errors(tree, "volatile", "", "uncorrect"),
+        "memory_health.sram_uncorrected_aggregate": _errors(tree, "aggregate", "", "uncorrect"),
         "memory_health.repair_pending": _repair_pending(tree),
         "memory_health.remap_banks": _remap_banks(tree),
         "limits.violations_us": _violations(tree),
@@ -78,20 +137,21 @@ def read_tree(
     return gpu_of(index, values)
 
 
-def _errors(tree: Tree, period: str, old: str, starts: tuple[str, ...]) -> int | Unknown:
+def _errors(tree: Tree, period: str, old: str, kind: str) -> int | Unknown:
     """Return a count of ECC errors: one total per kind up to schema 10, later a sum over the memories.
 
-    Newer drivers split the uncorrectable errors of SRAM into parity and SECDED.
+    Newer drivers split the uncorrectable errors of SRAM into parity and SECDED. Without `old`, the name of
+    the section up to schema 10, only the errors of SRAM count.
     """
     section = f"ecc_errors/{period}"
     if old and tree.has_section(f"{section}/{old}"):
         return whole(tree.text_at(f"{section}/{old}/total"), f"{section}/{old}/total")
+    starts = (f"sram_{kind}", f"dram_{kind}") if old else f"sram_{kind}"
     counters = [(name, text) for name, text in tree.below(section) if name.startswith(starts)]
     if not counters:
-        text = tree.text_at(section)
-        return Unknown(Reason.NOT_RECORDED, f"no {section}") if not text else whole(text, section)
+        return whole(tree.text_at(section), section)
     values = [whole(text, f"{section}/{name}") for name, text in counters]
-    total = sum(value for value in values if not isinstance(value, Unknown))
+    total = sum(only_known(values))
     unread = [value for value in values if isinstance(value, Unknown)]
     if total > 0 or not unread:
         return total  # Errors of one memory count even if another memory's counter cannot be read.
@@ -102,9 +162,9 @@ def _repair_pending(tree: Tree) -> bool | Unknown:
     flags = [
         switch(text, name) for name in _REPAIRS if (text := tree.text_at(f"ecc_errors/{name}")) is not None
     ]
-    if any(flag is True for flag in flags):
+    if True in flags:
         return True
-    return next((flag for flag in flags if isinstance(flag, Unknown)), False if flags else NOT_RECORDED)
+    return first_unknown(*flags) or (False if flags else NOT_RECORDED)
 
 
 def _remap_banks(tree: Tree) -> tuple[Count, ...] | Unknown:
@@ -115,27 +175,41 @@ def _remap_banks(tree: Tree) -> tuple[Count, ...] | Unknown:
         texts = {name.rpartition("_")[2]: text for name, text in tree.below(section)}
         values = {name: banks(texts[name], f"{section}/{name}") for name in BANKS if name in texts}
         if values:
-            unknown = next((value for value in values.values() if isinstance(value, Unknown)), None)
-            return unknown or tuple(Count(name=name, value=int(str(value))) for name, value in values.items())
+            return bank_counts(values)
     text = tree.text_at("remapped_rows/row_remapper_histogram") or tree.text_at("remapped_rows")
-    value = printed(text, "remapped_rows") if text else NOT_RECORDED
+    return reason_in(text, "remapped_rows")
+
+
+def bank_counts(values: dict[str, int | Unknown]) -> tuple[Count, ...] | Unknown:
+    """Return the counts by name; Unknown if there are no counts, or one is unknown."""
+    if unknown := first_unknown(*values.values()):
+        return unknown
+    return tuple(Count(name=name, value=value_or(value, 0)) for name, value in values.items()) or NOT_RECORDED
+
+
+def reason_in(text: str | None, what: str) -> Unknown:
+    """Return the reason that a text states in place of the values of a section."""
+    value = printed(text, what) if text else NOT_RECORDED
     return value if isinstance(value, Unknown) else NOT_RECORDED
 
 
 def _violations(tree: Tree) -> tuple[Count, ...] | Unknown:
     for prefix in _PREFIXES:
-        counters: list[Count] = []
-        unknown: Unknown | None = None
-        for name, text in tree.below(f"{prefix}_counters"):
-            short = name.removeprefix(f"{prefix}_counters_")
-            value = whole(text, name, "us")
-            if isinstance(value, Unknown):
-                unknown = unknown or value
-            else:
-                counters.append(Count(name=_VIOLATIONS.get(short, short), value=value))
-        if counters or unknown:
-            return tuple(counters) or unknown or ()
+        counters = tree.below(f"{prefix}_counters")
+        names = {name: name.removeprefix(f"{prefix}_counters_") for name, _ in counters}
+        if counters:
+            return violation_counts(
+                (_VIOLATIONS.get(names[name], names[name]), whole(text, name, "us"))
+                for name, text in counters
+            )
     return NOT_RECORDED
+
+
+def violation_counts(values: Iterable[tuple[str, int | Unknown]]) -> tuple[Count, ...] | Unknown:
+    """Return the known counters by name; the first unknown one if all of them are unknown."""
+    pairs = list(values)
+    known = tuple(Count(name=name, value=value) for name, value in pairs if not isinstance(value, Unknown))
+    return known or first_unknown(*(value for _, value in pairs)) or NOT_RECORDED
 
 
 def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tuple[str, ...] | Unknown:
@@ -145,18 +219,11 @@ def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tu
     flags.
     """
     if not flags:
-        text = printed(whole_section, "fabric/health") if whole_section else NOT_RECORDED
-        return text if isinstance(text, Unknown) else NOT_RECORDED
+        return reason_in(whole_section, "fabric/health")
     raised: list[str] = []
-    failure: Unknown | None = None
-    known = False
-    for name, text in flags.items():
-        value = printed(text, f"fabric/health/{name}")
-        if isinstance(value, Unknown):
-            failure = failure or value
-            continue
-        known = True
-        if value.lower() in _CLEAR or name in ("summary", "partition_assigned"):
+    values = {name: printed(text, f"fabric/health/{name}") for name, text in flags.items()}
+    for name, value in values.items():
+        if isinstance(value, Unknown) or value.lower() in _CLEAR or name in ("summary", "partition_assigned"):
             continue
         if name == "bandwidth":
             raised.append("degraded_bandwidth")
@@ -166,11 +233,11 @@ def fabric_health(flags: dict[str, str], whole_section: str | None = None) -> tu
             raised.append(HEALTH_FLAGS.get(name, name))
     if not raised and flags.get("summary", "").strip().lower() == "unhealthy":
         raised.append("unhealthy")
-    return tuple(raised) if known else failure or NOT_RECORDED
+    return tuple(raised) if only_known(values.values()) else first_unknown(*values.values()) or NOT_RECORDED
 
 
 def _recovery_action(tree: Tree, action: object) -> object:
-    """Return the recovery action; for drivers without one, the action that their reset flags imply."""
+    """Return the recovery action; from drivers that print none, the action that their reset flags imply."""
     if not isinstance(action, Unknown) or action.reason is not Reason.NOT_RECORDED:
         return action
     reset, drain = (read_field(row, row.paths, tree.text_at) for row in RESET_FLAGS)
@@ -189,35 +256,26 @@ def _throttle_reasons(tree: Tree) -> tuple[str, ...] | Unknown:
             named = [(name.removeprefix(f"{singular}_"), text) for name, text in flags]
             return active_reasons([(_REASONS.get(name, name), text) for name, text in named])
         if text := tree.text_at(prefix):
-            value = printed(text, prefix)
-            return (
-                value
-                if isinstance(value, Unknown)
-                else Unknown(Reason.UNPARSABLE, f"{prefix}: {value[:60]!r}")
-            )
+            return unreadable(text, prefix)
     return Unknown(Reason.NOT_RECORDED, "no clocks_event_reasons")
 
 
 def active_reasons(flags: list[tuple[str, str]]) -> tuple[str, ...] | Unknown:
     """Return the active clock event reasons.
 
-    Unknown if `hw_slowdown` is missing beside a name that NVML does not have: a damaged text may then hide
-    the hardware's own flag.
+    The result is Unknown if `hw_slowdown` is missing and there is a name that NVML does not have: the text
+    may be damaged and hide the hardware's own flag.
     """
-    active: list[str] = []
-    for name, text in flags:
-        value = switch(text, name)
-        if isinstance(value, Unknown):
-            return value
-        if value:
-            active.append(name)
-    names = {name for name, _ in flags}
-    strange = sorted(names - REASON_NAMES)
+    values = [(name, switch(text, name)) for name, text in flags]
+    if unknown := first_unknown(*(value for _, value in values)):
+        return unknown
+    names = dict(flags)
+    strange = sorted(names.keys() - REASON_NAMES)
     if strange and "hw_slowdown" not in names:
         return Unknown(
             Reason.UNPARSABLE, f"no hw_slowdown among the clock event reasons, but {strange[0][:40]!r}"
         )
-    return tuple(active)
+    return tuple(name for name, value in values if value)
 
 
 def _mig_devices(tree: Tree, enabled: object) -> tuple[MigDevice, ...] | Unknown:
@@ -242,23 +300,15 @@ def _processes(tree: Tree) -> tuple[GpuProcess, ...] | Unknown:
         text = tree.text_at("processes")
         if text is None:
             return Unknown(Reason.NOT_RECORDED, "no processes")
-        if text.strip() in ("", "None"):
-            return ()
-        value = printed(text, "processes")
-        return (
-            value if isinstance(value, Unknown) else Unknown(Reason.UNPARSABLE, f"processes: {value[:60]!r}")
+        return () if text.strip() in ("", "None") else unreadable(text, "processes")
+    # NVML lists processes that compute. Type G only draws.
+    return tuple(
+        GpuProcess(
+            pid=pid,
+            name=printed(tree.text_at(f"{section}/process_name"), "process_name"),
+            memory_bytes=memory_bytes(tree.text_at(f"{section}/used_memory"), "used_memory"),
         )
-    running: list[GpuProcess] = []
-    for section in sections:
-        pid = whole(tree.text_at(f"{section}/pid"), "pid")
-        # NVML lists processes that compute. Type G only draws.
-        if not isinstance(pid, Unknown) and tree.text_at(f"{section}/type") != "G":
-            name = printed(tree.text_at(f"{section}/process_name"), "process_name")
-            running.append(
-                GpuProcess(
-                    pid=pid,
-                    name=name,
-                    memory_bytes=memory_bytes(tree.text_at(f"{section}/used_memory"), "used_memory"),
-                )
-            )
-    return tuple(running)
+        for section in sections
+        if known(pid := whole(tree.text_at(f"{section}/pid"), "pid"))
+        and tree.text_at(f"{section}/type") != "G"
+    )

@@ -6,12 +6,26 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Record, Unknown
+from probes.base.record import (
+    NOT_RECORDED,
+    EvidenceRef,
+    Reason,
+    Record,
+    Unknown,
+    items_of,
+    line_ref,
+    map_known,
+)
 from probes.facts import Gpu, GpuProcess, MigDevice, Unread
-from probes.parsers.nvidia_smi.nvidia_words import memory_bytes, printed, whole
+from probes.parsers.nvidia_smi.nvidia_words import (
+    compute_mode,
+    is_failure,
+    memory_bytes,
+    number,
+    printed,
+    whole,
+)
 from probes.parsers.nvidia_smi.nvsmi_fields import gpu_of
-from probes.parsers.nvidia_smi.nvsmi_values import compute_mode, counted, is_failure, measured
 from probes.parsers.topology.pci_addresses import normal_address
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+\S+.{0,80}?(?:Driver|KMD) Version: ?\S+")
@@ -71,15 +85,14 @@ def parse_table(text: str) -> SmiTable:
     versions = _DRIVER.search(text), _CUDA.search(text)
     driver, cuda = (match[1] if match else NOT_RECORDED for match in versions)
     reader = _Reader(driver)
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("|") and len(bare) < 1000:
-            reader.take(number, bare)
+    lines = text.splitlines()
+    for line_number, line in enumerate(map(str.strip, lines), start=1):
+        if line.startswith("|") and len(line) < 1000:
+            reader.take(line_number, line)
     gpus = reader.finished()
-    cut: tuple[Unread, ...] = ()
-    if not gpus and _HEAD.search(text):
-        cut = (Unread(source="", line=len(text.splitlines()), why="the table ends before its first GPU"),)
-    return SmiTable(driver_version=driver, cuda_version=cuda, gpus=gpus, unread=cut)
+    cut = Unread(source="", line=len(lines), why="the table ends before its first GPU")
+    unread = (cut,) if not gpus and _HEAD.search(text) else ()
+    return SmiTable(driver_version=driver, cuda_version=cuda, gpus=gpus, unread=unread)
 
 
 class _Reader:
@@ -97,25 +110,24 @@ class _Reader:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0].startswith(("Processes:", "MIG devices:")):
             self._part = cells[0].partition(" ")[0].rstrip(":").lower()
-            return
-        if _COLUMNS.search(line):
+        elif _COLUMNS.search(line):
             self._part = "gpus"
-            return
-        if not self._part and _ROW.match(line):
-            self._part = "gpus"
-        if self._part == "processes":
+        elif self._part == "processes":
             self._process(cells[0], line)
         elif self._part == "mig":
             self._mig(cells, number)
-        elif self._part == "gpus":
+        elif self._part or _ROW.match(line):
+            self._part = "gpus"
             self._gpu(cells, number)
 
     def finished(self) -> tuple[Gpu, ...]:
-        gpus = list(self._gpus.values())
-        if self._processes is not None:
-            listed = self._processes
-            gpus = [msgspec.structs.replace(gpu, processes=tuple(listed.get(gpu.index, ()))) for gpu in gpus]
-        return tuple(gpus)
+        listed = self._processes
+        if listed is None:
+            return tuple(self._gpus.values())
+        return tuple(
+            msgspec.structs.replace(gpu, processes=tuple(listed.get(gpu.index, ())))
+            for gpu in self._gpus.values()
+        )
 
     def _gpu(self, cells: list[str], number: int) -> None:
         address = _ADDRESS.search(cells[1]) if len(cells) > 1 else None
@@ -126,24 +138,20 @@ class _Reader:
         elif self._current is not None and len(cells) >= 3:
             self._row += 1
             gpu = self._gpus[self._current]
-            if self._row == 2:
-                self._gpus[self._current] = _second_row(gpu, cells)
-            elif self._row == 3:
-                self._gpus[self._current] = _third_row(gpu, cells[2])
+            gpu = _second_row(gpu, cells) if self._row == 2 else gpu
+            self._gpus[self._current] = _third_row(gpu, cells[2]) if self._row == 3 else gpu
 
     def _first_row(
         self, first: re.Match[str], address: re.Match[str] | None, ecc: str, evidence: tuple[EvidenceRef, ...]
     ) -> Gpu:
-        mode = first[3] if len(first.groups()) > 2 else ""
-        name = printed(first[2], "name")
-        bus = normal_address(address[1]) if address else Unknown(Reason.ERROR, "the table shows no bus id")
+        no_address = Unknown(Reason.ERROR, "the table shows no bus id")
         return gpu_of(
             int(first[1]),
             {
-                "name": name,
-                "pci_bus_id": bus,
+                "name": printed(first[2], "name"),
+                "pci_bus_id": normal_address(address[1]) if address else no_address,
                 "driver_version": self._driver,
-                "persistence_mode": _persistence(mode),
+                "persistence_mode": _persistence(first[3] if len(first.groups()) > 2 else ""),
                 "failed_queries": tuple(
                     what for what, text in (("name", first[2]), ("ecc", ecc)) if is_failure(text)
                 ),
@@ -173,47 +181,40 @@ class _Reader:
         gpu = self._gpus.get(int(ids[1])) or Gpu(
             index=int(ids[1]), mig_enabled=True, evidence=(line_ref(number),)
         )
-        earlier = () if isinstance(gpu.mig_devices, Unknown) else gpu.mig_devices
         device = MigDevice(memory_bytes=memory_bytes(_spaced(memory[2]), "memory"))
-        self._gpus[gpu.index] = msgspec.structs.replace(gpu, mig_devices=(*earlier, device))
+        devices = (*items_of(gpu.mig_devices), device)
+        self._gpus[gpu.index] = msgspec.structs.replace(gpu, mig_devices=devices)
 
 
 def _second_row(gpu: Gpu, cells: list[str]) -> Gpu:
-    sensors, memory, load = (
-        _SECOND.fullmatch(cells[0]),
-        _MEMORY.fullmatch(cells[1]),
-        _LOAD.fullmatch(cells[2]),
-    )
     changes: dict[str, object] = {}
-    limits = gpu.limits
-    failed = () if isinstance(gpu.failed_queries, Unknown) else gpu.failed_queries
-    if sensors is not None:
+    texts: dict[str, str] = {}
+    if (sensors := _SECOND.fullmatch(cells[0])) is not None:
         fan, temperature, state, power, cap = sensors.groups()
-        limits = msgspec.structs.replace(
-            limits,
-            fan_percent=counted("%")(fan, "fan"),
-            performance_state=printed(state, "perf"),
-        )
+        texts |= {"fan": fan, "temp": temperature, "perf": state, "power": power, "power cap": cap}
         changes |= {
-            "temperature_c": counted("C")(temperature, "temp"),
-            "power_w": measured("W")(power, "power"),
-            "power_limit_w": measured("W")(cap, "power cap"),
+            "limits": msgspec.structs.replace(
+                gpu.limits, fan_percent=whole(fan, "fan", "%"), performance_state=printed(state, "perf")
+            ),
+            "temperature_c": whole(temperature, "temp", "C"),
+            "power_w": number(power, "power", "W"),
+            "power_limit_w": number(cap, "power cap", "W"),
         }
-        named = (("fan", fan), ("temp", temperature), ("perf", state), ("power", power), ("power cap", cap))
-        failed += tuple(what for what, text in named if is_failure(text))
-    if memory is not None:
+    if (memory := _MEMORY.fullmatch(cells[1])) is not None:
+        texts["memory"] = memory[2]
         changes |= {
             "memory_used_bytes": memory_bytes(_spaced(memory[1]), "memory used"),
             "memory_bytes": memory_bytes(_spaced(memory[2]), "memory"),
         }
-        failed += ("memory",) if is_failure(memory[2]) else ()
-    if load is not None:
+    if (load := _LOAD.fullmatch(cells[2])) is not None:
+        texts["utilization"] = load[1]
         changes |= {
-            "utilization_percent": counted("%")(load[1], "GPU-Util"),
+            "utilization_percent": whole(load[1], "GPU-Util", "%"),
             "compute_mode": compute_mode(load[2], "compute mode"),
         }
-        failed += ("utilization",) if is_failure(load[1]) else ()
-    return msgspec.structs.replace(gpu, limits=limits, failed_queries=failed, **changes)
+    failed = (name for name, text in texts.items() if is_failure(text))
+    queries = (*items_of(gpu.failed_queries), *failed)
+    return msgspec.structs.replace(gpu, failed_queries=queries, **changes)
 
 
 def _third_row(gpu: Gpu, cell: str) -> Gpu:
@@ -224,21 +225,18 @@ def _third_row(gpu: Gpu, cell: str) -> Gpu:
     if value not in ("Enabled", "Disabled"):
         return gpu
     enabled = value == "Enabled"
-    pending = enabled != cell.endswith("*")
     devices = gpu.mig_devices if enabled else ()
+    pending = enabled != cell.endswith("*")
     return msgspec.structs.replace(gpu, mig_enabled=enabled, mig_pending=pending, mig_devices=devices)
 
 
 def _ecc(cell: str) -> dict[str, object]:
     """Return the ECC fields of a cell: a count of errors, `Off`, or `On` for a GPU in MIG mode."""
-    if cell == "Off":
-        return {"ecc_enabled": False, "ecc_uncorrected_volatile": _ECC_OFF}
-    if cell == "On":
-        return {"ecc_enabled": True, "ecc_uncorrected_volatile": _ECC_OF_MIG}
+    if cell in ("On", "Off"):
+        is_on = cell == "On"
+        return {"ecc_enabled": is_on, "ecc_uncorrected_volatile": _ECC_OF_MIG if is_on else _ECC_OFF}
     count = whole(cell, "Volatile Uncorr. ECC")
-    if isinstance(count, Unknown):
-        return {"ecc_enabled": count, "ecc_uncorrected_volatile": count}
-    return {"ecc_enabled": True, "ecc_uncorrected_volatile": count}
+    return {"ecc_enabled": map_known(count, lambda _: True), "ecc_uncorrected_volatile": count}
 
 
 def _persistence(mode: str) -> bool | Unknown:

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref
 from probes.facts import Gpu, Unread
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
-from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
-from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 
 _LOG = re.compile(r"^=+ ?NVSMI LOG ?=+[ \t]*$", re.MULTILINE)
 _GPU = re.compile(
@@ -99,7 +97,7 @@ def attached_gpus(text: str) -> int | Unknown | None:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Return the places where the report was cut."""
+    """Return the places at which the report was cut."""
     return parse_smi_text(text).unread
 
 
@@ -108,27 +106,19 @@ def parse_smi_text(text: str) -> SmiText:
     header: dict[str, str] = {}
     blocks: list[_Block] = []
     cuts: list[Unread] = []
-    block: _Block | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
         if raw.strip() == _CUT:
             cuts.append(Unread(source="", line=number, text=_CUT, why="the report was shortened here"))
-            continue
-        heading = _GPU.match(raw)
-        if heading is not None:
-            block = _Block(heading[1], number, [])
-            blocks.append(block)
-            continue
-        line = _line(number, raw)
-        if line is None:
-            continue
-        if line.value is not None and path_word(line.label) in _HEADER:
-            header[_HEADER[path_word(line.label)]] = _REMARK.sub("", line.value)
-        elif block is not None:
-            block.lines.append(line)
-        elif _PART.match(raw) or _starts_part(line):
-            # The paste begins within a GPU's block, without the line that names the GPU.
-            block = _Block("", number, [line])
-            blocks.append(block)
+        elif (heading := _GPU.match(raw)) is not None:
+            blocks.append(_Block(heading[1], number, []))
+        elif (line := _line(number, raw)) is not None:
+            if line.value is not None and path_word(line.label) in _HEADER:
+                header[_HEADER[path_word(line.label)]] = _REMARK.sub("", line.value)
+            elif blocks:
+                blocks[-1].lines.append(line)
+            elif _PART.match(raw) or _starts_part(line):
+                # The paste begins within a GPU's block, without the line that names the GPU.
+                blocks.append(_Block("", number, [line]))
     driver = printed(header.get("driver"), "driver version")
     gpus = tuple(_gpu(index, block, driver) for index, block in enumerate(blocks))
     attached = whole(header.get("attached"), "attached GPUs") if "attached" in header else NOT_RECORDED
@@ -197,24 +187,22 @@ def _tree(lines: list[_Line]) -> Tree:
             continue
         while stack and not is_flat and stack[-1][0] >= line.indent:
             stack.pop()
-        if line.value is None:
-            if len(stack) < _DEEPEST:
-                # Without indentation, a heading ends the section before it.
-                above = f"{stack[-1][1]}/" if stack and not is_flat else _PARENTS.get(word, "")
-                if is_flat:
-                    stack.clear()
-                stack.append((line.indent, tree.section(f"{above}{word}")))
-            continue
         above = f"{stack[-1][1]}/" if stack else ""
-        if above.startswith("processes/"):
+        if line.value is None:
+            # Without indentation, a heading ends the section before it.
+            parent = above if above and not is_flat else _PARENTS.get(word, "")
+            if is_flat or len(stack) < _DEEPEST:
+                kept = [] if is_flat else stack
+                stack = [*kept, (line.indent, tree.section(f"{parent}{word}"))]
+        elif above.startswith("processes/"):
             _process_line(tree, word, line.value)
-            continue
-        tree.add(f"{above}{word}", line.value)
-        if is_flat:
-            tree.add(word, line.value)
-        elif len(stack) < _DEEPEST:
-            # `HW Slowdown : Active` is a value and also the heading of its causes.
-            stack.append((line.indent, f"{above}{word}"))
+        else:
+            tree.add(f"{above}{word}", line.value)
+            if is_flat:
+                tree.add(word, line.value)
+            elif len(stack) < _DEEPEST:
+                # `HW Slowdown : Active` is a value and also the heading of its causes.
+                stack.append((line.indent, f"{above}{word}"))
     return tree
 
 

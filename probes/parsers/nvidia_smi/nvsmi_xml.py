@@ -9,8 +9,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 from probes.base.record import Reason, Record, Unknown
 from probes.facts import Gpu, Unread
 from probes.parsers.nvidia_smi.nvidia_words import printed, whole
-from probes.parsers.nvidia_smi.nvsmi_sections import read_tree
-from probes.parsers.nvidia_smi.nvsmi_tree import Tree, path_word
+from probes.parsers.nvidia_smi.nvsmi_sections import Tree, path_word, read_tree
 
 _ROOT = "<nvidia_smi_log"
 _END = "</nvidia_smi_log>"
@@ -51,17 +50,14 @@ def attached_gpus(text: str) -> int | Unknown | None:
 def unread(text: str) -> tuple[Unread, ...]:
     """Report a log that ends early, or that has fewer GPUs than the driver counted."""
     log = parse_smi_xml(text)
+    line, why = 0, ""
     if isinstance(log, Unknown):
-        return (Unread(source="", why=log.detail),)
-    if log.problem:
-        return (Unread(source="", line=len(text.splitlines()), why=log.problem),)
-    if isinstance(log.attached_gpus, int) and log.attached_gpus > len(log.gpus):
-        return (
-            Unread(
-                source="", why=f"{log.attached_gpus} GPUs are attached, and {len(log.gpus)} are in the log"
-            ),
-        )
-    return ()
+        why = log.detail
+    elif log.problem:
+        line, why = len(text.splitlines()), log.problem
+    elif isinstance(log.attached_gpus, int) and log.attached_gpus > len(log.gpus):
+        why = f"{log.attached_gpus} GPUs are attached, and {len(log.gpus)} are in the log"
+    return (Unread(source="", line=line, why=why),) if why else ()
 
 
 def parse_smi_xml(text: str) -> SmiLog | Unknown:
@@ -116,8 +112,7 @@ def _read(text: str) -> tuple[Element | None, list[Element], str]:
 def _tree(gpu: Element) -> Tree:
     """Return the values of a GPU's element by path."""
     tree = Tree()
-    address = gpu.get("id")
-    if address:
+    if address := gpu.get("id"):
         tree.add("id", address)
     waiting = [("", child, 1) for child in reversed(gpu)]
     while waiting:

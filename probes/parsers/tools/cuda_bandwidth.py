@@ -1,7 +1,7 @@
-"""Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies of hosts and GPUs.
+"""Parse `bandwidthTest` of the CUDA samples, and `gpu_copy` of SuperBench: copies between hosts and GPUs.
 
 bandwidthTest prints one line per size (`--csv`, shmoo mode) or a table; its D2D copies stay within one GPU's
-memory. The largest rate of a sweep over sizes counts. Units: GB/s are 1e9 bytes per second.
+memory. Of the rates for several sizes, the largest counts. Units: GB/s are 1e9 bytes per second.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref, value_or
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
-from probes.parsers.tools.tool_text import gpus_measured, number, status_result, untagged
+from probes.parsers.tools.tool_text import gpus_measured, number, status_result, untagged_lines
 
 BANDWIDTH_TEST = "bandwidthTest"
 GPU_COPY = "gpu_copy"
@@ -32,13 +32,12 @@ _ERROR = re.compile(
     r"\s{0,8}Result = FAIL\s*|.{0,80}(?:CUDA error at|cudaGetDeviceCount returned|code=\d{1,6}\().*"
 )
 _COPY = re.compile(
-    r"((?:cpu|gpu\d{1,3})_(?:to|and)_(?:cpu|gpu\d{1,3})(?:_(?:read|write))?_by_(?:sm|dma)"
-    r"(?:_under_numa\d{1,3})?):? (\S{1,24})\s*"
-)
-_COPY_NAME = re.compile(
-    r"(cpu|gpu\d{1,3})_(to|and)_(cpu|gpu\d{1,3})(_read|_write)?_by_(sm|dma)(?:_under_numa\d{1,3})?"
+    r"(cpu|gpu\d{1,3})_(to|and)_(cpu|gpu\d{1,3})(_read|_write)?_by_(sm|dma)"
+    r"(?:_under_numa\d{1,3})?:? (\S{1,24})\s*"
 )
 _DIRECTIONS = {"Host to Device": "H2D", "Device to Host": "D2H", "Device to Device": "D2D"}
+_FACTORS = {"G": float(GB), "M": 1e6}
+"""Bytes per printed unit, by its prefix."""
 _TITLES = ("[CUDA Bandwidth Test]", "bandwidthTest-H2D", "bandwidthTest-D2H", "bandwidthTest-D2D")
 
 
@@ -56,37 +55,28 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
         key = (result.tool, result.test, result.subject)
         if result.metric != "bandwidth":
             others.append(result)
-        elif key not in best or _value(result) > _value(best[key]):
+        elif key not in best or value_or(result.value, 0.0) > value_or(best[key].value, 0.0):
             best[key] = result
     return (*best.values(), *others)
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that were measured.
-
-    CUDA numbers them; if all GPUs are visible, its order is NVML's.
-    """
+    """Return the GPUs that were measured, by CUDA's numbers, which are NVML's if all GPUs are visible."""
     gpus: dict[int, Gpu] = {index: Gpu(index=index) for index in gpus_measured(parse_results(text))}
     for line_number, line in enumerate(text.split("\n"), 1):
-        match = _DEVICE.fullmatch(line)
-        if match is not None:
+        if (match := _DEVICE.fullmatch(line)) is not None:
             gpus[int(match[1])] = Gpu(index=int(match[1]), name=match[2], evidence=(line_ref(line_number),))
     return tuple(gpus[index] for index in sorted(gpus))
 
 
-def _value(result: ToolResult) -> float:
-    return result.value if isinstance(result.value, float) else 0.0
-
-
 def _results(text: str) -> Iterator[ToolResult]:
     table = _Table()
-    for line_number, raw in enumerate(text.split("\n"), 1):
-        line = untagged(raw)
+    for line_number, line in untagged_lines(text):
         if (match := _CSV.fullmatch(line)) is not None:
             kind = f"{match[1]}-{match[2]}" if match[2] else match[1]
-            yield from _rate((kind, table.device), match[3], _factor(match[4]), int(match[5]), line_number)
+            yield from _rate((kind, table.device), match[3], _FACTORS[match[4]], int(match[5]), line_number)
         elif (match := _COPY.fullmatch(line)) is not None:
-            yield from _copy(match[1], match[2], line_number)
+            yield from _copy(match, line_number)
         elif _ERROR.fullmatch(line):
             yield status_result(BANDWIDTH_TEST, line, line_number)
         else:
@@ -105,7 +95,7 @@ class _Table:
         elif (match := _MEMORY.fullmatch(line)) is not None:
             self.memory = "Pinned" if match[1] == "PINNED" else "Paged"
         elif (match := _UNIT.fullmatch(line)) is not None:
-            self.factor = _factor(match[1])
+            self.factor = _FACTORS[match[1]]
         elif self.factor and self.direction and (match := _ROW.fullmatch(line)) is not None:
             # The heading of copies within a GPU contains PINNED too, although they use no host memory.
             is_inside = self.direction == "D2D" or not self.memory
@@ -115,14 +105,10 @@ class _Table:
             self.device = match[1]
 
 
-def _factor(prefix: str) -> float:
-    return GB if prefix == "G" else 1e6
-
-
 def _rate(
     copy: tuple[str, str], printed: str, factor: float, size_bytes: int, line: int
 ) -> Iterator[ToolResult]:
-    """Return the result of one line; `what` is the direction and the number of the GPU."""
+    """Return the result of one line; `copy` contains its direction and the number of the GPU."""
     value = number(printed)
     if value is not None:
         yield ToolResult(
@@ -136,20 +122,16 @@ def _rate(
         )
 
 
-def _copy(name: str, printed: str, line: int) -> Iterator[ToolResult]:
-    match, value = _COPY_NAME.fullmatch(name), number(printed)
-    if match is None or value is None:
-        return
-    ends = [end.upper() for end in (match[1], match[3])]
-    kinds = [re.sub(r"\d", "", end) for end in (match[1], match[3])]
-    subject = "-".join(end for end in ends if end != "CPU")
-    if ends[0] == ends[1]:
-        subject, kinds[1] = ends[0], "itself"
-    yield ToolResult(
-        tool=GPU_COPY,
-        test=f"{kinds[0]}_{match[2]}_{kinds[1]}{match[4] or ''}_by_{match[5]}",
-        subject=subject or "host",
-        metric="bandwidth",
-        value=value * GB,
-        evidence=(line_ref(line),),
-    )
+def _copy(match: re.Match[str], line: int) -> Iterator[ToolResult]:
+    value = number(match[6])
+    ends = dict.fromkeys((match[1], match[3]))  # once if a GPU copies within its own memory
+    kinds = [end.rstrip("0123456789") for end in ends]
+    if value is not None:
+        yield ToolResult(
+            tool=GPU_COPY,
+            test=f"{kinds[0]}_{match[2]}_{(*kinds, 'itself')[1]}{match[4] or ''}_by_{match[5]}",
+            subject="-".join(end.upper() for end in ends if end != "cpu") or "host",
+            metric="bandwidth",
+            value=value * GB,
+            evidence=(line_ref(line),),
+        )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED
+from probes.base.record import NOT_RECORDED, line_ref
 from probes.base.versions import numbers_of
 from probes.facts import Diagnosis, Gpu, Unread
 from probes.parsers.tools.dcgm_json import ROOTS, metadata, parse_damaged, parse_json
@@ -35,7 +34,7 @@ _RETYPED = re.compile(
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"(?:(?:Warning|Error|Info)(?:: ?\w{1,16})?)?", re.IGNORECASE)
-"""Left cells of lines that continue the test above; those of DCGM 4 may name a device."""
+"""Left cells of lines that continue the test above. In DCGM 4 such a cell may name a device."""
 _WRAPPED = 45
 """Width at which DCGM 2 and 3 cut a message, in the middle of words.
 
@@ -46,6 +45,7 @@ _METADATA = re.compile(
     r"\|\s{0,4}(Driver Version Detected|GPU Device IDs Detected)\s{0,20}\|\s{0,4}(\S.{0,400}?)\s{0,60}\|?\s*"
 )
 _DEVICE_ID = re.compile(r"[0-9a-fA-F]{4}")
+_QUOTED_ROOTS = tuple(f'"{root}"' for root in ROOTS)
 _MOST = 4096
 _MOST_GPUS = 256
 
@@ -86,9 +86,7 @@ class _Test:
 
 
 def recognise(text: str) -> bool:
-    if any(f'"{root}"' in text for root in ROOTS):
-        return True
-    if "Successfully ran diagnostic for group" in text:
+    if any(sign in text for sign in (*_QUOTED_ROOTS, "Successfully ran diagnostic for group")):
         return True
     named = 0
     for line in text.split("\n"):
@@ -117,7 +115,7 @@ def parse_diagnoses(text: str) -> tuple[Diagnosis, ...]:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs that the report names, with their device ids and driver.
 
-    These are the GPUs of the metadata, and those with a result of their own.
+    These are the GPUs of the metadata, and GPUs with results.
     """
     driver = ""
     ids: list[str] = []
@@ -125,12 +123,11 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         decoded = json_object(text, root)
         if decoded is not None:
             driver, ids = metadata(decoded[0], root)
-    for line in text.split("\n") if not driver and not ids else ():
-        match = _METADATA.fullmatch(line) if line.startswith("|") else None
-        if match is not None and match[1].startswith("GPU"):
-            ids = [word.strip() for word in match[2].split(",")]
-        elif match is not None:
-            driver = match[2]
+    if not driver and not ids:
+        rows = (_METADATA.fullmatch(line) for line in text.split("\n") if line.startswith("|"))
+        fields = {row[1]: row[2] for row in rows if row is not None}
+        driver = fields.get("Driver Version Detected", "")
+        ids = [word.strip() for word in fields.get("GPU Device IDs Detected", "").split(",")]
     ids = [word.lower() for word in ids[:_MOST_GPUS] if _DEVICE_ID.fullmatch(word)]
     named = {
         int(diagnosis.subject[3:])
@@ -148,17 +145,20 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
-    """Return results of the table that are not among the tool's words."""
-    unread: list[Unread] = []
+    """Return rows of tests whose result is none of the tool's words, and a JSON report without its end."""
     root = next((root for root in ROOTS if f'"{root}"' in text), None)
-    if root is not None and json_object(text, root) is None:
-        unread.append(Unread(source="", line=0, text=root, why="the JSON report is incomplete"))
-    for number, line in enumerate(text.split("\n"), 1):
-        row = _ROW.fullmatch(line) if line.startswith("|") else None
-        is_named = row is not None and _is_test(row[1]) and _TITLE.fullmatch(line) is None
-        if row is not None and is_named and row[2].strip() and _CELL.match(row[2].strip()) is None:
-            unread.append(Unread(source="", line=number, text=line.strip()[:80], why="no result of a test"))
-    return tuple(unread)
+    cut = Unread(source="", line=0, text=root or "", why="the JSON report is incomplete")
+    rows = (
+        Unread(source="", line=number, text=line.strip()[:80], why="no result of a test")
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.startswith("|")
+        and (row := _ROW.fullmatch(line)) is not None
+        and _is_test(row[1])
+        and _TITLE.fullmatch(line) is None
+        and row[2].strip()
+        and _CELL.match(row[2].strip()) is None
+    )
+    return (*((cut,) if root is not None and json_object(text, root) is None else ()), *rows)
 
 
 def _is_test(cell: str) -> bool:
@@ -168,12 +168,8 @@ def _is_test(cell: str) -> bool:
 def _table(text: str) -> list[_Test]:
     tests: list[_Test] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if _SECTION.fullmatch(line) or not line.startswith("|"):
-            continue
-        row = _ROW.fullmatch(line)
-        if row is None:
-            continue
-        left, right = row[1].strip(), row[2]
+        row = _ROW.fullmatch(line) if line.startswith("|") and not _SECTION.fullmatch(line) else None
+        left, right = (row[1].strip(), row[2]) if row is not None else ("", "")
         cell, entity = _CELL.fullmatch(right.strip()), _ENTITY.fullmatch(right.strip())
         if cell is not None and (_is_test(left) or _MESSAGE.fullmatch(left) is None):
             tests.append(_Test(left, number))
@@ -181,9 +177,10 @@ def _table(text: str) -> list[_Test]:
         elif tests and cell is not None and not left:
             tests[-1].results.append((cell[1], subjects_of(cell[2]), number))
         elif tests and entity is not None and not left:
-            tests[-1].results.append(
-                (entity[3], (f"GPU{entity[2]}" if entity[1] == "GPU" else HOST,), number)
-            )
+            subject = f"GPU{entity[2]}" if entity[1] == "GPU" else HOST
+            tests[-1].results.append((entity[3], (subject,), number))
+        elif row is None:
+            continue
         elif tests and _MESSAGE.fullmatch(left) is not None and not left.lower().startswith("info"):
             # A piece of the full width may end within a word, so no blank follows it.
             piece = right.removeprefix(" ").rstrip()

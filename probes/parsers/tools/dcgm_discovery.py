@@ -9,8 +9,7 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import Gpu
 from probes.parsers.nvidia_smi.nvidia_words import printed
 from probes.parsers.topology.pci_addresses import normal_address
@@ -35,15 +34,13 @@ def attached_gpus(text: str) -> int | None:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs by DCGM's number, which is NVML's if no GPU is hidden."""
     gpus: list[Gpu] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        bare = line.strip()
-        if len(bare) > 300 or bare.startswith("+"):
+    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        is_other = any(word in line for word in ("Switch", "CPU", "ConnectX"))
+        if is_other and " found" in line and len(line) <= 300:
+            break
+        if is_other or len(line) > 300 or line.startswith("+"):
             continue
-        if "Switch" in bare or "CPU" in bare or "ConnectX" in bare:
-            if " found" in bare:
-                break
-            continue
-        heading, field = _INDEX.fullmatch(bare), _FIELD.fullmatch(bare)
+        heading, field = _INDEX.fullmatch(line), _FIELD.fullmatch(line)
         if heading is not None:
             gpus.append(Gpu(index=int(heading[1]), evidence=(line_ref(number),)))
         if field is not None and gpus:
@@ -57,7 +54,5 @@ def _with_field(gpu: Gpu, label: str, text: str) -> Gpu:
         return msgspec.structs.replace(gpu, pci_bus_id=normal_address(text))
     if label == "Device UUID":
         return msgspec.structs.replace(gpu, uuid=printed(text, "uuid"))
-    name: str | Unknown = printed(text, "name")
-    if text == _NO_TEXT:
-        name = Unknown(Reason.NOT_RECORDED, "DCGM shows no name")
-    return msgspec.structs.replace(gpu, name=name)
+    unnamed = Unknown(Reason.NOT_RECORDED, "DCGM shows no name")
+    return msgspec.structs.replace(gpu, name=unnamed if text == _NO_TEXT else printed(text, "name"))

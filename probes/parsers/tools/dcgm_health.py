@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Diagnosis
 from probes.parsers.tools.dcgm_words import HOST, Result
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Diagnosis
 from probes.parsers.tools.dcgm_words import HOST, SETTING_ERRORS, TOOL, result_of, subjects_of
 from probes.parsers.tools.tool_text import line_at
@@ -45,18 +45,15 @@ def metadata(document: dict[str, object], root: str) -> tuple[str, list[str]]:
     fields: dict[str, object] = {}
     for part in (document.get("metadata"), document.get(root)):
         fields |= {str(key).lower(): value for key, value in part.items()} if isinstance(part, dict) else {}
-    driver, ids = (
-        fields.get("driver version detected"),
-        fields.get("gpu device ids detected", fields.get("gpu device ids")),
-    )
-    if isinstance(ids, str):
-        ids = ids.split(",")
-    words = ids if isinstance(ids, list) else []
-    if not words:
-        groups = [
-            group for group in _dicts(document.get("entity_groups")) if group.get("entity_group") == "GPU"
-        ]
-        words = [entity.get("device_id", "") for group in groups for entity in _dicts(group.get("entities"))]
+    driver = fields.get("driver version detected")
+    ids = fields.get("gpu device ids detected", fields.get("gpu device ids"))
+    listed = ids.split(",") if isinstance(ids, str) else ids
+    words = (listed if isinstance(listed, list) else []) or [
+        entity.get("device_id", "")
+        for group in _dicts(document.get("entity_groups"))
+        if group.get("entity_group") == "GPU"
+        for entity in _dicts(group.get("entities"))
+    ]
     return (driver if isinstance(driver, str) else ""), [str(word).strip() for word in words]
 
 
@@ -92,16 +89,11 @@ def _results(test: dict[str, object], text: str, start: int) -> Iterator[Diagnos
     name = str(test.get("name", "unnamed"))[:80]
     place = text.find(f'"{name}"', start)
     line = line_at(text, place if place >= 0 else start)
-    any_result = False
-    for result in _dicts(test.get("results")):
-        any_result = True
+    # Without results of devices, the summary counts. It names no device, so it is about the host.
+    for result in [*_dicts(test.get("results"))] or _dicts([test.get("test_summary")]):
         message, code = _message(result)
         for subject in _subjects(result):
             yield _diagnosis(name, subject, str(result.get("status", "")), message, code, line)
-    summary = test.get("test_summary")
-    if not any_result and isinstance(summary, dict):
-        message, code = _message(summary)
-        yield _diagnosis(name, HOST, str(summary.get("status", "")), message, code, line)
 
 
 def _subjects(result: dict[str, object]) -> tuple[str, ...]:
@@ -123,12 +115,8 @@ def _message(result: dict[str, object]) -> tuple[str, int | None]:
         elif isinstance(warning, dict):
             texts.append(str(warning.get("warning", warning.get("message", ""))))
             number = warning.get("error_id")
-            if (
-                isinstance(number, int)
-                and not isinstance(number, bool)
-                and (code is None or code in SETTING_ERRORS)
-            ):
-                code = number
+            is_number = isinstance(number, int) and not isinstance(number, bool)
+            code = number if is_number and (code is None or code in SETTING_ERRORS) else code
     return "; ".join(text for text in texts if text)[:600], code
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+import msgspec
+
+from probes.base.record import NOT_RECORDED, line_ref
 from probes.facts import Gpu, NvLink, Unread
+from probes.parsers.nvidia_smi.nvlink_error_counts import Links, count_errors
 
 _TITLE = re.compile(r"NvLink Link Status|NVLINK Error Counts|Key: Up=U, Down=D, Disabled=X")
 _STATUS_GPU = re.compile(r"gpuId (\d{1,4}):?")
@@ -17,12 +19,6 @@ _ERROR_LINK = re.compile(r"\|?\s*Link (\d{1,2})\s*\|[\s|]*")
 _ERROR = re.compile(r"\|?\s*->\s*([A-Za-z][A-Za-z ]{2,40}?)\s*\|\s*(\S{1,40})\s*\|?")
 _STATE = re.compile(r"^[ \t]*gpuId \d{1,4}:?[ \t]*\n\s*[UDX_](?: [UDX_])*[ \t]*$", re.MULTILINE)
 _COUNTER = re.compile(r"->\s*(?:CRC FLIT|CRC Data|Replay|Recovery) Error")
-_FIELDS: tuple[tuple[str, str], ...] = (
-    ("replay", "replay_errors"),
-    ("recovery", "recovery_errors"),
-    ("crc", "crc_errors"),
-)
-_MOST = 2**63
 
 
 def recognise(text: str) -> bool:
@@ -36,7 +32,7 @@ def recognise(text: str) -> bool:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """Return the GPUs with the state of their links, their counters, or both."""
     states: dict[int, tuple[NvLink, ...]] = {}
-    counters: dict[int, dict[int, dict[str, int]]] = {}
+    counters: dict[int, Links] = {}
     lines: dict[int, int] = {}
     gpu: int | None = None
     link: int | None = None
@@ -54,11 +50,11 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
         elif (match := _ERROR_LINK.fullmatch(line)) is not None:
             link = int(match[1])
         elif link is not None and (match := _ERROR.fullmatch(line)) is not None and match[2].isdecimal():
-            _count(counters.setdefault(gpu, {}).setdefault(link, {}), match[1], int(match[2]))
+            count_errors(counters.setdefault(gpu, {}).setdefault(link, {}), match[1].lower(), int(match[2]))
     return tuple(
         Gpu(
             index=index,
-            nvlinks=_joined_links(states.get(index), counters.get(index, {})),
+            nvlinks=_joined_links(states.get(index, ()), counters.get(index, {})),
             evidence=(line_ref(lines[index]),),
         )
         for index in sorted({*states, *counters})
@@ -66,19 +62,18 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def unread(text: str) -> tuple[Unread, ...]:
-    """Return counters that are not numbers, except those that DCGM marks as unreadable."""
-    unread_lines: list[Unread] = []
-    for number, raw in enumerate(text.split("\n"), 1):
-        match = _ERROR.fullmatch(raw.strip())
-        if match is not None and not match[2].isdecimal() and match[2] not in ("N/A", "Not"):
-            unread_lines.append(
-                Unread(source="", line=number, text=raw.strip()[:80], why="no count of NVLink errors")
-            )
-    return tuple(unread_lines)
+    """Return counters that are neither numbers nor DCGM's mark for an unreadable counter."""
+    return tuple(
+        Unread(source="", line=number, text=line[:80], why="no count of NVLink errors")
+        for number, line in enumerate(map(str.strip, text.split("\n")), 1)
+        if (match := _ERROR.fullmatch(line)) is not None
+        and not match[2].isdecimal()
+        and match[2] not in ("N/A", "Not")
+    )
 
 
 def _links(letters: str) -> tuple[NvLink, ...]:
-    """Return the ports by their letters, without `_`, a port that the GPU does not have."""
+    """Return the ports with the states of their letters; `_` marks a port that the GPU does not have."""
     return tuple(
         NvLink(index=index, active=letter == "U", disabled=letter == "X")
         for index, letter in enumerate(letters.split())
@@ -86,33 +81,10 @@ def _links(letters: str) -> tuple[NvLink, ...]:
     )
 
 
-def _count(counters: dict[str, int], name: str, value: int) -> None:
-    """Add a counter to a link.
-
-    FLIT and data CRC errors report the same fault, so the larger count is kept.
-    """
-    for part, field in _FIELDS:
-        if part in name.lower():
-            counters[field] = min(max(value, counters.get(field, 0)), _MOST)
-
-
-def _joined_links(
-    states: tuple[NvLink, ...] | None, counters: dict[int, dict[str, int]]
-) -> tuple[NvLink, ...] | Unknown:
-    if states is None and not counters:
-        return Unknown(Reason.NOT_RECORDED, "no NVLink in the output of dcgmi nvlink")
-    by_index = {link.index: link for link in states or ()}
+def _joined_links(states: tuple[NvLink, ...], counters: Links) -> tuple[NvLink, ...]:
+    by_index = {link.index: link for link in states}
+    unknown = NvLink(index=0, active=NOT_RECORDED)
     return tuple(
-        _link(index, by_index.get(index), counters.get(index, {})) for index in sorted({*by_index, *counters})
-    )
-
-
-def _link(index: int, state: NvLink | None, counters: dict[str, int]) -> NvLink:
-    return NvLink(
-        index=index,
-        active=state.active if state else NOT_RECORDED,
-        disabled=state.disabled if state else NOT_RECORDED,
-        replay_errors=counters.get("replay_errors", NOT_RECORDED),
-        recovery_errors=counters.get("recovery_errors", NOT_RECORDED),
-        crc_errors=counters.get("crc_errors", NOT_RECORDED),
+        msgspec.structs.replace(by_index.get(index, unknown), index=index, **counters.get(index, {}))
+        for index in sorted({*by_index, *counters})
     )

@@ -1,4 +1,4 @@
-"""Names and words of DCGM's diagnostic.
+"""Names of the tests of DCGM's diagnostic, and the words for their results.
 
 Source: NVIDIA/DCGM, dcgmi/Diag.cpp and nvvs (read 2026-11).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from probes.base.record import Unknown
+from probes.base.record import items_of
 from probes.parsers.host.cpulist import parse_cpu_list
 
 TOOL = "dcgmi diag"
@@ -59,43 +59,33 @@ TESTS = frozenset(
         "gpu_memory",
     }
 )
-"""Names in lower case of all versions, as tables print them and as plugins are named."""
+"""Names of tests in lower case, from the tables and plugins of all versions."""
 
 SETTING_TESTS = frozenset({"persistence mode", "environment variables", "graphics processes"})
-"""Tests of settings, which report no damage."""
+"""Tests of settings. A failure of one shows no damage."""
 SETTING_ERRORS = frozenset({25, 28, 29})
-"""Errors about settings and running programs, which report no damage (dcgm_errors.h).
-
-They are graphics processes, a CUDA variable and persistence mode.
-"""
+"""Errors that show no damage: graphics processes, a CUDA variable, and persistence mode (dcgm_errors.h)."""
 
 Result = Literal["PASS", "WARN", "FAIL", "SKIP", "UNKNOWN"]
 
+_RESULTS: dict[str, Result] = {
+    **dict.fromkeys(("pass", "passed"), "PASS"),
+    **dict.fromkeys(("fail", "failed", "error"), "FAIL"),
+    **dict.fromkeys(("warn", "warning"), "WARN"),
+    **dict.fromkeys(("skip", "skipped", "not run", "notrun", "not_run"), "SKIP"),
+}
 _GPUS = re.compile(r"(?:GPUs?|CPUs?)?:?\s*([\d, -]+)")
 _MOST_GPUS = 256
 
 
 def result_of(word: str) -> Result:
-    """Return the result for `Pass`, `PASSED`, `Fail`, `Warn`, `Skip` or `Not Run`; UNKNOWN for all else."""
-    match word.strip().lower():
-        case "pass" | "passed":
-            return "PASS"
-        case "fail" | "failed" | "error":
-            return "FAIL"
-        case "warn" | "warning":
-            return "WARN"
-        case "skip" | "skipped" | "not run" | "notrun" | "not_run":
-            return "SKIP"
-        case _:
-            return "UNKNOWN"
+    """Return the result for `Pass`, `PASSED`, `Fail`, `Warn`, `Skip` or `Not Run`; else UNKNOWN."""
+    return _RESULTS.get(word.strip().lower(), "UNKNOWN")
 
 
 def subjects_of(words: str | None) -> tuple[str, ...]:
     """Return two GPUs for `GPUs: 1, 2`; the host for `All`, for `CPU: 0` and for nothing."""
     match = _GPUS.fullmatch((words or "").strip())
-    if match is None or (words or "").startswith("CPU"):
-        return (HOST,)
-    numbers = parse_cpu_list(match[1].replace(" ", "").strip(","))
-    if isinstance(numbers, Unknown) or not numbers or len(numbers) > _MOST_GPUS:
-        return (HOST,)
-    return tuple(f"GPU{number}" for number in numbers)
+    is_gpus = match is not None and not (words or "").startswith("CPU")
+    numbers = items_of(parse_cpu_list(match[1].replace(" ", "").strip(","))) if match and is_gpus else ()
+    return tuple(f"GPU{number}" for number in numbers) if 0 < len(numbers) <= _MOST_GPUS else (HOST,)

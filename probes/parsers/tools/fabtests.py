@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import ToolResult
-from probes.parsers.tools.tool_text import number, status_result, untagged
+from probes.parsers.tools.tool_text import number, status_result, untagged, untagged_lines
 
 TOOL = "fabtests"
 
@@ -31,22 +31,18 @@ _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def recognise(text: str) -> bool:
-    return "usec/xfer" in text and any(
-        _HEADER.fullmatch(untagged(line)) for line in text.split("\n") if "usec/xfer" in line
-    )
+    return any(_HEADER.fullmatch(untagged(line)) for line in text.split("\n") if "usec/xfer" in line)
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
     """Return bandwidths by size, and the errors that the tool reports."""
     results: list[ToolResult] = []
-    test, in_table = "fabtests", False
-    for line_number, raw in enumerate(text.split("\n"), 1):
-        line = untagged(raw)
+    test, in_table = TOOL, False
+    for line_number, line in untagged_lines(text):
         if _HEADER.fullmatch(line):
             in_table = True
         elif in_table and (match := _ROW.fullmatch(line)) is not None:
-            value = number(match[3])
-            if value is not None:
+            if (value := number(match[3])) is not None:
                 results.append(
                     ToolResult(
                         tool=TOOL,

@@ -1,4 +1,4 @@
-"""Parse GPCNeT (`network_test`, `network_load_test`): a network's latencies and bandwidths, also congested.
+"""Parse GPCNeT (`network_test`, `network_load_test`): latencies and bandwidths of an idle and a busy network.
 
 Units: usec, and MiB/s per rank. Source: netbench/GPCNET, README (read 2026-11).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.base.units import MIB
 from probes.facts import ToolResult
 from probes.parsers.tools.tool_text import number, status_result, untagged
@@ -37,7 +37,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_results(text: str) -> tuple[ToolResult, ...]:
-    """Return the averages of all tables, and why the tool did not run if it prints a reason."""
+    """Return the averages of all tables, and the errors that the tool reports."""
     results: list[ToolResult] = []
     ranks = nodes = None
     table, average = "", 0

@@ -46,25 +46,21 @@ def parse_configuration(text: str) -> tuple[tuple[Assignment, ...], tuple[Ignore
     assignments: list[Assignment] = []
     ignored: list[Ignored] = []
     for number, line in enumerate(text.split("\n")[:_MOST_LINES], 1):
-        if line.startswith("#"):
-            continue
         name, equals, value = line.partition("=")
-        if equals:
+        if equals and not line.startswith("#"):
             assignments.append(Assignment(line=number, name=name[:_LONGEST], value=value[:_LONGEST]))
-        elif line.strip():
+        elif line.strip() and not line.startswith("#"):
             ignored.append(Ignored(line=number, text=line[:120]))
     return tuple(assignments), tuple(ignored)
 
 
 def parse_logged(text: str) -> tuple[Assignment, ...]:
-    """Return the variables that ranks report, each name and value once, without those that a plugin sets."""
+    """Return the variables that ranks report, each name and value once, except those of a plugin."""
     by_plugin = {match[1] for match in _BY_PLUGIN.finditer(text)}
     assignments: dict[tuple[str, str], Assignment] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        if " set " not in line or (match := _LOGGED.search(line[-500:])) is None:
-            continue
-        if match[1] not in by_plugin:
-            assignments.setdefault(
-                (match[1], match[2]), Assignment(line=number, name=match[1], value=match[2])
-            )
+        match = _LOGGED.search(line[-500:]) if " set " in line else None
+        if match is not None and match[1] not in by_plugin:
+            assignment = Assignment(line=number, name=match[1], value=match[2])
+            assignments.setdefault((match[1], match[2]), assignment)
     return tuple(assignments.values())

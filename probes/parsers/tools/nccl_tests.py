@@ -2,8 +2,12 @@
 
 The columns are size in bytes, elements and type; with some collectives reduction and root; then time,
 algorithm bandwidth, bus bandwidth and wrong values (`error` or `#wrong`), first out of place, then in place.
-Units: GB/s are 1e9 bytes per second. Source: NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read
-2026-11).
+Units: GB/s are 1e9 bytes per second.
+
+Without the command line, a table identifies its collective by its rates: bus bandwidth is algorithm bandwidth
+times a factor that depends on the collective and on the number of ranks n. It is 2(n-1)/n for all-reduce,
+(n-1)/n for all-gather, reduce-scatter and all-to-all, and 1 for broadcast and reduce. Source:
+NVIDIA/nccl-tests, src/common.cu and doc/PERFORMANCE.md (read 2026-11).
 """
 
 from __future__ import annotations
@@ -13,12 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult
-from probes.parsers.tools.nccl_tests_words import Names, collective
-from probes.parsers.tools.tool_text import number, status_result, untagged
+from probes.parsers.tools.tool_text import number, status_result, untagged, untagged_lines
 from probes.parsers.topology.pci_addresses import normal_address
 
 TOOL = "nccl-tests"
@@ -54,17 +56,28 @@ _START = re.compile(rf"(?<![a-z_])({_COLLECTIVES})_perf\b")
 _MARKS = ("busbw", "nThread", "Out of bounds", " float ", " half ", "bfloat16", "int8", "double")
 """Words of lines that are worth a closer look."""
 _MOST_ROWS = 65536
+_PRECISION = 0.004
+"""Largest deviation of the quotient of two rounded rates of at least `_LEAST_RATE` GB/s."""
+_LEAST_RATE = 2.0
+_MOST_GUESSED = 128
+"""Most ranks that the rounding of the printed rates can distinguish."""
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """Row of one size."""
 
     size: int
-    redop: str
-    root: str
-    out: list[str]
-    into: list[str]
-    line: int
+    columns: tuple[str, str]
+    """Reduction and root."""
+    rates: tuple[tuple[str, ...], tuple[str, ...]]
+    """Time, algorithm bandwidth, bus bandwidth and wrong values, out of place and in place."""
+
+
+class Names(NamedTuple):
+    """Collective and number of ranks of a table."""
+
+    test: str
+    ranks: int | None
 
 
 def recognise(text: str) -> bool:
@@ -78,16 +91,16 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
     """Return bus bandwidths by size, averages and verdicts of the tool, also of several runs in one text."""
     results: list[ToolResult] = []
     run = _Run()
-    for line_number, raw in enumerate(text.split("\n"), 1):
-        line = untagged(raw).rstrip()
-        if run.rows and _begins(line):
+    for line_number, raw in untagged_lines(text):
+        line = raw.rstrip()
+        if run.rows and _precedes_table(line):
             results += run.results()
             run = _Run()
         run.read(line, line_number)
     return (*results, *run.results())
 
 
-def _begins(line: str) -> bool:
+def _precedes_table(line: str) -> bool:
     """Return whether a line belongs before a table, so that it ends the rows above it."""
     return (
         ("Rank" in line and _RANK.fullmatch(line) is not None)
@@ -107,21 +120,18 @@ class _Run:
 
     def __init__(self) -> None:
         self.name = ""
-        self.rows: list[_Row] = []
+        self.rows: list[tuple[Row, int]] = []
         self.hosts: dict[str, None] = {}
         self.ranks = 0
         self.verdicts: list[ToolResult] = []
         self.is_count = False
-        """Whether the header calls the last column a number of wrong values."""
+        """True if the last column is a number of wrong values (`#wrong`)."""
 
     def read(self, line: str, line_number: int) -> None:
         """Add the content of one line."""
         if (match := _ROW.fullmatch(line)) is not None:
-            row = _Row(
-                int(match[1]), match[4] or "", match[5] or "", match[6].split(), match[7].split(), line_number
-            )
             if len(self.rows) < _MOST_ROWS:
-                self.rows.append(row)
+                self.rows.append((_row(match), line_number))
         elif "Rank" in line and (match := _RANK.fullmatch(line)) is not None:
             self.hosts.setdefault(match[2], None)
             self.ranks += 1
@@ -130,59 +140,79 @@ class _Run:
         elif (match := _BOUNDS.fullmatch(line)) is not None:
             self.verdicts.append(_bounds(match, line_number))
         elif (match := _AVERAGE.fullmatch(line)) is not None:
-            self.average(match, line_number)
+            self.verdicts.append(_average(match, line_number))
         elif "ail" in line and _FAILURE.fullmatch(line):
             failure = Unknown(Reason.ERROR, "the test failed")
             self.verdicts.append(status_result(TOOL, line, line_number, value=failure))
         elif name := started(line):
             self.name = name
 
-    def average(self, match: re.Match[str], line: int) -> None:
-        value = number(match[1])
-        failed = match[2] == "FAILED"
-        self.verdicts.append(
-            ToolResult(
-                tool=TOOL,
-                test="average",
-                subject="host",
-                metric="bus_bandwidth",
-                value=Unknown(Reason.UNPARSABLE, f"average {match[1]!r}") if value is None else value * GB,
-                message=f"Avg bus bandwidth {match[1]} FAILED: {_TOO_SLOW}" if failed else "",
-                evidence=(line_ref(line),),
-            )
-        )
-
     def results(self) -> list[ToolResult]:
         names = self._names()
-        results: list[ToolResult] = []
-        for row in self.rows:
-            for suffix, columns in (("", row.out), (IN_PLACE, row.into)):
-                busbw = number(columns[2])
-                if busbw is None or row.size == 0:
-                    continue
-                results.append(
-                    ToolResult(
-                        tool=TOOL,
-                        test=names.test + suffix,
-                        subject="host",
-                        metric="bus_bandwidth",
-                        value=busbw * GB,
-                        size_bytes=row.size,
-                        wrong_values=_wrong(columns[3], self.is_count),
-                        ranks=names.ranks,
-                        nodes=len(self.hosts) or None,
-                        evidence=(line_ref(row.line),),
-                    )
-                )
+        results = [
+            ToolResult(
+                tool=TOOL,
+                test=names.test + suffix,
+                subject="host",
+                metric="bus_bandwidth",
+                value=busbw * GB,
+                size_bytes=row.size,
+                wrong_values=_wrong(rates[3], self.is_count),
+                ranks=names.ranks,
+                nodes=len(self.hosts) or None,
+                evidence=(line_ref(line),),
+            )
+            for row, line in self.rows
+            for suffix, rates in zip(("", IN_PLACE), row.rates, strict=True)
+            if row.size and (busbw := number(rates[2])) is not None
+        ]
         return results + self.verdicts
 
     def _names(self) -> Names:
         """Return the collective's name from its own line, else from the columns of the largest size."""
-        largest = max(self.rows, key=lambda row: row.size, default=None)
-        if largest is None:
+        if not self.rows:
             return Names(self.name or "collective", self.ranks or None)
-        rates = (number(largest.out[1]) or 0.0, number(largest.out[2]) or 0.0)
-        return collective(self.name, (largest.redop, largest.root), rates, self.ranks or None)
+        largest = max((row for row, _ in self.rows), key=lambda row: row.size)
+        rates = (number(largest.rates[0][1]) or 0.0, number(largest.rates[0][2]) or 0.0)
+        return collective(self.name, largest.columns, rates, self.ranks or None)
+
+
+def collective(name: str, columns: tuple[str, str], rates: tuple[float, float], ranks: int | None) -> Names:
+    """Return the collective's name and the number of ranks, if not given then derived from one row.
+
+    `columns` are the reduction and the root, `rates` the algorithm and the bus bandwidth in GB/s.
+    """
+    algorithm, bus = rates
+    factor = bus / algorithm if algorithm >= _LEAST_RATE else None
+    guess = name or _by_columns(*columns, factor)
+    if ranks is not None or factor is None:
+        return Names(guess, ranks)
+    if guess == "all_reduce":
+        return Names(guess, _ranks(factor / 2))
+    has_share = guess in ("all_gather", "reduce_scatter", "alltoall", "all_gather or alltoall")
+    return Names(guess, _ranks(factor) if has_share else None)
+
+
+def _by_columns(redop: str, root: str, factor: float | None) -> str:
+    has_reduction = redop not in ("", "none")
+    has_root = root not in ("", "-1")
+    if has_reduction and has_root:
+        return "reduce"
+    if factor is None:
+        return "collective"
+    if factor < 1 - _PRECISION:
+        return "reduce_scatter" if has_reduction else "all_gather or alltoall"
+    if has_reduction:
+        # The factor of an all-reduce between two ranks is 1, as for sendrecv.
+        return "all_reduce" if factor > 1 + _PRECISION else "all_reduce or sendrecv"
+    return "broadcast" if has_root else "sendrecv"
+
+
+def _ranks(share: float) -> int | None:
+    """Return n for the share (n-1)/n; None if rounding leaves a doubt."""
+    count = round(1 / (1 - share)) if 0 < share < 1 else 0
+    is_certain = 2 <= count <= _MOST_GUESSED and abs((count - 1) / count - share) < _PRECISION / count
+    return count if is_certain else None
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -190,38 +220,50 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
     Versions before 2.14 print only the bus of a GPU's address.
     """
+    ranks = [
+        (number_of_line, rank)
+        for number_of_line, line in enumerate(text.split("\n"), 1)
+        if (rank := rank_of(line))
+    ]
     gpus: dict[int, Gpu] = {}
-    host: str | None = None
-    for line_number, raw in enumerate(text.split("\n"), 1):
-        match = _RANK.fullmatch(untagged(raw).rstrip()) if "Rank" in raw else None
-        if match is None or (host is not None and match[2] != host):
-            continue
-        host = match[2]
-        address = normal_address(f"{match[4]}.0") if ":" in match[4] else NOT_RECORDED
-        gpu = Gpu(index=int(match[3]), name=match[5], pci_bus_id=address, evidence=(line_ref(line_number),))
-        gpus.setdefault(gpu.index, gpu)
+    for line_number, (host, index, bus, name) in ranks:
+        if host == ranks[0][1][0]:
+            address = normal_address(f"{bus}.0") if ":" in bus else NOT_RECORDED
+            gpu = Gpu(index=index, name=name, pci_bus_id=address, evidence=(line_ref(line_number),))
+            gpus.setdefault(index, gpu)
     return tuple(gpus[index] for index in sorted(gpus))
 
 
 def _bounds(match: re.Match[str], line: int) -> ToolResult:
     """Return the verdict of `Out of bounds values : N FAILED`: N results differ from the correct ones."""
     wrong = int(match[1])
+    if match[2] == "FAILED":
+        message, value = f"Out of bounds values: {wrong} FAILED", Unknown(Reason.ERROR, "wrong results")
+        wrong = max(wrong, 1)
+    else:
+        message, value = "", Unknown(Reason.NOT_SUPPORTED, "a verdict, no number")
+    return msgspec.structs.replace(status_result(TOOL, message, line, value=value), wrong_values=wrong)
+
+
+def _average(match: re.Match[str], line: int) -> ToolResult:
+    value = number(match[1])
     failed = match[2] == "FAILED"
-    value: Unknown = (
-        Unknown(Reason.ERROR, "wrong results")
-        if failed
-        else Unknown(Reason.NOT_SUPPORTED, "a verdict, no number")
+    return ToolResult(
+        tool=TOOL,
+        test="average",
+        subject="host",
+        metric="bus_bandwidth",
+        value=Unknown(Reason.UNPARSABLE, f"average {match[1]!r}") if value is None else value * GB,
+        message=f"Avg bus bandwidth {match[1]} FAILED: {_TOO_SLOW}" if failed else "",
+        evidence=(line_ref(line),),
     )
-    message = f"Out of bounds values: {wrong} FAILED" if failed else ""
-    result = status_result(TOOL, message, line, value=value)
-    return msgspec.structs.replace(result, wrong_values=max(wrong, 1) if failed else wrong)
 
 
 def _wrong(cell: str, is_count: bool) -> int | None:
     """Return the number of wrong values; None if the cell does not contain it.
 
-    `#wrong` is a count. `error` of old versions (`2e-07`) is the largest deviation, of which only 0 is
-    certainly right. The tool judges other deviations below the table.
+    `#wrong` is a count. `error` of old versions (`2e-07`) is the largest deviation: 0 is certainly right, and
+    the tool judges other deviations below the table.
     """
     value = number(cell)
     if value is None or (value and "e" in cell.lower() and not is_count):
@@ -229,15 +271,15 @@ def _wrong(cell: str, is_count: bool) -> int | None:
     return int(value) if value == int(value) and value < 1e15 else None
 
 
-def row_of(line: str) -> tuple[int, tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] | None:
-    """Return size, reduction and root, and the four columns out of place and in place.
-
-    The columns are time, algorithm bandwidth, bus bandwidth and wrong values.
-    """
+def row_of(line: str) -> Row | None:
+    """Return the row that a line contains; None for other lines."""
     match = _ROW.fullmatch(untagged(line).rstrip())
-    if match is None:
-        return None
-    return int(match[1]), (match[4] or "", match[5] or ""), (tuple(match[6].split()), tuple(match[7].split()))
+    return None if match is None else _row(match)
+
+
+def _row(match: re.Match[str]) -> Row:
+    rates = (tuple(match[6].split()), tuple(match[7].split()))
+    return Row(int(match[1]), (match[4] or "", match[5] or ""), rates)
 
 
 def rank_of(line: str) -> tuple[str, int, str, str] | None:
@@ -252,7 +294,7 @@ def starts_table(line: str) -> bool:
 
 
 def bounds_of(line: str) -> tuple[int, bool] | None:
-    """Return how many results are out of bounds, and whether the tool calls that a failure."""
+    """Return how many results are out of bounds, and whether the test failed for that reason."""
     match = _BOUNDS.fullmatch(untagged(line).rstrip())
     return None if match is None else (int(match[1]), match[2] == "FAILED")
 

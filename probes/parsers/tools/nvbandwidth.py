@@ -7,12 +7,12 @@ GPU) are waived, which is no fault.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Unknown, line_ref
 from probes.base.units import GB
 from probes.facts import Gpu, ToolResult, Unread
 from probes.parsers.tools.tool_text import (
@@ -21,7 +21,7 @@ from probes.parsers.tools.tool_text import (
     line_at,
     number,
     status_result,
-    untagged,
+    untagged_lines,
 )
 from probes.parsers.topology.pci_addresses import normal_address
 
@@ -72,17 +72,24 @@ def parse_results(text: str) -> tuple[ToolResult, ...]:
     """Return every number of every matrix, every test without numbers, and the errors of the tool."""
     decoded = json_object(text, TOOL)
     if decoded is None:
-        return tuple(_text_results(text))
+        return _first_numbers(_text_results(text))
     document, start, end = decoded
     body = document[TOOL]
-    results = list(_json_results(body, line_at(text, start))) if isinstance(body, dict) else []
-    return (*results, *_errors(text[:start], 1), *_errors(text[end:], line_at(text, end)))
+    results = _json_results(body, line_at(text, start)) if isinstance(body, dict) else ()
+    errors = (*_errors(text[:start], 1), *_errors(text[end:], line_at(text, end)))
+    return (*_first_numbers(results), *errors)
+
+
+def _first_numbers(results: Iterable[ToolResult]) -> tuple[ToolResult, ...]:
+    """Return the results without the numbers beyond the most that are kept."""
+    room = itertools.count(1)
+    return tuple(result for result in results if result.metric == "status" or next(room) <= _MOST_RESULTS)
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """Return the GPUs that the list of devices names, else those that were measured.
+    """Return the GPUs in the list of devices, else the measured GPUs, by CUDA's numbers.
 
-    CUDA numbers them; if all GPUs are visible, its order is NVML's.
+    The numbers are NVML's if all GPUs are visible.
     """
     gpus: dict[int, Gpu] = {}
     document = json_object(text, TOOL)
@@ -101,13 +108,8 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _address(printed: str) -> str | Unknown:
-    """Return the PCI address.
-
-    nvbandwidth leaves out the function (`00000009:01:00`), and before version 0.5 the address.
-    """
-    if not printed:
-        return NOT_RECORDED
-    return normal_address(printed if "." in printed else f"{printed}.0")
+    """Return the PCI address, of which nvbandwidth prints no function (`00000009:01:00`)."""
+    return normal_address(printed if "." in printed else f"{printed}.0") if printed else NOT_RECORDED
 
 
 def parse_unread(text: str) -> tuple[Unread, ...]:
@@ -118,17 +120,13 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 
 def _text_results(text: str) -> Iterator[ToolResult]:
-    test, title = "", None
-    count = 0
-    is_named = False
-    for line_number, raw in enumerate(text.split("\n"), 1):
-        line = untagged(raw).rstrip()
+    test, title, is_named = "", None, False
+    for line_number, raw in untagged_lines(text):
+        line = raw.rstrip()
         if (match := _RUNNING.fullmatch(line)) is not None:
             test, title, is_named = match[1], None, True
         elif (match := _TITLE.fullmatch(line.strip())) is not None:
-            title = match
-            if not is_named:
-                test = _name(match)
+            title, test = match, test if is_named else _name(match)
         elif _WAIVED.fullmatch(line):
             # Old versions print the line without a name, or before the next test, so its test is unknown.
             title = None
@@ -138,10 +136,7 @@ def _text_results(text: str) -> Iterator[ToolResult]:
             and (match := _ROW.fullmatch(line)) is not None
             and not _is_column_line(match)
         ):
-            for result in _cells(test, title, int(match[1]), match[2].split(), line_number):
-                count += 1
-                if count <= _MOST_RESULTS:
-                    yield result
+            yield from _cells(test, title, int(match[1]), match[2].split(), line_number)
         elif _ERROR.fullmatch(line):
             yield status_result(TOOL, line, line_number)
 
@@ -162,14 +157,11 @@ def _is_column_line(match: re.Match[str]) -> bool:
 def _cells(test: str, title: re.Match[str], row: int, cells: list[str], line: int) -> Iterator[ToolResult]:
     metric: Literal["bandwidth", "latency"] = "bandwidth" if title[4] == "GB/s" else "latency"
     factor = {"GB/s": float(GB), "ns": 1e-9, "us": 1e-6}[title[4]]
+    is_pair = title[1] == title[3] == "GPU"
     for column, cell in enumerate(cells):
-        value = number(cell)
-        if title[1] == title[3] == "GPU":
-            if row == column:
-                continue
-            subject = f"GPU{row}-GPU{column}"
-        else:
-            subject = f"GPU{column if title[3] == 'GPU' else row}"
+        value = None if is_pair and row == column else number(cell)
+        gpu = f"GPU{column if title[3] == 'GPU' else row}"
+        subject = f"GPU{row}-GPU{column}" if is_pair else gpu
         if value is not None:
             yield ToolResult(
                 tool=TOOL,
@@ -184,7 +176,6 @@ def _cells(test: str, title: re.Match[str], row: int, cells: list[str], line: in
 
 def _json_results(body: dict[str, object], line: int) -> Iterator[ToolResult]:
     tests = body.get("testcases")
-    count = 0
     for test in tests if isinstance(tests, list) else ():
         if not isinstance(test, dict) or not isinstance(name := test.get("name"), str):
             continue
@@ -194,10 +185,7 @@ def _json_results(body: dict[str, object], line: int) -> Iterator[ToolResult]:
         if title is not None and isinstance(matrix, list):
             for row, cells in enumerate(matrix):
                 words = [str(cell) for cell in cells] if isinstance(cells, list) else []
-                for result in _cells(name[:80], title, row, words, line):
-                    count += 1
-                    if count <= _MOST_RESULTS:
-                        yield result
+                yield from _cells(name[:80], title, row, words, line)
         if status == "Waived":
             yield status_result(TOOL, "", line, test=name[:80], value=Unknown(Reason.NOT_SUPPORTED, "waived"))
         elif status != "Passed":

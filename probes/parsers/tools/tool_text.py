@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from probes.base.evidence import line_ref
-from probes.base.record import Reason, Unknown
+from probes.base.record import Reason, Unknown, line_ref
 from probes.facts import ToolResult
 
 _PREFIX = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?|\d{1,6}: ")
@@ -17,8 +16,6 @@ _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?")
 _GPU = re.compile(r"GPU\d{1,4}")
 _MOST_STARTS = 64
 """Most braces that are tried as the beginning of an object, because warnings may contain braces."""
-
-
 TOOL_ERROR = Unknown(Reason.ERROR, "the tool reported an error")
 
 
@@ -50,29 +47,31 @@ def untagged(line: str) -> str:
     return line[match.end() :] if match else line
 
 
+def untagged_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Return each line without the prefix of a launcher, with its number from 1."""
+    return enumerate(map(untagged, text.split("\n")), 1)
+
+
 def number(text: str) -> float | None:
     """Return a finite decimal number; None for any other text."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    value = float(text)
+    value = float(text) if _NUMBER.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
 
 def json_object(text: str, key: str) -> tuple[dict[str, object], int, int] | None:
-    """Return the first JSON object in `text` with `key`, and where it begins and ends.
+    """Return the first JSON object in `text` that has `key`, with the positions of its beginning and end.
 
-    Lines around it, with braces of their own, are skipped. The result is None if there is no complete object.
+    The text may contain other lines with braces around the object. Without a complete object, return None.
     """
     place = text.find(f'"{key}"')
     if place < 0:
         return None
-    decoder = json.JSONDecoder()
     start = text.rfind("{", 0, place)
     for _ in range(_MOST_STARTS):
         if start < 0:
             return None
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = json.JSONDecoder().raw_decode(text, start)
         except (ValueError, RecursionError):
             value, end = None, 0
         if isinstance(value, dict) and key in value:
@@ -87,6 +86,6 @@ def line_at(text: str, position: int) -> int:
 
 
 def gpus_measured(results: Iterable[ToolResult]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that are subjects of bandwidths."""
+    """Return the numbers of the GPUs whose bandwidths were measured, in order."""
     names = {name for result in results if result.metric == "bandwidth" for name in result.subject.split("-")}
     return tuple(sorted(int(name[3:]) for name in names if _GPU.fullmatch(name)))

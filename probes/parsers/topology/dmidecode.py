@@ -1,12 +1,12 @@
-"""Parse `dmidecode`: the maker's names and the slot of each PCI address; also a table of address and slot."""
+"""Parse `dmidecode`: names of maker and product, and the slot of each PCI address; also tables of slots."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref
 from probes.facts import Dmi, PciDevice
 from probes.parsers.topology.pci_addresses import normal_address
 
@@ -39,26 +39,24 @@ def recognise(text: str) -> bool:
 
 
 def parse_slots(text: str) -> tuple[PciDevice, ...]:
-    """Return the occupied slots as devices of which only address and slot are known."""
+    """Return the occupied slots as devices; only their addresses and slots are known."""
+    rows = [
+        (section.fields.get("Bus Address", ""), section.fields.get("Designation", ""), section.line)
+        for section in _sections(text)
+        if section.title == "System Slot Information"
+    ]
+    rows += [
+        (match[1], " ".join(match[2].split()), number)
+        for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1)
+        if (match := _TABLE.fullmatch(line.rstrip()))
+    ]
     slots: dict[str, PciDevice] = {}
-    for section in _sections(text):
-        address = normal_address(section.fields.get("Bus Address", ""))
-        name = section.fields.get("Designation", "")
-        if (
-            section.title == "System Slot Information"
-            and not isinstance(address, Unknown)
-            and name not in _EMPTY
-        ):
-            slots.setdefault(address, _slot(address, name, section.line))
-    for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
-        if match := _TABLE.fullmatch(line.rstrip()):
-            address = str(normal_address(match[1]))
-            slots.setdefault(address, _slot(address, " ".join(match[2].split()), number))
+    for printed, name, line_number in rows:
+        address = normal_address(printed)
+        if not isinstance(address, Unknown) and name not in _EMPTY:
+            slot = PciDevice(bus_id=address, kind="other", slot=name[:80], evidence=(line_ref(line_number),))
+            slots.setdefault(address, slot)
     return tuple(slots.values())
-
-
-def _slot(address: str, name: str, line: int) -> PciDevice:
-    return PciDevice(bus_id=address, kind="other", slot=name[:80], evidence=(line_ref(line),))
 
 
 def parse_dmi(text: str) -> Dmi:
@@ -77,17 +75,14 @@ def _field_value(sections: dict[str, dict[str, str]], title: str, field: str) ->
 
 
 def _sections(text: str) -> Iterator[Section]:
-    title, line, after_handle = "", 0, False
-    fields: dict[str, str] = {}
-    for number, row in enumerate(text.splitlines()[:_MOST_LINES], 1):
-        if _HANDLE.match(row):
-            if title:
-                yield Section(title=title, line=line, fields=fields)
-            title, line, fields, after_handle = "", number, {}, True
-        elif after_handle:
-            title, after_handle = row.strip(), False
-        elif title and ":" in row:
-            name, _, value = row.partition(":")
-            fields.setdefault(name.strip(), value.strip()[:200])
-    if title:
-        yield Section(title=title, line=line, fields=fields)
+    rows = text.splitlines()[:_MOST_LINES]
+    starts = [number for number, row in enumerate(rows) if _HANDLE.match(row)]
+    for start, end in itertools.pairwise((*starts, len(rows))):
+        title, *body = rows[start + 1 : end] or ("",)
+        fields: dict[str, str] = {}
+        for row in body:
+            name, colon, value = row.partition(":")
+            if colon:
+                fields.setdefault(name.strip(), value.strip()[:200])
+        if title.strip():
+            yield Section(title=title.strip(), line=start + 1, fields=fields)

@@ -40,11 +40,8 @@ class Matrix(Record, kw_only=True):
 def latency_rows(matrices: Iterable[Matrix]) -> dict[int, tuple[int, ...]]:
     """Return the distances of each NUMA node by its index."""
     for matrix in matrices:
-        if (
-            matrix.name == "NUMALatency"
-            and matrix.size
-            and all(index.isdecimal() for index in matrix.indexes)
-        ):
+        is_by_node = all(map(str.isdecimal, matrix.indexes))
+        if matrix.name == "NUMALatency" and matrix.size and is_by_node:
             return {int(index[:6]): matrix.row(position) for position, index in enumerate(matrix.indexes)}
     return {}
 
@@ -59,9 +56,7 @@ def nvlink_counts(
     have as many links as the one with fewer links to the switches.
     """
     counts: dict[frozenset[str], int | None] = {}
-    for matrix in matrices:
-        if matrix.name != "NVLinkBandwidth" or not matrix.size:
-            continue
+    for matrix in (matrix for matrix in matrices if matrix.name == "NVLinkBandwidth" and matrix.size):
         places = [addresses.get(_key(index, matrix.kind), "") for index in matrix.indexes]
         gpus = [position for position, place in enumerate(places) if place in models]
         switches = [
@@ -85,7 +80,7 @@ def _key(index: str, kind: str) -> tuple[str, int]:
 
 
 def _over_switches(matrix: Matrix, first: int, second: int, switches: list[int]) -> int:
-    """Return the smaller bandwidth that one of two GPUs has to the switches.
+    """Return the bandwidth of two GPUs to the switches: the smaller of the two values.
 
     hwloc leaves out the links between switches, which connect all of them.
     """

@@ -12,16 +12,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.facts import Cpu, Dmi, Gpu, Link, Nic, NumaNode, PciDevice, Unread
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import mask_cpus, mask_list
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.host.cpulist import mask_cpus, mask_list
 from probes.parsers.topology.hwloc_distances import Matrix, latency_rows, nvlink_counts
-from probes.parsers.topology.pci_addresses import normal_address
-from probes.parsers.topology.pci_classes import kind_of, nic_of_device
-from probes.parsers.topology.pci_tree import End, tree_links
+from probes.parsers.topology.pci_addresses import End, normal_address, tree_links
+from probes.parsers.topology.pci_classes import driver_name, kind_of, nic_of_device
 from probes.parsers.topology.xml_events import Element, walk
 
 _MARK = re.compile(
@@ -68,6 +65,10 @@ class Hwloc(Record, kw_only=True):
         """Return the objects of some types."""
         return tuple(hwloc_object for hwloc_object in self.objects if hwloc_object.kind in kinds)
 
+    def pci_devices(self, *kinds: str) -> tuple[PciDevice, ...]:
+        """Return the PCI devices among the objects of some types."""
+        return tuple(_device(hwloc_object) for hwloc_object in self.of_kinds(*kinds) if hwloc_object.device)
+
 
 def recognise(text: str) -> bool:
     return _MARK.search(text) is not None
@@ -87,23 +88,17 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 
 def parse_devices(text: str) -> tuple[PciDevice, ...]:
-    return tuple(
-        _device(hwloc_object)
-        for hwloc_object in parse_hwloc(text).of_kinds("PCIDev", "Bridge")
-        if hwloc_object.device
-    )
+    return parse_hwloc(text).pci_devices("PCIDev", "Bridge")
 
 
 def _device(hwloc_object: HwlocObject) -> PciDevice:
     match = _PCI_TYPE.fullmatch(hwloc_object.attributes.get("pci_type", ""))
     class_code: str | Unknown = match[1] if match else NOT_RECORDED
     device_id: str | Unknown = match[2] if match and match[2] != "0000:0000" else NOT_RECORDED
-    kind = (
-        "nvswitch" if hwloc_object.attributes.get("subtype") == "NVSwitch" else kind_of(class_code, device_id)
-    )
+    is_switch = hwloc_object.attributes.get("subtype") == "NVSwitch"
     return PciDevice(
         bus_id=hwloc_object.device,
-        kind=kind,
+        kind="nvswitch" if is_switch else kind_of(class_code, device_id),
         device_id=device_id,
         class_code=class_code,
         name=hwloc_object.infos.get("PCIDevice", NOT_RECORDED),
@@ -139,41 +134,35 @@ def _gpu_devices(hwloc: Hwloc, os_devices: dict[str, list[HwlocObject]]) -> list
     """Return the GPUs with NVML's numbers, else numbered by their addresses as NVML does."""
     devices = [
         device
-        for device in map(_device, (t for t in hwloc.of_kinds("PCIDev") if t.device))
-        if _is_gpu(device, os_devices)
+        for device in hwloc.pci_devices("PCIDev")
+        if device.kind == "gpu" or _nvml_name(os_devices.get(device.bus_id, [])) is not None
     ]
     devices.sort(key=lambda device: device.bus_id)
     numbers = _nvml_numbers(devices, os_devices) or range(len(devices))
     return sorted(zip(numbers, devices, strict=True), key=lambda pair: pair[0])
 
 
-def _is_gpu(device: PciDevice, os_devices: dict[str, list[HwlocObject]]) -> bool:
-    return device.kind == "gpu" or any(
-        os_device.attributes.get("name", "").startswith("nvml")
-        for os_device in os_devices.get(device.bus_id, ())
-    )
+def _nvml_name(os_devices: list[HwlocObject]) -> str | None:
+    """Return the name of the NVML device (`nvml0`) among the OS devices of a GPU; None if there is none."""
+    names = (os_device.attributes.get("name", "") for os_device in os_devices)
+    return next((name for name in names if name.startswith("nvml")), None)
 
 
 def _nvml_numbers(devices: list[PciDevice], os_devices: dict[str, list[HwlocObject]]) -> tuple[int, ...]:
-    """Return the N of each device's nvmlN; empty if a device has no such OS device."""
-    numbers: list[int] = []
-    for device in devices:
-        names = [os_device.attributes.get("name", "") for os_device in os_devices.get(device.bus_id, ())]
-        digits = next((name.removeprefix("nvml") for name in names if name.startswith("nvml")), "")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 4:
-            return ()
-        numbers.append(int(digits))
-    return tuple(numbers) if len(set(numbers)) == len(numbers) else ()
+    """Return the N of each device's nvmlN; empty if a device has no NVML device."""
+    names = [_nvml_name(os_devices.get(device.bus_id, [])) or "" for device in devices]
+    numbers = [_digits(name.removeprefix("nvml")) for name in names]
+    known = tuple(number for number in numbers if number is not None and number < 10_000)
+    return known if len(set(known)) == len(devices) else ()
 
 
-def _model(os_devices: list[HwlocObject]) -> str:
-    return next(
-        (os_device.infos["GPUModel"] for os_device in os_devices if "GPUModel" in os_device.infos), ""
-    )
+def _infos_of(os_devices: list[HwlocObject]) -> dict[str, str]:
+    """Return the infos of the OS devices of one PCI device; the first of equal names counts."""
+    return {name: value for os_device in reversed(os_devices) for name, value in os_device.infos.items()}
 
 
 def _gpu(index: int, device: PciDevice, os_devices: list[HwlocObject]) -> Gpu:
-    infos = {name: value for os_device in reversed(os_devices) for name, value in os_device.infos.items()}
+    infos = _infos_of(os_devices)
     kib = infos.get("CUDAGlobalMemorySize", "")
     return Gpu(
         index=index,
@@ -191,9 +180,7 @@ def _gpu(index: int, device: PciDevice, os_devices: list[HwlocObject]) -> Gpu:
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the RDMA ports if the file contains port states, else one record per RDMA device."""
     hwloc = parse_hwloc(text)
-    devices = {
-        device.bus_id: device for device in map(_device, (t for t in hwloc.of_kinds("PCIDev") if t.device))
-    }
+    devices = {device.bus_id: device for device in hwloc.pci_devices("PCIDev")}
     nics: list[Nic] = []
     for hwloc_object in hwloc.of_kinds("OSDev"):
         name = hwloc_object.attributes.get("name", "")
@@ -202,15 +189,10 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
         )
         if name and is_rdma and hwloc_object.attributes.get("subtype") not in _STORAGE:
             nics += _ports(name, hwloc_object, devices.get(hwloc_object.device))
-    named = {nic.pci_bus_id for nic in nics}
-    return (
-        *nics,
-        *(
-            nic_of_device(device)
-            for device in devices.values()
-            if device.kind == "rdma" and device.bus_id not in named
-        ),
-    )
+    unnamed = {device.bus_id for device in devices.values() if device.kind == "rdma"} - {
+        nic.pci_bus_id for nic in nics
+    }
+    return (*nics, *(nic_of_device(device) for address, device in devices.items() if address in unnamed))
 
 
 _STORAGE = frozenset({"Disk", "NVM", "MemoryModule", "Tape"})
@@ -239,11 +221,7 @@ def parse_links(text: str) -> tuple[Link, ...]:
     A link is NVLink if the file contains its bandwidth; else the PCI tree shows its kind.
     """
     hwloc = parse_hwloc(text)
-    objects = hwloc.of_kinds("PCIDev", "Bridge")
-    devices = {
-        device.bus_id: device
-        for device in map(_device, (hwloc_object for hwloc_object in objects if hwloc_object.device))
-    }
+    devices = {device.bus_id: device for device in hwloc.pci_devices("PCIDev", "Bridge")}
     os_devices = _os_devices(hwloc)
     gpus = _gpu_devices(hwloc, os_devices)
     ends = [End(f"GPU{index}", device) for index, device in gpus]
@@ -256,8 +234,10 @@ def parse_links(text: str) -> tuple[Link, ...]:
         for hwloc_object in hwloc.objects
         if hwloc_object.number is not None
     }
-    names = {device.bus_id: _model(os_devices.get(device.bus_id, [])) for _, device in gpus}
-    return tree_links(ends, devices, nvlink_counts(hwloc.matrices, by_number, names))
+    models = {
+        device.bus_id: _infos_of(os_devices.get(device.bus_id, [])).get("GPUModel", "") for _, device in gpus
+    }
+    return tree_links(ends, devices, nvlink_counts(hwloc.matrices, by_number, models))
 
 
 def parse_cpu(text: str) -> Cpu:
@@ -296,21 +276,18 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
     hwloc = parse_hwloc(text)
     distances = latency_rows(hwloc.matrices)
     nodes: dict[int, NumaNode] = {}
-    for hwloc_object in hwloc.of_kinds("NUMANode"):
-        index = _digits(hwloc_object.attributes.get("os_index", ""))
-        if index is None:
-            continue
-        is_gpu = hwloc_object.attributes.get("subtype") == "GPUMemory"
-        mask = hwloc_object.attributes.get("cpuset")
-        cpus = NOT_RECORDED if mask is None else mask_list(mask)
-        memory = _digits(hwloc_object.attributes.get("local_memory", ""))
-        nodes[index] = NumaNode(
-            index=index,
-            cpus="" if is_gpu else cpus,
-            memory_bytes=NOT_RECORDED if memory is None else memory,
-            distances=distances.get(index, NOT_RECORDED),
-            is_gpu_memory=is_gpu,
-        )
+    for attributes in (hwloc_object.attributes for hwloc_object in hwloc.of_kinds("NUMANode")):
+        index, memory = (_digits(attributes.get(name, "")) for name in ("os_index", "local_memory"))
+        if index is not None:
+            is_gpu = attributes.get("subtype") == "GPUMemory"
+            cpus = mask_list(attributes["cpuset"]) if "cpuset" in attributes else NOT_RECORDED
+            nodes[index] = NumaNode(
+                index=index,
+                cpus="" if is_gpu else cpus,
+                memory_bytes=NOT_RECORDED if memory is None else memory,
+                distances=distances.get(index, NOT_RECORDED),
+                is_gpu_memory=is_gpu,
+            )
     return tuple(nodes[index] for index in sorted(nodes))
 
 
@@ -325,8 +302,7 @@ class _Reader:
         self.infos: dict[str, str] = {}
         self.matrices: list[Matrix] = []
         self.objects: list[HwlocObject] = []
-        self._open: list[HwlocObject | None] = []
-        self._nodes: list[tuple[int, ...]] = [()]
+        self._open: list[HwlocObject] = []
         self._matrix: dict[str, str] | None = None
         self._indexes: list[str] = []
         self._values: list[str] = []
@@ -334,8 +310,10 @@ class _Reader:
     def take(self, element: Element) -> None:
         attributes = element.attributes
         match element.tag:
-            case "object":
-                self._close() if attributes is None else self._begin(element.line, attributes)
+            case "object" if attributes is not None:
+                self._begin(element.line, attributes)
+            case "object" if self._open:
+                self._open.pop()
             case "info" if attributes is not None:
                 self._take_info(attributes)
             case "distances2" | "distances2hetero":
@@ -347,25 +325,13 @@ class _Reader:
 
     def _begin(self, line: int, attributes: dict[str, str]) -> None:
         kind = _KINDS.get(attributes.get("type", ""), attributes.get("type", ""))
-        above = next(
-            (
-                hwloc_object
-                for hwloc_object in reversed(self._open)
-                if hwloc_object is not None and hwloc_object.device
-            ),
-            None,
-        )
-        is_io = kind in ("PCIDev", "Bridge", "OSDev", "Misc")
+        above = next((parent.device for parent in reversed(self._open) if parent.device), None)
+        is_os_device = kind == "OSDev"
         # An I/O object has no set of nodes. It is near the nodes of the object above.
-        nodes = self._nodes[-1]
-        if not is_io and (mask := attributes.get("nodeset")):
-            bits = mask_cpus(mask)
-            nodes = nodes if isinstance(bits, Unknown) else bits
-        self._nodes.append(nodes)
-        address = normal_address(attributes["pci_busid"]) if "pci_busid" in attributes else ""
-        own = "" if isinstance(address, Unknown) else address
-        if kind == "OSDev" and above is not None:
-            own = above.device
+        nodes = self._open[-1].nodes if self._open else ()
+        if kind not in ("PCIDev", "Bridge", "OSDev", "Misc") and (mask := attributes.get("nodeset")):
+            nodes = value_or(mask_cpus(mask), nodes)
+        own = value_or(normal_address(attributes.get("pci_busid", "")), "")
         hwloc_object = HwlocObject(
             kind=kind,
             line=line,
@@ -373,25 +339,17 @@ class _Reader:
             attributes=attributes,
             infos={},
             nodes=nodes,
-            device=own,
-            parent=above.device if above is not None and kind != "OSDev" else None,
+            device=above if is_os_device and above is not None else own,
+            parent=None if is_os_device else above,
         )
         self._open.append(hwloc_object)
         if kind in ("Machine", "Package", "NUMANode", "Core", "PU", "PCIDev", "Bridge", "OSDev"):
             self.objects.append(hwloc_object)
 
-    def _close(self) -> None:
-        if self._open:
-            self._open.pop()
-            self._nodes.pop()
-
     def _take_info(self, attributes: dict[str, str]) -> None:
-        name, value = attributes.get("name", ""), attributes.get("value", "")
         owner = self._open[-1] if self._open else None
-        if owner is None or owner.kind == "Machine":
-            self.infos.setdefault(name, value)
-        else:
-            owner.infos.setdefault(name, value)
+        infos = self.infos if owner is None or owner.kind == "Machine" else owner.infos
+        infos.setdefault(attributes.get("name", ""), attributes.get("value", ""))
 
     def _take_matrix(self, attributes: dict[str, str] | None) -> None:
         if attributes is not None:

@@ -10,20 +10,23 @@ import re
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
 from probes.facts import Gpu, Link, Nic, PciDevice, PcieLink, Unread
-from probes.parsers.topology.lspci_machine import as_plain, is_machine_form
-from probes.parsers.topology.lspci_tree import is_tree, parse_tree
-from probes.parsers.topology.pci_addresses import GENERATION_BY_SPEED, link_width, normal_address
+from probes.parsers.topology.lspci_forms import as_plain, is_machine_form, is_tree, parse_tree
+from probes.parsers.topology.pci_addresses import (
+    GENERATION_BY_SPEED,
+    End,
+    link_width,
+    normal_address,
+    tree_links,
+)
 from probes.parsers.topology.pci_classes import (
-    class_of_words,
+    CLASS_CODES,
     gpu_of_device,
     kind_of,
     nic_of_device,
     vendor_of_words,
 )
-from probes.parsers.topology.pci_tree import End, tree_links
 
 _HEADER = re.compile(r"((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) +(\S.{3,300})")
 _NUMERIC = re.compile(r"([0-9a-f]{4}): ([0-9a-f]{4}:[0-9a-f]{4})(?: |$)")
@@ -53,6 +56,7 @@ _ACS = {
     "EgressCtrl": "egress_control",
     "DirectTrans": "direct_translated",
 }
+_MOST_UNREAD = 20
 _MOST_LINES = 400_000
 """Most lines that are read: far more than the largest server prints, as a guard against hostile texts."""
 
@@ -69,7 +73,7 @@ class Lspci(Record, kw_only=True):
 
 
 def recognise(text: str) -> bool:
-    """Return whether a line is a device of lspci, one of its link lines, or part of its tree."""
+    """Return whether a line shows a device or a link as lspci prints it, or the text is its tree."""
     for line in text.splitlines()[:_MOST_LINES]:
         if line[:1] in " \tLA" and (_LINK.match(bare := line.lstrip()) or _ACS_LINE.match(bare)):
             return True
@@ -85,28 +89,23 @@ def parse_lspci(text: str) -> Lspci:
     blocks: list[_Block] = []
     unread: list[Unread] = []
     for number, line in enumerate(text.splitlines()[:_MOST_LINES], 1):
-        header = _HEADER.match(line)
-        if header is not None:
-            identity = _class_and_name(header[2])
-            if identity is None:
-                if len(unread) < 20 and line[:1] not in " \t":
-                    unread.append(
-                        Unread(
-                            source="", line=number, text=line[:80], why="no device class that lspci prints"
-                        )
-                    )
-                continue
+        header, bare = _HEADER.match(line), line.strip()
+        identity = _class_and_name(header[2]) if header is not None else None
+        if header is not None and identity is not None:
             blocks.append(_Block(str(normal_address(header[1])), *identity, number))
-            blocks[-1].take_header(header[2])
-            continue
-        if not blocks or not blocks[-1].address:
+            blocks[-1].is_gone = _ALL_ONES.search(header[2]) is not None
+        elif header is not None:
+            why = "no device class that lspci prints"
+            row = Unread(source="", line=number, text=line[:80], why=why)
+            unread += [row] if len(unread) < _MOST_UNREAD else []
+        else:
             # Lines without a device come from `lspci -vvv | grep`. There each ACSCtl line is another bridge,
             # but the state of a link follows its capability.
-            bare = line.strip()
-            if _ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks):
+            is_loose = not blocks or not blocks[-1].address
+            if is_loose and (_ACS_LINE.match(bare) or (_LINK.match(bare) and not blocks)):
                 blocks.append(_Block("", "", "", "", number))
-        if blocks:
-            blocks[-1].take(line)
+            if blocks:
+                blocks[-1].take(bare)
     devices = _with_parents([block.device(last=block is blocks[-1]) for block in blocks], blocks)
     return Lspci(
         devices=_with_tree(devices, parse_tree(text)) if is_tree(text) else devices,
@@ -124,15 +123,15 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the functions that support RDMA; lspci does not know the names of their RDMA devices."""
-    return tuple(
-        nic_of_device(device) for device in parse_devices(text) if device.kind == "rdma" and device.bus_id
-    )
+    return tuple(nic_of_device(device) for device in _devices_of_kind(text, "rdma"))
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    return tuple(
-        gpu_of_device(device) for device in parse_devices(text) if device.kind == "gpu" and device.bus_id
-    )
+    return tuple(gpu_of_device(device) for device in _devices_of_kind(text, "gpu"))
+
+
+def _devices_of_kind(text: str, kind: str) -> tuple[PciDevice, ...]:
+    return tuple(device for device in parse_devices(text) if device.kind == kind and device.bus_id)
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
@@ -161,7 +160,7 @@ def _class_and_name(rest: str) -> tuple[str, str, str] | None:
     match = _CLASS.match(rest)
     if match is None:
         return None
-    code = match[2] or class_of_words(match[1]) or ""
+    code = match[2] or CLASS_CODES.get(match[1]) or ""
     if not code and not _GENERIC.fullmatch(match[1]):
         return None
     words = _REVISION.sub("", match[3])
@@ -186,15 +185,10 @@ class _Block:
         self._acs: tuple[str, ...] | Unknown | None = None
         self._numbers: dict[str, int] = {}
         self._words: dict[str, str] = {}
-        self._denied = False
-        self._ended = False
-        self._is_gone = False
+        self.is_gone = self._denied = self._ended = False
 
-    def take_header(self, rest: str) -> None:
-        self._is_gone = _ALL_ONES.search(rest) is not None
-
-    def take(self, line: str) -> None:
-        text = line.strip()
+    def take(self, text: str) -> None:
+        """Add a line without its indentation."""
         # An empty line ends the device; the text behind it may be about something else.
         self._ended = self._ended or not text
         if self._ended:
@@ -204,7 +198,7 @@ class _Block:
             self._section = key
         self.is_verbose = self.is_verbose or key in ("Control", "Flags", "Capabilities")
         self._denied = self._denied or "<access denied>" in text
-        self._is_gone = self._is_gone or _ALL_ONES.match(text) is not None
+        self.is_gone = self.is_gone or _ALL_ONES.match(text) is not None
         link = _LINK.match(text)
         if link is not None:
             self._links.setdefault(link[1], (link[2], link[3] or "", link[4], link[5] or ""))
@@ -214,13 +208,9 @@ class _Block:
             self._words.setdefault(key, value.strip()[:80])
         elif match := _BUS.match(text):
             self.secondary = int(match[2], 16)
-        self._take_sizes(text)
-
-    def _take_sizes(self, text: str) -> None:
-        payload, request = _PAYLOAD.search(text), _READ_REQUEST.search(text)
-        if payload and self._section in ("DevCap", "DevCtl"):
+        if self._section in ("DevCap", "DevCtl") and (payload := _PAYLOAD.search(text)):
             self._numbers.setdefault(self._section, int(payload[1]))
-        if request and self._section == "DevCtl":
+        if self._section == "DevCtl" and (request := _READ_REQUEST.search(text)):
             self._numbers.setdefault("MaxReadReq", int(request[1]))
 
     def device(self, *, last: bool) -> PciDevice:
@@ -228,11 +218,8 @@ class _Block:
 
         For the last device of a text, nothing counts as absent, because the text may have been cut.
         """
-        missing_acs: Unknown | None = None
-        if self._denied:
-            missing_acs = Unknown(Reason.PERMISSION, "lspci was not run by root")
-        elif last or not self.is_verbose:
-            missing_acs = NOT_RECORDED
+        absent = None if self.is_verbose and not last else NOT_RECORDED
+        denied = Unknown(Reason.PERMISSION, "lspci was not run by root") if self._denied else absent
         code: str | Unknown = self._code or NOT_RECORDED
         whole_id = len(self._id) == len("10de:2330")
         return PciDevice(
@@ -241,17 +228,15 @@ class _Block:
             device_id=self._id if whole_id else NOT_RECORDED,
             class_code=code,
             name=self._name or NOT_RECORDED,
-            driver=self._words.get(
-                "Kernel driver in use", None if self.is_verbose and not last else NOT_RECORDED
-            ),
+            driver=self._words.get("Kernel driver in use", absent),
             numa_node=_numa_node(self._words.get("NUMA node", "")),
             pcie=self._pcie(),
             downgraded=self._downgraded(),
             max_payload_bytes=self._numbers.get("DevCtl", NOT_RECORDED),
             max_payload_supported_bytes=self._numbers.get("DevCap", NOT_RECORDED),
             max_read_request_bytes=self._numbers.get("MaxReadReq", NOT_RECORDED),
-            acs=missing_acs if self._acs is None else self._acs,
-            responds=False if self._is_gone else NOT_RECORDED,
+            acs=denied if self._acs is None else self._acs,
+            responds=False if self.is_gone else NOT_RECORDED,
             slot=self._words.get("Physical Slot", NOT_RECORDED),
             is_virtual_function=True if "Virtual Function" in self._name else NOT_RECORDED,
             evidence=(line_ref(self._line),),
@@ -259,23 +244,21 @@ class _Block:
 
     def _pcie(self) -> PcieLink:
         status, ability = self._links.get("Sta"), self._links.get("Cap")
-        now = _speed_and_width(status)
-        most = _speed_and_width(ability)
+        generation, width = _speed_and_width(status)
+        most_generation, most_width = _speed_and_width(ability)
         if status is not None and ability is None:
             # Without the line of the capability, the maximum is known if lspci marks that it is reached.
-            most = (
-                now[0] if status[1] == "ok" else NOT_RECORDED,
-                now[1] if status[3] == "ok" else NOT_RECORDED,
-            )
-        return PcieLink(generation=now[0], width=now[1], generation_max=most[0], width_max=most[1])
+            most_generation = generation if status[1] == "ok" else NOT_RECORDED
+            most_width = width if status[3] == "ok" else NOT_RECORDED
+        return PcieLink(
+            generation=generation, width=width, generation_max=most_generation, width_max=most_width
+        )
 
     def _downgraded(self) -> tuple[str, ...] | Unknown:
-        status = self._links.get("Sta")
-        if status is None or not (status[1] or status[3]):
-            return NOT_RECORDED
-        return tuple(
-            name for name, mark in (("speed", status[1]), ("width", status[3])) if mark == "downgraded"
-        )
+        _, speed, _, width = self._links.get("Sta", ("", "", "", ""))
+        marks = {"speed": speed, "width": width}
+        downgraded = tuple(name for name, mark in marks.items() if mark == "downgraded")
+        return downgraded if speed or width else NOT_RECORDED
 
 
 def _numa_node(text: str) -> int | Unknown | None:
@@ -298,15 +281,13 @@ def _with_parents(devices: list[PciDevice], blocks: list[_Block]) -> tuple[PciDe
     for block in blocks:
         if block.secondary is not None and block.address:
             above.setdefault((block.address.split(":", 1)[0], block.secondary), block.address)
-    if not above:
-        return tuple(devices)
-    placed: list[PciDevice] = []
-    for device in devices:
-        domain, _, rest = device.bus_id.partition(":")
-        parent = above.get((domain, int(rest[:2], 16))) if rest else None
-        own = parent == device.bus_id
-        placed.append(device if own or not rest else msgspec.structs.replace(device, parent=parent))
-    return tuple(placed)
+    return tuple(_with_parent(device, above) if above and device.bus_id else device for device in devices)
+
+
+def _with_parent(device: PciDevice, above: dict[tuple[str, int], str]) -> PciDevice:
+    domain, bus, _ = device.bus_id.split(":")
+    parent = above.get((domain, int(bus, 16)))
+    return device if parent == device.bus_id else msgspec.structs.replace(device, parent=parent)
 
 
 def _with_tree(devices: tuple[PciDevice, ...], tree: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:

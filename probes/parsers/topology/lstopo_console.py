@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Record, Unknown, line_ref, value_or
 from probes.base.units import GIB, KIB, MIB
 from probes.facts import Cpu, Dmi, Gpu, NumaNode, PciDevice
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import cpu_list
+from probes.parsers.host.cpulist import cpu_list
 from probes.parsers.topology.hwloc_xml import dmi_of_infos
 from probes.parsers.topology.pci_addresses import normal_address
 from probes.parsers.topology.pci_classes import kind_of
@@ -69,17 +68,12 @@ def parse_cpu(text: str) -> Cpu:
     kinds = [line.kind for line in lines]
     fields = _fields(next((line.text for line in lines if line.kind in ("Package", "Socket")), ""))
     summary = _fields(next((row for row in text.splitlines() if row.startswith("Topology infos:")), ""))
-    packages, cores, units = (
-        kinds.count("Package") + kinds.count("Socket"),
-        kinds.count("Core"),
-        kinds.count("PU"),
-    )
     return Cpu(
         model=fields.get("CPUModel", NOT_RECORDED),
         architecture=summary.get("Architecture", NOT_RECORDED),
-        sockets=packages or NOT_RECORDED,
-        physical_cores=cores or NOT_RECORDED,
-        logical_cpus=units or NOT_RECORDED,
+        sockets=kinds.count("Package") + kinds.count("Socket") or NOT_RECORDED,
+        physical_cores=kinds.count("Core") or NOT_RECORDED,
+        logical_cpus=kinds.count("PU") or NOT_RECORDED,
         evidence=(line_ref(lines[0].number),) if lines else (),
     )
 
@@ -98,19 +92,17 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
                 cpus.setdefault(position, []).append(int(number[1]))
     nodes: dict[int, NumaNode] = {}
     for position, line in enumerate(lines):
-        number = _NUMBER.search(line.text)
-        if line.kind != "NUMANode" or number is None:
-            continue
-        is_gpu = line.subtype == "(GPUMemory)"
-        # hwloc 1.x draws the CPUs below their node, 2.x beside it.
-        node_cpus = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
-        memory = _LOCAL.search(line.text)
-        nodes[int(number[1])] = NumaNode(
-            index=int(number[1]),
-            cpus="" if is_gpu else cpu_list(node_cpus),
-            memory_bytes=int(memory[1]) * _UNITS[memory[2]] if memory else NOT_RECORDED,
-            is_gpu_memory=is_gpu,
-        )
+        if line.kind == "NUMANode" and (number := _NUMBER.search(line.text)) is not None:
+            is_gpu = line.subtype == "(GPUMemory)"
+            # hwloc 1.x draws the CPUs below their node, 2.x beside it.
+            node_cpus = cpus.get(position) or cpus.get(line.above[-1] if line.above else -1, [])
+            memory = _LOCAL.search(line.text)
+            nodes[int(number[1])] = NumaNode(
+                index=int(number[1]),
+                cpus="" if is_gpu else cpu_list(node_cpus),
+                memory_bytes=int(memory[1]) * _UNITS[memory[2]] if memory else NOT_RECORDED,
+                is_gpu_memory=is_gpu,
+            )
     return tuple(nodes[index] for index in sorted(nodes))
 
 
@@ -124,13 +116,11 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
     owners = _os_device_names(lines)
     devices: dict[str, PciDevice] = {}
     for position, line in enumerate(lines):
-        address = _address(line)
-        if address is None:
-            continue
-        nearest_node = next((nodes[above] for above in reversed(line.above) if above in nodes), None)
-        number = _NUMBER.search(nearest_node.text) if nearest_node is not None else None
-        device = _device(line, address, int(number[1]) if number else NOT_RECORDED, owners.get(position, ()))
-        devices.setdefault(address, device)
+        if (address := _address(line)) is not None:
+            nearest_text = next((nodes[above].text for above in reversed(line.above) if above in nodes), "")
+            number = _NUMBER.search(nearest_text)
+            node = int(number[1]) if number else NOT_RECORDED
+            devices.setdefault(address, _device(line, address, node, owners.get(position, ())))
     return tuple(devices.values())
 
 
@@ -181,18 +171,16 @@ def _os_device_names(lines: list[_Line]) -> dict[int, tuple[str, ...]]:
         if line.name and line.above:
             names[line.above[-1]] = (*names.get(line.above[-1], ()), line.name)
         if line.subtype == "(GPUMemory)":
-            gpu = normal_address(_fields(line.text).get("PCIBusID", ""))
-            if not isinstance(gpu, Unknown) and gpu in addresses:
+            gpu = value_or(normal_address(_fields(line.text).get("PCIBusID", "")), "")
+            if gpu in addresses:
                 names[addresses[gpu]] = (*names.get(addresses[gpu], ()), "gpu-memory")
     return names
 
 
 def _address(line: _Line) -> str | None:
-    if line.kind not in ("PCI", "PCIDev"):
-        return None
-    match = _BUSID.search(line.text) or _SHORT_PCI.match(line.text)
-    address = normal_address(match[1]) if match else None
-    return None if address is None or isinstance(address, Unknown) else address
+    is_pci = line.kind in ("PCI", "PCIDev")
+    match = (_BUSID.search(line.text) or _SHORT_PCI.match(line.text)) if is_pci else None
+    return value_or(normal_address(match[1]), None) if match else None
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.facts import Gpu, Unread
 from probes.parsers.topology.xml_events import Element, walk
 

@@ -13,14 +13,12 @@ from itertools import combinations
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Record, Unknown, value_or
+from probes.base.record import NOT_RECORDED, Record, Unknown, first_unknown, line_ref, value_or
 from probes.facts import Gpu, Interface, Link, LinkKind, Nic, NumaNode, NvLink, PciDevice, PcieLink, Unread
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.host.cpumask import mask_list
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.host.cpulist import mask_list
 from probes.parsers.topology.pci_addresses import link_generation, link_width, normal_address
-from probes.parsers.topology.pci_classes import kind_of, nic_of_device
+from probes.parsers.topology.pci_classes import driver_name, kind_of, nic_of_device
 from probes.parsers.topology.xml_events import Element, walk
 
 _TAGS = ("system", "cpu ", "pci ")
@@ -53,7 +51,7 @@ class TopologyNet(Record, kw_only=True):
 
     name: str
     port: int
-    speed_gbps: float | None
+    speed_gbps: float | Unknown
     is_socket: bool
     """Whether NCCL uses the interface by TCP: its socket transport has no ports and no GPUDirect."""
     numa_node: int | Unknown | None
@@ -67,6 +65,10 @@ class TopologyPlace(Record, kw_only=True):
     gpu: TopologyGpu | None = None
     nets: tuple[TopologyNet, ...] = ()
 
+    def ports(self) -> tuple[TopologyNet, ...]:
+        """Return the network devices with RDMA."""
+        return tuple(net for net in self.nets if not net.is_socket)
+
 
 class NcclTopology(Record, kw_only=True):
     """Content of one file, as far as it could be read."""
@@ -75,7 +77,6 @@ class NcclTopology(Record, kw_only=True):
     numa_nodes: tuple[NumaNode, ...]
     loose_nets: tuple[TopologyNet, ...] = ()
     """Network devices without a PCI device."""
-    architecture: str = ""
     unread: tuple[Unread, ...] = ()
 
 
@@ -84,7 +85,7 @@ def recognise(text: str) -> bool:
 
 
 def parse_nccl_topology(text: str) -> NcclTopology:
-    """Return the content of `text`; of a file that was cut, all elements that began before the cut."""
+    """Return the content of `text`, or of the part before the cut."""
     reader = _Reader()
     end = walk(text, _TAGS, reader.take)
     if end is not None:
@@ -105,27 +106,22 @@ def parse_numa_nodes(text: str) -> tuple[NumaNode, ...]:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Return the RDMA ports, by name if NCCL found them, else by the address of their card.
-
-    NCCL uses active ports only, so named ports are active.
-    """
+    """Return the RDMA ports. NCCL names active ports only; the others have the address of their card."""
     topology = parse_nccl_topology(text)
     nics: list[Nic] = []
     for place in topology.places:
         if not place.nets and place.device.kind == "rdma":
             nics.append(nic_of_device(place.device))
-        nics += [_nic(nic_of_device(place.device, net.name), net) for net in place.nets if not net.is_socket]
-    nics += [
-        _nic(Nic(name=net.name, numa_node=net.numa_node, evidence=(line_ref(net.line),)), net)
-        for net in topology.loose_nets
-        if not net.is_socket
-    ]
-    return tuple(nics)
+        nics += [_nic(nic_of_device(place.device, net.name), net) for net in place.ports()]
+    loose = (net for net in topology.loose_nets if not net.is_socket)
+    named = (
+        (Nic(name=net.name, numa_node=net.numa_node, evidence=(line_ref(net.line),)), net) for net in loose
+    )
+    return (*nics, *(_nic(nic, net) for nic, net in named))
 
 
 def _nic(nic: Nic, net: TopologyNet) -> Nic:
-    rate: float | Unknown = NOT_RECORDED if net.speed_gbps is None else net.speed_gbps
-    return msgspec.structs.replace(nic, port=max(net.port, 1), state="ACTIVE", rate_gbps=rate)
+    return msgspec.structs.replace(nic, port=max(net.port, 1), state="ACTIVE", rate_gbps=net.speed_gbps)
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
@@ -137,7 +133,7 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
         Interface(
             name=net.name,
             up=True,
-            speed_gbps=NOT_RECORDED if net.speed_gbps is None else net.speed_gbps,
+            speed_gbps=net.speed_gbps,
             pci_bus_id=address or NOT_RECORDED,
             evidence=(line_ref(net.line),),
         )
@@ -156,29 +152,21 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def _gpu_places(topology: NcclTopology) -> list[tuple[int, TopologyPlace]]:
-    """Return the places of the GPUs with their numbers.
-
-    The numbers are NCCL's if all GPUs have one, else the order of their addresses, as in NVML.
-    """
+    """Return the places of the GPUs with NCCL's numbers, else numbered by address, as in NVML."""
     places = [place for place in topology.places if place.device.kind == "gpu"]
-    numbers = {place.gpu.dev for place in places if place.gpu is not None}
-    if len(numbers) == len(places):
-        return sorted(
-            ((place.gpu.dev, place) for place in places if place.gpu is not None), key=lambda pair: pair[0]
-        )
+    by_number = {place.gpu.dev: place for place in places if place.gpu is not None}
+    if len(by_number) == len(places):
+        return sorted(by_number.items())
     return list(enumerate(sorted(places, key=lambda place: place.device.bus_id)))
 
 
 def _gpu(place: TopologyPlace, index: int) -> Gpu:
     device, gpu = place.device, place.gpu
-    name = driver_name(value_or(device.device_id, "")) or (
-        f"AMD {gpu.gcn}" if gpu is not None and gpu.gcn else ""
-    )
-    sm = gpu.sm if gpu is not None and not gpu.gcn else None
-    links = gpu.nvlinks if gpu is not None and not gpu.gcn else ()
+    amd = f"AMD {gpu.gcn}" if gpu is not None and gpu.gcn else ""
+    sm, links = (gpu.sm, gpu.nvlinks) if gpu is not None and not amd else (None, ())
     return Gpu(
         index=index,
-        name=name or NOT_RECORDED,
+        name=driver_name(value_or(device.device_id, "")) or amd or NOT_RECORDED,
         pci_bus_id=device.bus_id,
         pci_device_id=device.device_id,
         compute_capability=NOT_RECORDED if sm is None else f"{sm // 10}.{sm % 10}",
@@ -195,16 +183,12 @@ def _nvlinks(links: tuple[tuple[str, int, bool], ...]) -> tuple[NvLink, ...]:
 
 
 def parse_links(text: str) -> tuple[Link, ...]:
-    """Return the links of all GPUs and NICs.
-
-    The distances are NCCL's. It does not know host bridges, so PHB means the same NUMA node.
-    """
+    """Return the links of all GPUs and NICs. NCCL has no host bridges, so PHB means the same NUMA node."""
     topology = parse_nccl_topology(text)
     ends = [(f"GPU{index}", place) for index, place in _gpu_places(topology)]
     for place in topology.places:
-        names = dict.fromkeys(net.name for net in place.nets if not net.is_socket)
-        if not place.nets and place.device.kind == "rdma":
-            names = {place.device.bus_id: None}
+        is_unnamed = not place.nets and place.device.kind == "rdma"
+        names = dict.fromkeys([place.device.bus_id] if is_unnamed else (net.name for net in place.ports()))
         ends += [(name, place) for name in names]
     parents = {place.device.bus_id: place.device.parent for place in topology.places}
     sees_nvlink = any(place.gpu is not None and place.gpu.nvlinks for _, place in ends)
@@ -215,23 +199,20 @@ End = tuple[str, TopologyPlace]
 
 
 def _link(a: End, b: End, parents: dict[str, str | Unknown | None], sees_nvlink: bool) -> Link:
-    """Return the link of two devices.
-
-    `sees_nvlink` is False for a file without NVLinks: somebody may have written only the PCI tree for NCCL.
-    """
-    evidence = (*a[1].device.evidence, *b[1].device.evidence)
+    """Return the link of two devices; `sees_nvlink` is False for a file that contains the PCI tree only."""
     count = _nvlink_count(a[1], b[1])
-    if count:
-        return Link(a=a[0], b=b[0], kind="NVLINK", nvlink_count=count, sees_nvlink=True, evidence=evidence)
-    distance = _distance(a[1].device, b[1].device, parents)
-    return Link(a=a[0], b=b[0], kind=distance, sees_nvlink=sees_nvlink, evidence=evidence)
+    return Link(
+        a=a[0],
+        b=b[0],
+        kind="NVLINK" if count else _distance(a[1].device, b[1].device, parents),
+        nvlink_count=count or None,
+        sees_nvlink=sees_nvlink or bool(count),
+        evidence=(*a[1].device.evidence, *b[1].device.evidence),
+    )
 
 
 def _nvlink_count(a: TopologyPlace, b: TopologyPlace) -> int:
-    """Return the number of NVLinks (xGMI links on AMD) between two GPUs.
-
-    Over switches, it is the number of links that the GPU with fewer of them has to the switches.
-    """
+    """Return the NVLinks (xGMI links on AMD) between two GPUs; over switches, the smaller number of both."""
     if a.gpu is None or b.gpu is None:
         return 0
     direct = sum(count for target, count, _ in a.gpu.nvlinks if target == b.device.bus_id)
@@ -248,8 +229,7 @@ def _distance(a: PciDevice, b: PciDevice, parents: dict[str, str | Unknown | Non
         # A common switch directly above both devices is the only one on their path.
         return "PIX" if common == above_a[0] == above_b[0] else "PXB"
     tops = [parents.get(above[-1]) if above else end.parent for above, end in ((above_a, a), (above_b, b))]
-    cut = next((top for top in tops if isinstance(top, Unknown)), None)
-    return cut or ("PHB" if a.numa_node == b.numa_node else "SYS")
+    return first_unknown(*tops) or ("PHB" if a.numa_node == b.numa_node else "SYS")
 
 
 def _bridges_above(device: PciDevice, parents: dict[str, str | Unknown | None]) -> list[str]:
@@ -279,12 +259,12 @@ class _Reader:
             self._unread.append(Unread(source="", line=line, text=text[:80], why=why))
 
     def take(self, element: Element) -> None:
-        attributes = element.attributes
-        if attributes is None:
-            if element.tag == "pci" and self._open:
-                self._open.pop()
-            return
+        attributes = element.attributes or {}
         match element.tag:
+            case "pci" if element.attributes is None and self._open:
+                self._open.pop()
+            case _ if element.attributes is None:
+                pass
             case "cpu":
                 self._open.clear()
                 self._take_cpu(attributes)
@@ -303,11 +283,10 @@ class _Reader:
 
     def _take_cpu(self, attributes: dict[str, str]) -> None:
         self._cpu = self._cpu or attributes
-        node = _whole(attributes.get("numaid"))
-        self._numa = None if attributes.get("numaid") == "-1" else NOT_RECORDED
+        node, mask = _whole(attributes.get("numaid")), attributes.get("affinity")
+        missing = None if attributes.get("numaid") == "-1" else NOT_RECORDED
+        self._numa = missing if node is None else node
         if node is not None:
-            self._numa = node
-            mask = attributes.get("affinity")
             self._nodes.setdefault(node, NumaNode(index=node, cpus=mask_list(mask) if mask else NOT_RECORDED))
 
     def _take_pci(self, line: int, attributes: dict[str, str]) -> None:
@@ -328,16 +307,12 @@ class _Reader:
             self.add_unread(line, "", "net element without a name")
             return
         port = _whole(attributes.get("port")) or 0
-        is_socket = (
-            port == 0
-            and attributes.get("gdr", "0") == "0"
-            and attributes.get("maxconn", _SOCKETS) == _SOCKETS
-        )
+        has_sockets = attributes.get("maxconn", _SOCKETS) == _SOCKETS
         net = TopologyNet(
             name=name,
             port=port,
-            speed_gbps=speed / 1000 if speed else None,
-            is_socket=is_socket,
+            speed_gbps=speed / 1000 if speed else NOT_RECORDED,
+            is_socket=port == 0 and attributes.get("gdr", "0") == "0" and has_sockets,
             numa_node=self._numa,
             line=line,
         )
@@ -357,7 +332,6 @@ class _Reader:
             places=tuple(place.record() for place in self._places),
             numa_nodes=tuple(self._nodes[index] for index in sorted(self._nodes)),
             loose_nets=tuple(self._loose),
-            architecture=self._cpu.get("arch", ""),
             unread=tuple(self._unread),
         )
 
@@ -380,6 +354,7 @@ class _Place:
 
     def record(self) -> TopologyPlace:
         attributes = self._attributes
+        speed, width = attributes.get("link_speed"), attributes.get("link_width")
         code = attributes.get("class", "").lower().removeprefix("0x")[:4]
         class_code: str | Unknown = code if len(code) == len("0302") else NOT_RECORDED
         device_id = _device_id(attributes)
@@ -399,8 +374,8 @@ class _Place:
             parent=self._parent,
             numa_node=self._numa,
             pcie=PcieLink(
-                generation_max=_generation(attributes.get("link_speed")),
-                width_max=_width(attributes.get("link_width")),
+                generation_max=link_generation(speed) if speed is not None else NOT_RECORDED,
+                width_max=link_width(width) if width is not None else NOT_RECORDED,
             ),
             evidence=(line_ref(self._line),),
         )
@@ -408,23 +383,14 @@ class _Place:
 
 
 def _device_id(attributes: dict[str, str]) -> str | Unknown:
-    vendor, device = attributes.get("vendor", ""), attributes.get("device", "")
-    if not _HEX.fullmatch(vendor) or not _HEX.fullmatch(device) or int(vendor, 16) == 0:
-        return NOT_RECORDED
-    return f"{int(vendor, 16):04x}:{int(device, 16):04x}"
+    words = [attributes.get(name, "") for name in ("vendor", "device")]
+    vendor, device = (int(word, 16) if _HEX.fullmatch(word) else None for word in words)
+    return f"{vendor:04x}:{device:04x}" if vendor and device is not None else NOT_RECORDED
 
 
 def _gcn(attributes: dict[str, str]) -> str:
     match = _MODEL.fullmatch(attributes.get("gcn", ""))
     return f"gfx{match[1]}" if match else ""
-
-
-def _generation(speed: str | None) -> int | Unknown:
-    return NOT_RECORDED if speed is None else link_generation(speed)
-
-
-def _width(width: str | None) -> int | Unknown:
-    return NOT_RECORDED if width is None else link_width(width)
 
 
 def _whole(text: str | None) -> int | None:

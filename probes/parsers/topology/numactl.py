@@ -1,4 +1,4 @@
-"""Parse `numactl -H` (`numactl --hardware`)."""
+"""Parse reports of NUMA nodes: `numactl -H` (`numactl --hardware`), and the node of a GPU's memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from probes.base.record import NOT_RECORDED
 from probes.base.units import MIB
 from probes.facts import NumaNode
-from probes.parsers.host.cpumask import cpu_list
+from probes.parsers.host.cpulist import cpu_list
 
 _MARK = re.compile(r"^node \d{1,5} (?:cpus|size):|^available: \d{1,5} nodes? \(", re.MULTILINE)
 _CPUS = re.compile(r"node (\d{1,5}) cpus:((?: +\d{1,6}(?:-\d{1,6})?,?)*)(?: +\(\d{1,6}\))? *")
@@ -55,3 +55,10 @@ def _numbers(words: Iterable[str]) -> Iterator[int]:
     for word in words:
         first, _, last = word.rstrip(",").partition("-")
         yield from range(int(first), min(int(last or first), int(first) + _MOST_CPUS) + 1)
+
+
+def numa_status_node(text: str) -> int | None:
+    """Return the NUMA node of the GPU's memory; None if the memory is no NUMA node."""
+    pairs = (line.partition(":") for line in text.splitlines()[:20])
+    values = (value.strip() for name, _, value in pairs if name.strip() == "Node")
+    return next((int(value) for value in values if value.isdecimal() and len(value) < 12), None)

@@ -1,12 +1,16 @@
-"""Normal forms of PCI addresses and links, and distances between devices."""
+"""Normal forms of PCI addresses and links, and distances between PCI devices."""
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 from probes.base.patterns import pattern
-from probes.base.record import Reason, Unknown
-from probes.facts import LinkKind
+from probes.base.record import Reason, Unknown, first_unknown
+from probes.facts import Link, LinkKind, PciDevice
 
 _ADDRESS = pattern(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
 _ROOT = pattern(r"pci[0-9a-f]{4,}:[0-9a-f]{2}", re.IGNORECASE)
@@ -33,6 +37,8 @@ Source: PCI Express Base Specification 6.0 (2022), table of data rates.
 
 _WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
 """Lane counts of the specification. A device without a real link (in a VM) shows 0, 63 or 255."""
+
+_DEEPEST = 64
 
 
 def normal_address(text: str) -> str | Unknown:
@@ -89,11 +95,7 @@ def pci_distance(
         )
     if parts_a[: root_a + 1] != parts_b[: root_b + 1]:
         return _across_roots(numa_a, numa_b)
-    common = 0
-    for part_a, part_b in zip(parts_a, parts_b, strict=False):
-        if part_a != part_b:
-            break
-        common += 1
+    common = len(posixpath.commonprefix([parts_a, parts_b]))
     if common == root_a + 1:
         return "PHB"
     return "PIX" if max(len(parts_a), len(parts_b)) - common <= 2 else "PXB"
@@ -104,9 +106,55 @@ def _root_index(parts: list[str]) -> int | None:
 
 
 def _across_roots(numa_a: int | Unknown | None, numa_b: int | Unknown | None) -> LinkKind | Unknown:
-    for numa in (numa_a, numa_b):
-        if isinstance(numa, Unknown):
-            return numa
+    if unknown := first_unknown(numa_a, numa_b):
+        return unknown
     if (numa_a is None) != (numa_b is None):
         return Unknown(Reason.NOT_SUPPORTED, "the platform states the NUMA node of only one of the two")
     return "NODE" if numa_a == numa_b else "SYS"
+
+
+class End(NamedTuple):
+    """One end of a link: its name (GPU0, mlx5_0) and its PCI device."""
+
+    name: str
+    device: PciDevice
+
+
+def sysfs_path(device: PciDevice, devices: Mapping[str, PciDevice]) -> str | Unknown:
+    """Return the path of `device` in the form of sysfs; Unknown if the tree does not reach the root.
+
+    Devices below the same root bus share a host bridge.
+    """
+    chain = [device.bus_id]
+    parent = device.parent
+    while isinstance(parent, str) and len(chain) < _DEEPEST and parent not in chain:
+        chain.append(parent)
+        above = devices.get(parent)
+        parent = None if above is None else above.parent
+    if isinstance(parent, Unknown):
+        return parent
+    root = chain[-1].rpartition(":")[0]
+    return "/".join(("", f"pci{root}", *reversed(chain)))
+
+
+def tree_links(
+    ends: Sequence[End], devices: Mapping[str, PciDevice], nvlinks: Mapping[frozenset[str], int | None]
+) -> tuple[Link, ...]:
+    """Return the links of all pairs of `ends`; `nvlinks` contains the numbers of NVLinks by two addresses."""
+    paths = {end.device.bus_id: sysfs_path(end.device, devices) for end in ends}
+    links: list[Link] = []
+    for a, b in combinations(ends, 2):
+        pair = frozenset((a.device.bus_id, b.device.bus_id))
+        path_a, path_b = paths[a.device.bus_id], paths[b.device.bus_id]
+        kind: LinkKind | Unknown
+        if pair in nvlinks:
+            kind = "NVLINK"
+        elif isinstance(path_a, Unknown):
+            kind = path_a
+        else:
+            nodes = a.device.numa_node, b.device.numa_node
+            kind = path_b if isinstance(path_b, Unknown) else pci_distance(path_a, path_b, *nodes)
+        evidence = tuple(dict.fromkeys((*a.device.evidence, *b.device.evidence)))
+        count = nvlinks.get(pair)
+        links.append(Link(a=a.name, b=b.name, kind=kind, nvlink_count=count, evidence=evidence))
+    return tuple(links)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Unknown, value_or
+from probes.catalogue.accelerators import accelerator_title
+from probes.catalogue.hardware import load_catalogue
 from probes.facts import Gpu, Nic, PciDevice, PciKind
 from probes.facts.gpu_facts import UNNUMBERED
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
 
 CLASS_CODES = {
     "VGA compatible controller": "0300",
@@ -89,6 +90,12 @@ _RDMA_CLASSES = frozenset({"0207", "0208", "0c06"})
 _ETHERNET_CLASSES = frozenset({"0200", "0280"})
 
 
+def driver_name(device_id: str, words: str = "") -> str | None:
+    """Return the driver's name of a GPU by its PCI device (`10de:2330`), else by lspci's words; else None."""
+    row = load_catalogue().gpu_on_bus(device_id, words) if device_id or words else None
+    return None if row is None else row.driver_name
+
+
 def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
     """Return the use of a device; `device_id` is `10de:2330`, or `10de:` if only the vendor is known.
 
@@ -104,22 +111,16 @@ def kind_of(class_code: str | Unknown, device_id: str | Unknown) -> PciKind:
         return "gpu"
     if vendor == _NVIDIA and class_code == "0680":
         return "nvswitch"
-    if class_code in _RDMA_CLASSES or (class_code in _ETHERNET_CLASSES and _has_rdma(vendor, device)):
+    has_rdma = vendor == _MELLANOX or (vendor == _AMAZON and device.startswith("efa"))
+    if class_code in _RDMA_CLASSES or (class_code in _ETHERNET_CLASSES and has_rdma):
         return "rdma"
     if class_code in _ETHERNET_CLASSES:
         return "ethernet"
     if class_code == "0108":
         return "nvme"
-    return "bridge" if class_code in _BRIDGES else "other"
-
-
-def _has_rdma(vendor: str, device: str) -> bool:
-    return vendor == _MELLANOX or (vendor == _AMAZON and device.startswith("efa"))
-
-
-def class_of_words(words: str) -> str | None:
-    """Return the code of lspci's class name; None if the name is no class."""
-    return CLASS_CODES.get(words)
+    if class_code in _BRIDGES:
+        return "bridge"
+    return "other" if accelerator_title(class_code, device_id) is None else "accelerator"
 
 
 def vendor_of_words(words: str) -> str | None:

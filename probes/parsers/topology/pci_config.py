@@ -37,7 +37,7 @@ class PciConfig(Record, kw_only=True):
 
 
 def parse_config(data: bytes) -> PciConfig:
-    """Return the content of `data`; Unknown (permission) for the part that the reader was not shown."""
+    """Return the content of `data`; Unknown (permission) for the part that the kernel hid from the reader."""
     if len(data) < _STANDARD_BYTES:
         hidden = Unknown(Reason.PERMISSION, "only root reads the capabilities of a PCI device")
         return PciConfig(
@@ -47,21 +47,11 @@ def parse_config(data: bytes) -> PciConfig:
             acs=hidden,
         )
     express = _capability(data)
-    acs = _acs(data)
-    if express is None:
-        absent = Unknown(Reason.NOT_SUPPORTED, "no PCI Express capability")
-        return PciConfig(
-            max_payload_bytes=absent,
-            max_payload_supported_bytes=absent,
-            max_read_request_bytes=absent,
-            acs=acs,
-        )
-    capability, control = _word(data, express + 4), _word(data, express + 8)
     return PciConfig(
-        max_payload_bytes=_size(control >> 5),
-        max_payload_supported_bytes=_size(capability),
-        max_read_request_bytes=_size(control >> 12),
-        acs=acs,
+        max_payload_bytes=_size(data, express, 8, 5),
+        max_payload_supported_bytes=_size(data, express, 4, 0),
+        max_read_request_bytes=_size(data, express, 8, 12),
+        acs=_acs(data),
     )
 
 
@@ -101,6 +91,9 @@ def _word(data: bytes, offset: int) -> int:
     return int.from_bytes(data[offset : offset + 2], "little")
 
 
-def _size(field: int) -> int | Unknown:
-    value = field & 7
+def _size(data: bytes, express: int | None, offset: int, shift: int) -> int | Unknown:
+    """Return the size at an offset in the PCI Express capability, whose own offset is `express`."""
+    if express is None:
+        return Unknown(Reason.NOT_SUPPORTED, "no PCI Express capability")
+    value = _word(data, express + offset) >> shift & 7
     return 128 << value if value < _PAYLOADS else Unknown(Reason.UNPARSABLE, f"reserved size {value}")

@@ -7,13 +7,13 @@ are ignored.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 import msgspec
 
-from probes.base.evidence import line_ref
-from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, line_ref
 from probes.facts import Gpu, Link, LinkKind, Unread
 from probes.parsers.host.cpulist import is_cpu_list
 
@@ -50,6 +50,8 @@ _REFUSAL = re.compile(
 )
 """Messages of nvidia-smi without a matrix: on Windows, and in some virtual machines."""
 _DISTANCE = re.compile(r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
+_OWN_CELL = re.compile(rf"X(?:(?!\w)|(?={_DISTANCE.pattern}))")
+"""The cell of the GPU itself: no part of a word, but without its tab the next cell follows immediately."""
 
 
 class TopoGpu(Record, kw_only=True):
@@ -100,18 +102,12 @@ def _is_topology_line(line: str) -> bool:
     if label is None:
         return False
     last = max((match.start() for match in _DISTANCE.finditer(line, label.end())), default=0)
-    own = line.find("X", label.end(), last)
-    while own >= 0:
-        # The X must not be part of a word, but without its tab the next cell follows immediately.
-        begins = own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
-        ends = (
-            not (line[own + 1].isalnum() or line[own + 1] == "_")
-            or _DISTANCE.match(line, own + 1) is not None
-        )
-        if begins and ends:
-            return True
-        own = line.find("X", own + 1, last)
-    return False
+    own_cells = (match.start() for match in _OWN_CELL.finditer(line, label.end()))
+    return any(
+        own == label.end() or not (line[own - 1].isalnum() or line[own - 1] in "_.")
+        for own in own_cells
+        if own < last
+    )
 
 
 def parse_topo_matrix(text: str) -> TopoMatrix | Unknown:
@@ -236,7 +232,7 @@ def _matrices(text: str) -> Iterator[tuple[int, str]]:
     """Return the first line (from 1) and the text of each matrix, which ends at the next header."""
     lines = text.splitlines(keepends=True)
     heads = [number for number, line in enumerate(lines) if _header(_plain(line)) is not None]
-    for start, end in zip(heads, [*heads[1:], len(lines)], strict=False):
+    for start, end in itertools.pairwise((*heads, len(lines))):
         yield start + 1, "".join(lines[start:end])
 
 
@@ -271,12 +267,11 @@ def _header(line: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and first is None):
         return None
     # A repeated name is another name that was cut (NIC1 of NIC11), so the columns behind it are uncertain.
-    unique: dict[str, None] = {}
-    for name in devices:
-        if name in unique:
-            break
-        unique[name] = None
-    return tuple(unique), tuple(re.sub(r"\s+", " ", name) for name in _COLUMN.findall(line))
+    pairs = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(devices, dict.fromkeys(devices), strict=False)
+    )
+    columns = tuple(re.sub(r"\s+", " ", name) for name in _COLUMN.findall(line))
+    return tuple(name for name, _ in pairs), columns
 
 
 def _cells(text: str, count: int) -> tuple[list[str], str]:
@@ -295,15 +290,12 @@ def _cells(text: str, count: int) -> tuple[list[str], str]:
 def _link(pair: tuple[str, str], cells: set[str]) -> Link:
     kinds = {_KINDS.get(cell, cell) for cell in cells}
     if len(kinds) > 1:
-        return Link(
-            a=pair[0],
-            b=pair[1],
-            kind=Unknown(Reason.UNPARSABLE, f"the matrix contains both {' and '.join(sorted(kinds))}"),
-        )
+        both = Unknown(Reason.UNPARSABLE, f"the matrix contains both {' and '.join(sorted(kinds))}")
+        return Link(a=pair[0], b=pair[1], kind=both)
     cell = next(iter(cells))
-    if cell.startswith("NV"):
-        return Link(a=pair[0], b=pair[1], kind="NVLINK", nvlink_count=int(cell[2:]), sees_nvlink=True)
-    return Link(a=pair[0], b=pair[1], kind=_KINDS[cell], sees_nvlink=True)
+    count = int(cell[2:]) if cell.startswith("NV") else None
+    kind = _KINDS.get(cell, "NVLINK")
+    return Link(a=pair[0], b=pair[1], kind=kind, nvlink_count=count, sees_nvlink=True)
 
 
 def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:
@@ -311,13 +303,9 @@ def _gpu(name: str, rest: str, columns: tuple[str, ...]) -> TopoGpu:
 
     Without tabs, an empty cell leaves no trace, so a row with fewer words than columns yields nothing.
     """
-    if "\t" in rest:
-        words = [word.strip() for word in rest.lstrip(" ").removeprefix("\t").split("\t")]
-    else:
-        words = rest.split()
-        if len(words) < len(columns):
-            words = []
-    values = dict(zip(columns, words, strict=False))
+    cells = rest.lstrip(" ").removeprefix("\t").split("\t") if "\t" in rest else rest.split()
+    is_complete = "\t" in rest or len(cells) >= len(columns)
+    values = dict(zip(columns, map(str.strip, cells), strict=False)) if is_complete else {}
     return TopoGpu(
         index=int(name[3:]),
         cpu_affinity=_affinity(values.get("CPU Affinity")),

@@ -26,11 +26,11 @@ class Element(NamedTuple):
 
 
 class _RootClosedError(Exception):
-    pass
+    """Raised at the end of the root element."""
 
 
 class _TooDeepError(Exception):
-    pass
+    """Raised at an element nested too deep."""
 
 
 def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> tuple[int, str] | None:
@@ -61,13 +61,9 @@ def walk(text: str, roots: tuple[str, ...], take: Callable[[Element], None]) -> 
 
 
 def _line_start(text: str, line: int) -> int:
-    """Return the position where a line begins, counted from 1; the end of the text behind the last line."""
-    place = 0
-    for _ in range(line - 1):
-        place = text.find("\n", place) + 1
-        if place == 0:
-            return len(text)
-    return place
+    """Return the position at which line number `line` begins; behind the last line, the end of the text."""
+    lines = text.split("\n", line - 1)
+    return len(text) - len(lines[-1]) if len(lines) == line else len(text)
 
 
 def _walk(text: str, start: int, take: Callable[[Element], None], *, is_part: bool) -> tuple[int, str] | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason, Unknown, known, map_known
+from probes.base.record import Reason, Unknown, known, map_both, map_known
 from probes.facts import GpuProcess
-from probes.parsers.nvidia_smi.nvml_words import event_reasons
+from probes.parsers.nvidia_smi.nvidia_words import event_reasons
 from probes.parsers.topology.pci_addresses import link_width
 from probes.sources.base import NvmlValue, Source, read_text
 
@@ -38,9 +38,7 @@ class Device:
 
     def text(self, call: str) -> str | Unknown:
         value = self.ask(call)
-        if isinstance(value, Unknown):
-            return value
-        return value if isinstance(value, str) and value else odd(call, value)
+        return value if isinstance(value, str | Unknown) and value else odd(call, value)
 
     def whole(self, call: str, *args: int) -> int | Unknown:
         return whole_of(self.ask(call, *args))
@@ -49,14 +47,13 @@ class Device:
         return map_known(self.whole(call), lambda width: link_width(str(width)))
 
     def watts(self, call: str) -> float | Unknown:
-        return map_known(self.whole(call), lambda milliwatts: milliwatts / 1000)
+        return watts(self.whole(call))
 
     def compute_capability(self) -> str | Unknown:
         pair = self.ask("nvmlDeviceGetCudaComputeCapability")
-        major, minor = whole_of(item(pair, 0)), whole_of(item(pair, 1))
-        if isinstance(major, Unknown):
-            return major
-        return map_known(minor, lambda minor: f"{major}.{minor}")
+        return map_both(
+            whole_of(item(pair, 0)), whole_of(item(pair, 1)), lambda major, minor: f"{major}.{minor}"
+        )
 
     def threshold(self, kind: int) -> int | Unknown:
         """Return a temperature of nvmlTemperatureThresholds_t."""
@@ -116,19 +113,15 @@ def odd(what: str, value: object) -> Unknown:
 
 
 def member(value: NvmlValue | Unknown, name: str) -> NvmlValue | Unknown:
-    if isinstance(value, Unknown):
-        return value
-    return value[name] if isinstance(value, dict) and name in value else odd(name, value)
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    return value if isinstance(value, Unknown) else odd(name, value)
 
 
 def item(value: NvmlValue | Unknown, position: int) -> NvmlValue | Unknown:
-    if isinstance(value, Unknown):
-        return value
-    return (
-        value[position]
-        if isinstance(value, list) and position < len(value)
-        else odd(f"item {position}", value)
-    )
+    if isinstance(value, list) and position < len(value):
+        return value[position]
+    return value if isinstance(value, Unknown) else odd(f"item {position}", value)
 
 
 def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
@@ -138,6 +131,10 @@ def whole_of(value: NvmlValue | Unknown) -> int | Unknown:
     if value is None:
         return Unknown(Reason.NOT_SUPPORTED, "NVML does not say")
     return value if isinstance(value, int) and not isinstance(value, bool) else odd("number", value)
+
+
+def watts(milliwatts: int | Unknown) -> float | Unknown:
+    return map_known(milliwatts, lambda milliwatts: milliwatts / 1000)
 
 
 def flag(value: NvmlValue | Unknown) -> bool | Unknown:

@@ -71,7 +71,7 @@ def _lesser(own: int | Unknown, others: list[int | Unknown]) -> int | Unknown:
 
 
 UNNAMED = "PCI device"
-"""Subject of a link line that does not name its device."""
+"""Subject of a link line that names no device."""
 
 
 def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:
@@ -80,22 +80,18 @@ def subject_of(device: PciDevice, names: Mapping[str, str]) -> str:
 
 
 def unread_tree(facts: MachineFacts) -> Unknown:
-    """Return the reason why there are no devices."""
+    """Return the reason why the PCI devices are unknown."""
     return facts.pci_devices if isinstance(facts.pci_devices, Unknown) else NOT_RECORDED
 
 
 def is_for_training(facts: MachineFacts, address: str | None) -> bool:
-    """Return False for a device that is known to be neither GPU, NIC nor NVSwitch, such as an NVMe in a
-    narrow slot.
-    """
+    """Return False if the device is known and is no GPU, NIC or NVSwitch, for example an NVMe drive."""
     kinds = {_slot(device.bus_id): device.kind for device in tree_of(facts).devices.values()}
     return address is None or kinds.get(_slot(address), "rdma") in ("gpu", "rdma", "nvswitch")
 
 
 def name_at(names: Mapping[str, str], address: str) -> str:
-    """Return what people call the device in the slot of an address of a log; the address itself where nobody
-    knows.
-    """
+    """Return the usual name of the device in the slot of a logged address; the address if there is none."""
     return next((name for known_at, name in names.items() if _slot(known_at) == _slot(address)), address)
 
 

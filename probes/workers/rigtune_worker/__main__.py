@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from .protocol import Answer, CaseError, SetupError, is_out_of_memory, is_peer_lost
+from .surroundings import conditions, device_uuid, host_conditions
 from .worker_process import die_with_parent, print_exception, run_and_leave
 
 BENCHES = (
@@ -99,7 +100,7 @@ def wait_for_order(path: str) -> dict[str, Any]:
 
 
 def free_memory() -> None:
-    """Free memory, so that the next benchmark starts with as much as this one."""
+    """Free memory, so that the next benchmark starts with as much memory as this benchmark."""
     import torch  # noqa: PLC0415 - some benchmarks run where no torch is
 
     gc.collect()
@@ -121,47 +122,31 @@ def run_order(bench: str, request_path: str, out: str, group: contextlib.ExitSta
     answer = Answer(out, int(rank()))
     try:
         measure(bench, request, answer, group)
-    except (SetupError, CaseError) as error:
-        wait_for_launcher(error)
-        answer.failure(getattr(error, "kind", "unsupported"), str(error))
     except Exception as error:  # any error of torch is the benchmark's result
-        print_exception()
-        wait_for_launcher(error)
-        message = str(error).strip() or type(error).__name__
-        answer.failure("out_of_memory" if is_out_of_memory(error) else "crashed", message)
-    else:
-        return 0
-    return 1
-
-
-def wait_for_launcher(error: Exception) -> None:
-    """Wait until the launcher ends this rank if another rank's end caused the error.
-
-    The launcher reports the first rank that ends as the cause.
-    """
-    if is_peer_lost(error):
-        time.sleep(LOST_PEER_S)
+        kind, message = getattr(error, "kind", "unsupported"), str(error)
+        if not isinstance(error, (SetupError, CaseError)):
+            print_exception()
+            kind = "out_of_memory" if is_out_of_memory(error) else "crashed"
+            message = message.strip() or type(error).__name__
+        if is_peer_lost(error):
+            # Another rank's end caused the error. The launcher reports the first rank that ends as the
+            # cause, so this rank waits until the launcher ends it.
+            time.sleep(LOST_PEER_S)
+        answer.failure(kind, message)
+        return 1
+    return 0
 
 
 def measure(bench: str, request: dict[str, Any], answer: Answer, group: contextlib.ExitStack) -> None:
     run = importlib.import_module("rigtune_worker.bench." + bench.replace("-", "_")).run
     if not request.get("needs_torch", True):
-        from .surroundings import host_conditions  # noqa: PLC0415
-
         answer.start(int(rank()), int(os.environ.get("WORLD_SIZE", "1")), "", host_conditions())
         run(request, answer, None)
         answer.done(host_conditions())
         return
-    measure_with_torch(run, request, answer, group)
-
-
-def measure_with_torch(
-    run: Any, request: dict[str, Any], answer: Answer, group: contextlib.ExitStack
-) -> None:
     import torch.distributed as dist  # noqa: PLC0415 - some benchmarks run where no torch is
 
     from .parallel import choose_device, process_group  # noqa: PLC0415
-    from .surroundings import conditions, device_uuid  # noqa: PLC0415
 
     device = choose_device(request["device"])
     if not dist.is_initialized():

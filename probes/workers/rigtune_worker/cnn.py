@@ -3,7 +3,7 @@
     images -> 7 x 7 convolution and pooling (a quarter of the size) -> four stages of blocks
     -> mean over positions -> classes
 
-The stride of a stage is in its first 3 x 3 convolution, like in the variant ResNet v1.5.
+The stride of a stage is in its first 3 x 3 convolution, as in the variant ResNet v1.5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXPANSION = 4
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4
 LEARNING_RATE = 0.1
-"""Settings of section 3.4 of the paper; the rate is that of a batch of 256 images."""
+"""Settings of section 3.4 of the paper; the learning rate is for a batch of 256 images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ResidualNetwork(nn.Module):
 class CnnTrainer:
     """Network, optimizer and one batch of synthetic images on one rank. Several ranks need the process group.
 
-    The images are noise that stays in the device's memory, so that the training is timed and not the reading.
+    The images are noise that stays in the device's memory, so that no time is spent on reading.
     """
 
     def __init__(
@@ -108,9 +108,8 @@ class CnnTrainer:
         self.model.to(memory_format=torch.channels_last)
         self.model.train()
         if device.type == "cuda":
-            torch.backends.cudnn.benchmark = (
-                True  # the shapes never change, so the search for the best kernel pays
-            )
+            # The shapes never change, so one search for the best kernel serves all steps.
+            torch.backends.cudnn.benchmark = True
         if world_size > 1:
             self.model = nn.parallel.DistributedDataParallel(
                 self.model,

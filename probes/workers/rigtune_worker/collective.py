@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+import functools
+from typing import Callable, Iterator
 
 import torch
 import torch.distributed as dist
 
 from .protocol import CaseError
+from .surroundings import available_on_host
 
 ELEMENT_BYTES = 4
 POSITIONS = 97
@@ -26,24 +28,22 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broa
 
 def buffer_bytes(name: str, size_bytes: int, ranks: int) -> float:
     """Return the device memory of the collective on each rank, without NCCL's own buffers."""
-    if name in ("all_reduce", "broadcast"):
-        return size_bytes
-    if name in ("all_gather", "reduce_scatter"):
-        return size_bytes * (1 + 1 / ranks)
-    return 2 * size_bytes
+    both = 1 + 1 / ranks
+    buffers = {"all_reduce": 1, "broadcast": 1, "all_gather": both, "reduce_scatter": both}
+    return size_bytes * buffers.get(name, 2)
 
 
 class Collective:
-    """`size_bytes` is what nccl-tests counts, rounded down to equal parts for all ranks:
+    """A collective with its buffers. `size_bytes` is the size of these data, as in nccl-tests:
 
     all_reduce, broadcast    each rank's buffer
-    all_gather               what each rank has afterwards
-    reduce_scatter           what each rank had before
-    all_to_all               what each rank sends, its own part included
-    send_recv                what each rank sends to the next one, in a ring
+    all_gather               the data that each rank has afterwards
+    reduce_scatter           the data that each rank had before
+    all_to_all               the data that each rank sends, including its own part
+    send_recv                the data that each rank sends to the next rank, in a ring
 
-    Source: nccl-tests, `*GetCollByteCount` in src/*.cu. Raises CaseError for a name that is none of
-    `COLLECTIVES`.
+    The size is rounded down to equal parts for all ranks. Source: nccl-tests, `*GetCollByteCount` in
+    src/*.cu. Raises CaseError for a name that is not in `COLLECTIVES`.
     """
 
     def __init__(self, name: str, size_bytes: int, device: torch.device) -> None:
@@ -59,71 +59,58 @@ class Collective:
         self.received = self.sent
         if name not in ("all_reduce", "broadcast"):
             self.received = torch.empty(self.part if name == "reduce_scatter" else whole, device=device)
+        # The functions refer to the buffers and not to `self`: a cycle would keep the device's memory until a
+        # garbage collection.
+        sent, received = self.sent, self.received
+        following, previous = ((self.rank + step) % self.world_size for step in (1, -1))
+        self.run: Callable[[], object] = {
+            "all_reduce": lambda: dist.all_reduce(received),
+            "broadcast": lambda: dist.broadcast(received, src=0),
+            "all_gather": lambda: dist.all_gather_into_tensor(received, sent),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(received, sent),
+            "all_to_all": lambda: dist.all_to_all_single(received, sent),
+            "send_recv": lambda: exchange(sent, following, received, previous),
+        }[name]
 
     def __call__(self) -> None:
         """Run the collective. Raises CaseError if the backend lacks it."""
         try:
-            self._call()
+            self.run()
         except RuntimeError as error:
-            if isinstance(error, NotImplementedError) or any(
-                sign in str(error).lower() for sign in NOT_SUPPORTED
-            ):
-                why = f"{dist.get_backend()} of torch {torch.__version__} has no {self.name}"
-                raise CaseError("unsupported", why) from error
-            raise
-
-    def _call(self) -> None:
-        if self.name == "all_reduce":
-            dist.all_reduce(self.received)
-        elif self.name == "broadcast":
-            dist.broadcast(self.received, src=0)
-        elif self.name == "all_gather":
-            dist.all_gather_into_tensor(self.received, self.sent)
-        elif self.name == "reduce_scatter":
-            dist.reduce_scatter_tensor(self.received, self.sent)
-        elif self.name == "all_to_all":
-            dist.all_to_all_single(self.received, self.sent)
-        else:
-            exchange(
-                self.sent, (self.rank + 1) % self.world_size, self.received, (self.rank - 1) % self.world_size
-            )
+            is_missing = any(sign in str(error).lower() for sign in NOT_SUPPORTED)
+            if not is_missing and not isinstance(error, NotImplementedError):
+                raise
+            why = f"{dist.get_backend()} of torch {torch.__version__} has no {self.name}"
+            raise CaseError("unsupported", why) from error
 
     def wrong_values(self) -> int:
         """Fill the buffers, run the collective, and return the number of wrong values on this rank."""
         if self.received is not self.sent:
             self.received.fill_(-1)
-        for owner, first, part in pieces(self.sent, [(self.rank, 0, self.sent.numel())]):
-            part.copy_(values(owner, first, part.numel(), self.device))
+        fill(self.sent, self.rank)
         self()
         wrong = 0
-        for owner, first, part in pieces(self.received, list(self._expected_parts())):
-            wanted = (
-                self._sums(first, part.numel())
-                if owner < 0
-                else values(owner, first, part.numel(), self.device)
-            )
-            wrong += int((part != wanted).sum())
+        for owner, first, part in pieces(self.received, self._expected_parts()):
+            expected = self._sums if owner < 0 else functools.partial(values, owner)
+            wrong += int((part != expected(first, part.numel(), self.device)).sum())
         self.sent.zero_()  # so that repeated sums stay finite
         return wrong
 
-    def _expected_parts(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the expected parts of `received`: owner (-1 for the sum over ranks), first element, count."""
-        if self.name == "all_reduce":
-            yield -1, 0, self.received.numel()
-        elif self.name == "reduce_scatter":
-            yield -1, self.rank * self.part, self.part
-        elif self.name == "broadcast":
-            yield 0, 0, self.received.numel()
-        elif self.name == "send_recv":
-            yield (self.rank - 1) % self.world_size, 0, self.received.numel()
-        else:
-            first = self.rank * self.part if self.name == "all_to_all" else 0
-            for owner in range(self.world_size):
-                yield owner, first, self.part
+    def _expected_parts(self) -> list[tuple[int, int, int]]:
+        """Return the expected parts of `received`: owner (-1 for the sum of ranks), first element, count."""
+        whole, owners = self.received.numel(), range(self.world_size)
+        return {
+            "all_reduce": [(-1, 0, whole)],
+            "broadcast": [(0, 0, whole)],
+            "all_gather": [(owner, 0, self.part) for owner in owners],
+            "reduce_scatter": [(-1, self.rank * self.part, self.part)],
+            "all_to_all": [(owner, self.rank * self.part, self.part) for owner in owners],
+            "send_recv": [((self.rank - 1) % self.world_size, 0, whole)],
+        }[self.name]
 
-    def _sums(self, first: int, count: int) -> torch.Tensor:
+    def _sums(self, first: int, count: int, device: torch.device) -> torch.Tensor:
         owners = sum(rank % OWNERS for rank in range(self.world_size))
-        return positions(first, count, self.device) * self.world_size + owners * POSITIONS
+        return positions(first, count, device) * self.world_size + owners * POSITIONS
 
 
 def positions(first: int, count: int, device: torch.device) -> torch.Tensor:
@@ -133,6 +120,12 @@ def positions(first: int, count: int, device: torch.device) -> torch.Tensor:
 def values(owner: int, first: int, count: int, device: torch.device) -> torch.Tensor:
     """Return the values that rank `owner` sends from place `first` on; each encodes its place and sender."""
     return positions(first, count, device) + owner % OWNERS * POSITIONS
+
+
+def fill(buffer: torch.Tensor, rank: int) -> None:
+    """Fill the buffer with the values that `rank` sends."""
+    for owner, first, part in pieces(buffer, [(rank, 0, buffer.numel())]):
+        part.copy_(values(owner, first, part.numel(), buffer.device))
 
 
 def pieces(
@@ -155,18 +148,8 @@ def exchange(sent: torch.Tensor, to: int, received: torch.Tensor, source: int) -
 
 
 def free_bytes(device: torch.device) -> float:
-    """Return the device memory available to a rank.
-
-    CUDA's free memory, or a share of Linux's available memory.
-    """
+    """Return the memory available to a rank: CUDA's free memory, or a share of Linux's available memory."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return float(torch.cuda.mem_get_info(device)[0])
-    try:
-        with open("/proc/meminfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024 / dist.get_world_size()
-    except OSError:
-        pass
-    return float("inf")
+    return (available_on_host() or float("inf")) / dist.get_world_size()

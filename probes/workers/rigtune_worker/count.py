@@ -23,34 +23,20 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from .counting import count_step
-from .own import DEFAULT_MICRO_BATCH, load, parameters_of, users_errors
+from .own import OwnFunction, users_errors
 from .protocol import CaseError, SetupError
 from .worker_process import die_with_parent, run_and_leave
 
 _RETURN = "return the module and its inputs: module, inputs"
 
 
-class OwnModule:
-    """The loaded function that the user named."""
-
-    def __init__(self, target: str, folder: str) -> None:
-        """Load the function.
-
-        Raises SetupError if the name does not exist, CaseError if the user's module fails.
-        """
-        self.target = target
-        self.make = load(target, folder)
-        parameter = parameters_of(self.make, target).get("micro_batch")
-        self.takes_micro_batch = parameter is not None
-        default = parameter.default if parameter is not None else None
-        self.micro_batch = default if isinstance(default, int) and default > 0 else DEFAULT_MICRO_BATCH
+class OwnModule(OwnFunction):
+    """The function that returns the user's module."""
 
     def build(self, micro_batch: int) -> Any:
         """Return module and inputs on the meta device. Raises CaseError for anything else."""
-        arguments = {"micro_batch": micro_batch} if self.takes_micro_batch else {}
-        device = torch.device("meta")
-        with users_errors(self.target), device:
-            built = self.make(device, **arguments)
+        with torch.device("meta") as device:
+            built = self.call(device, micro_batch)
         if not (
             isinstance(built, (tuple, list)) and len(built) == 2 and isinstance(built[0], torch.nn.Module)
         ):
@@ -58,11 +44,8 @@ class OwnModule:
                 "unsupported", "%s returned %s: %s" % (self.target, type(built).__name__, _RETURN)
             )
         module, inputs = built
-        tensors = [
-            *module.parameters(),
-            *module.buffers(),
-            *(leaf for leaf in tree_flatten(inputs)[0] if isinstance(leaf, Tensor)),
-        ]
+        values = [*module.parameters(), *module.buffers(), *tree_flatten(inputs)[0]]
+        tensors = [value for value in values if isinstance(value, Tensor)]
         elsewhere = next((tensor for tensor in tensors if tensor.device.type != "meta"), None)
         if elsewhere is not None:
             raise CaseError(
@@ -89,7 +72,7 @@ class OwnModule:
 
 
 def scalar(out: Any, target: str) -> Tensor:
-    """Return the value to derive: the module's `loss`, else the sum of its outputs.
+    """Return the value whose gradients are computed: the module's `loss`, else the sum of its outputs.
 
     Raises CaseError if there is none.
     """
@@ -107,16 +90,15 @@ def scalar(out: Any, target: str) -> Tensor:
 def figures(own: OwnModule) -> dict[str, Any]:
     """Return parameters by data type, and the counts of one sample and of a step.
 
-    Steps with one and two micro-batches are counted: the part that grows with the micro-batch belongs to a
-    sample, the remainder, such as reads of weights, to the step.
+    Steps with one and with two micro-batches are counted. The part that grows with the micro-batch belongs to
+    the samples, and the remainder, such as reads of weights, to the step.
     """
-    first = own.counts(own.micro_batch)
+    micro_batch = own.default_micro_batch
+    each = first = own.counts(micro_batch)
     if own.takes_micro_batch:
-        second = own.counts(2 * own.micro_batch)
-        each = {name: (second[name] - first[name]) / own.micro_batch for name in first}
-    else:
-        each = dict(first)
-    module, _ = own.build(own.micro_batch)
+        second = own.counts(2 * micro_batch)
+        each = {name: (second[name] - first[name]) / micro_batch for name in first}
+    module, _ = own.build(micro_batch)
     parameters: dict[str, int] = {}
     for parameter in module.parameters():
         dtype = str(parameter.dtype).replace("torch.", "")
@@ -128,7 +110,7 @@ def figures(own: OwnModule) -> dict[str, Any]:
         "trainable_parameters": trainable,
         "block_parameters": max(blocks, default=0),
         "root_parameters": size_of(module) - sum(blocks),
-        "micro_batch": own.micro_batch,
+        "micro_batch": micro_batch,
         "takes_micro_batch": own.takes_micro_batch,
         "operators": first["operators"],
         "per_sample": each,
@@ -137,7 +119,7 @@ def figures(own: OwnModule) -> dict[str, Any]:
 
 
 def size_of(module: torch.nn.Module) -> int:
-    """Return the number of its parameters, each counted once."""
+    """Return the number of the module's parameters, each counted once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -159,16 +141,15 @@ def main() -> int:
     )
     parser.add_argument("target", help="module:function or path/to/file.py:function")
     parser.add_argument("--out", required=True, help="file for the answer")
-    parser.add_argument("--folder", default="", help="where relative names start")
+    parser.add_argument("--folder", default="", help="folder in which relative names start")
     options = parser.parse_args()
     die_with_parent()
     out = os.path.abspath(options.out)
     try:
         answer = {"event": "counted", **figures(OwnModule(options.target, options.folder))}
-    except SetupError as error:
-        answer = {"event": "failure", "kind": "unsupported", "message": str(error)}
-    except CaseError as error:
-        answer = {"event": "failure", "kind": error.kind, "message": str(error)}
+    except (SetupError, CaseError) as error:
+        kind = getattr(error, "kind", "unsupported")
+        answer = {"event": "failure", "kind": kind, "message": str(error)}
     with open(out, "w", encoding="utf-8") as file:
         json.dump(answer, file)
     return 0 if answer["event"] == "counted" else 1

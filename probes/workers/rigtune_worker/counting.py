@@ -31,11 +31,11 @@ COUNTS = (
 )
 """Names of the counts.
 
-FLOPs are two per multiply-add; all but the first are of a forward and a backward pass. Among the dense FLOPs,
-`product_flops` are those of matrix products, `spatial_flops` those of 3x3 convolutions of many channels
-without stride or dilation. Elements are read and written by convolutions, by matrix products and attention,
-by depthwise convolutions and by everything else; `saved` is kept for the backward pass, without parameters
-and buffers; `operators` are kernels of eager execution.
+A multiply-add has two FLOPs. All counts but the first cover a forward and a backward pass. Among the dense
+FLOPs, `product_flops` belong to matrix products, and `spatial_flops` to 3x3 convolutions of many channels
+without stride or dilation. The elements are those that convolutions, matrix products and attention, depthwise
+convolutions and all other operators read and write. `saved` elements and bytes are kept for the backward
+pass, without parameters and buffers. `operators` are kernels of eager execution.
 """
 FREE = frozenset(
     {
@@ -51,7 +51,7 @@ FREE = frozenset(
 )
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 MANY = 64
-"""Channels beyond which Winograd's transforms cost little compared with the saved products."""
+"""Channels from which Winograd's transforms cost little compared with the products that they save."""
 ATTENTION_BACKWARD = 2.5
 """FLOPs relative to the forward pass: fused attention computes the scores again.
 
@@ -97,7 +97,7 @@ def elements(values: Any) -> int:
 
 
 class Counter(TorchDispatchMode):
-    """Adds up each operator that would be a kernel."""
+    """A mode that counts each operator that would be a kernel."""
 
     def __init__(self, counts: dict[str, float]) -> None:
         super().__init__()
@@ -134,39 +134,21 @@ class Counter(TorchDispatchMode):
 
     def add_convolution(self, name: str, args: Any, out: Any, traffic: float) -> None:
         if name == "convolution":
-            source, weight, steps, transposed, groups = (
-                args[0],
-                args[1],
-                (*args[3], *args[5]),
-                args[6],
-                args[8],
-            )
-            pixels, passes = (source if transposed else out).numel(), 1
+            source, weight, _, stride, _, dilation, transposed, _, groups = args
+            passes = 1
         else:
-            gradient, source, weight, transposed, groups, mask = (
-                args[0],
-                args[1],
-                args[2],
-                args[7],
-                args[9],
-                args[10],
-            )
-            steps = (*args[4], *args[6])
-            pixels, passes = (source if transposed else gradient).numel(), int(mask[0]) + int(mask[1])
+            out, source, weight, _, stride, _, dilation, transposed, _, groups, mask = args
+            passes = int(mask[0]) + int(mask[1])
+        steps, pixels = (*stride, *dilation), (source if transposed else out).numel()
         flops = 2.0 * pixels * weight[0].numel() * passes
         depthwise = groups > 1 and weight.shape[1] == 1
         self.counts["depthwise_elements" if depthwise else "convolution_elements"] += traffic
-        if not depthwise:  # depthwise convolutions are limited by memory traffic
-            self.counts["grouped_flops" if groups > 1 else "dense_flops"] += flops
-            if (
-                groups == 1
-                and tuple(weight.shape[2:]) == (3, 3)
-                and set(steps) == {1}
-                and min(weight.shape[:2]) >= MANY
-            ):
-                self.counts["spatial_flops"] += flops
-        else:
-            self.counts["depthwise_flops"] += flops
+        # Memory traffic limits depthwise convolutions.
+        kind = "depthwise_flops" if depthwise else "grouped_flops" if groups > 1 else "dense_flops"
+        self.counts[kind] += flops
+        is_plain = groups == 1 and tuple(weight.shape[2:]) == (3, 3) and set(steps) == {1}
+        if is_plain and min(weight.shape[:2]) >= MANY:
+            self.counts["spatial_flops"] += flops
         if self.forward:
             self.counts["forward_flops"] += flops
 
@@ -178,9 +160,9 @@ class Counter(TorchDispatchMode):
 
 
 class FusedAttention(TorchFunctionMode):
-    """Replaces scaled_dot_product_attention by one fused kernel, like on a GPU.
+    """A mode that replaces scaled_dot_product_attention by one fused kernel, as on a GPU.
 
-    The meta device would otherwise write all scores.
+    Without this mode the meta device would write all scores.
     """
 
     def __init__(self, counter: Counter) -> None:
@@ -204,8 +186,7 @@ class Attention(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, how: tuple[Counter, bool]) -> Tensor:
         counter, causal = how
         out = query.new_empty(*query.shape[:-1], value.shape[-1])
-        rows = query.new_empty(query.shape[:-1], dtype=torch.float32)
-        ctx.save_for_backward(query, key, value, out, rows)
+        ctx.save_for_backward(query, key, value, out, query.new_empty(query.shape[:-1], dtype=torch.float32))
         ctx.causal, ctx.counter = causal, counter
         counter.counts["operators"] += 1
         counter.add_attention(query, key, value, causal, 1.0)

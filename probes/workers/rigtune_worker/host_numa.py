@@ -7,6 +7,8 @@ import os
 import re
 from typing import Iterable
 
+from .surroundings import available_on_host, field_bytes, text_of
+
 CPU = "/sys/devices/system/cpu/cpu{}"
 NODE_MEMORY = "/sys/devices/system/node/node{}/meminfo"
 
@@ -17,15 +19,23 @@ def bind(cpus: Iterable[int]) -> None:
     Running threads of torch have their own masks; new threads inherit the mask.
     """
     cpus = set(cpus)
-    for thread in os.listdir("/proc/self/task"):
-        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-            os.sched_setaffinity(int(thread), cpus)
+    for thread in threads():
+        with contextlib.suppress(ProcessLookupError):  # the thread has just ended
+            os.sched_setaffinity(thread, cpus)
+
+
+def threads() -> list[int]:
+    """Return the ids of the threads of this process; only the first thread without procfs."""
+    try:
+        return [int(name) for name in os.listdir("/proc/self/task")]
+    except OSError:
+        return [0]
 
 
 def usable_cpus(numa_cpus: dict[str, list[int]], node: int, most: int) -> list[int]:
     """Return one CPU per physical core of the node that this process may use, at most `most`.
 
-    All CPUs count if none is stated for the node.
+    If the CPUs of the nodes are unknown, all CPUs belong to the node.
     """
     allowed = os.sched_getaffinity(0)
     cpus_of_node = numa_cpus.get(str(node)) if numa_cpus else sorted(allowed)
@@ -37,33 +47,20 @@ def usable_cpus(numa_cpus: dict[str, list[int]], node: int, most: int) -> list[i
 
 def last_level_cache_bytes(cpus: Iterable[int]) -> int:
     """Return the last-level caches of these CPUs together, each counted once; 0 if unknown."""
-    caches = {}
-    for cpu in cpus:
-        cache = CPU.format(cpu) + "/cache/index3"
-        size = re.match(r"(\d+)K", text_of(cache + "/size"))
-        if size:
-            caches[text_of(cache + "/shared_cpu_list")] = int(size.group(1)) * 1024
-    return sum(caches.values())
+    folders = [CPU.format(cpu) + "/cache/index3" for cpu in cpus]
+    caches = {text_of(folder + "/shared_cpu_list"): text_of(folder + "/size") for folder in folders}
+    sizes = [re.match(r"(\d+)K", size) for size in caches.values()]
+    return sum(int(size.group(1)) * 1024 for size in sizes if size)
 
 
 def free_bytes(node: int) -> int:
     """Return the free memory of the node, or of the whole host if that is less; 0 if unknown."""
-    sizes = (field_bytes(NODE_MEMORY.format(node), "MemFree"), memory_bytes())
+    sizes = (field_bytes(NODE_MEMORY.format(node), "MemFree"), available_on_host())
     return min((size for size in sizes if size), default=0)
 
 
-def memory_bytes() -> int:
-    """Return the memory available without swapping, ignoring a container's limit; 0 if unknown."""
-    return field_bytes("/proc/meminfo", "MemAvailable")
-
-
-def field_bytes(path: str, field: str) -> int:
-    line = re.search(field + r":\s+(\d+) kB", text_of(path))
-    return int(line.group(1)) * 1024 if line else 0
-
-
 def share_on_node(addresses: list[int], node: int) -> float | None:
-    """Return the share of pages on the node, in the mappings that hold the addresses; None if unknown.
+    """Return the share of pages on the node, in the mappings that contain the addresses; None if unknown.
 
     Source: proc(5), numa_maps.
     """
@@ -82,15 +79,5 @@ def share_on_node(addresses: list[int], node: int) -> float | None:
 
 def cpu_list(path: str) -> list[int]:
     """Return the numbers of a list such as `0-3,8`; empty without a file."""
-    cpus: list[int] = []
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text_of(path)):
-        cpus.extend(range(int(first), int(last or first) + 1))
-    return cpus
-
-
-def text_of(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text_of(path))
+    return [cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1)]

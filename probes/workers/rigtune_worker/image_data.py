@@ -5,6 +5,7 @@ It is a separate module because worker processes load it by name.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import zlib
@@ -22,9 +23,9 @@ LARGEST_READ = 16 * 1024**2
 
 
 class ImageLike(Dataset):
-    """Items {3, 224, 224} in fp32: a file is read (if any), an image unpacked, cropped and normalised.
+    """Items {3, 224, 224} in fp32: each reads a file (if any) and unpacks, crops and normalises an image.
 
-    Unpacking with zlib replaces the decoder, which the standard library does not have: both take some
+    Unpacking with zlib replaces the decoder, which the standard library does not have. Both take some
     milliseconds of C code per image on one core, outside of the interpreter's lock.
     """
 
@@ -52,16 +53,13 @@ class Endless(Sampler):
         pass  # some versions of torch's class require the unneeded data set
 
     def __iter__(self) -> Iterator[int]:
-        index = 0
-        while True:
-            yield index
-            index += 1
+        return itertools.count()
 
 
 def read_cold(path: str) -> int:
-    """Return the number of bytes of a file, dropped from the page cache before; 0 for a missing file.
+    """Return the number of bytes that are read from a file; 0 for a missing file.
 
-    Each number of workers shall find the same state.
+    The file is first dropped from the page cache, so that each number of workers begins with the same state.
     """
     try:
         with open(path, "rb", buffering=0) as file:

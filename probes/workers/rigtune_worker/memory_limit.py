@@ -10,6 +10,7 @@ import torch
 
 from .peak_memory import status_bytes
 from .protocol import CaseError
+from .surroundings import available_on_host, text_of
 
 MARGIN = 0.8
 """Share of the currently available memory that may be used; the remainder is for other programs."""
@@ -19,27 +20,17 @@ GROUPS = "/sys/fs/cgroup"
 
 
 def available_bytes() -> int:
-    """Return the memory available without swapping: the kernel's estimate, limited by control groups.
-
-    0 if unknown.
-    """
-    known = [value for value in (available_on_host(), available_in_groups()) if value is not None]
-    return max(0, min(known)) if known else 0
-
-
-def available_on_host() -> int | None:
-    for line in text_of(MEMORY_INFO).splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    """Return the memory available without swapping, also within the control groups; 0 if unknown."""
+    limits = (available_on_host(MEMORY_INFO) or None, available_in_groups())
+    return max(0, min((limit for limit in limits if limit is not None), default=0))
 
 
 def available_in_groups() -> int | None:
     """Return the least memory that a control group of this process has left.
 
-    Files in its page cache can be dropped and do not count. Version 2 has memory.max, memory.current and
-    memory.stat, version 1 limit_in_bytes, usage_in_bytes and the same stat (kernel documentation, admin-
-    guide/cgroup-v2 and cgroup-v1/memory).
+    Files in the page cache count as left, because the kernel can drop them. Version 2 has memory.max,
+    memory.current and memory.stat; version 1 has limit_in_bytes, usage_in_bytes and the same stat (kernel
+    documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
     """
     left = []
     for line in text_of(OWN_GROUPS).splitlines():
@@ -47,60 +38,45 @@ def available_in_groups() -> int | None:
         if number == "0" and not controllers:
             root, names = GROUPS, ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
-            root, names = (
-                f"{GROUPS}/memory",
-                ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-            )
+            root = f"{GROUPS}/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
-        parts = path.strip("/").split("/") if path.strip("/") else []
+        parts = [part for part in path.split("/") if part]
         for depth in range(len(parts) + 1):
             folder = os.path.join(root, *parts[:depth])
-            limit, used = (text_of(os.path.join(folder, name)).strip() for name in names[:2])
+            limit, used, stat = (text_of(os.path.join(folder, name)) for name in (*names[:2], "memory.stat"))
             if limit.isdigit() and used.isdigit():
-                stat = dict(
-                    row.split(maxsplit=1) for row in text_of(os.path.join(folder, "memory.stat")).splitlines()
-                )
-                left.append(int(limit) - int(used) + int(stat.get(names[2], 0)))
+                sizes = dict(row.split(maxsplit=1) for row in stat.splitlines())
+                left.append(int(limit) - int(used) + int(sizes.get(names[2], 0)))
     return min(left) if left else None
-
-
-def text_of(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def limit_memory(device: torch.device, limit_bytes: int = 0, ranks: int = 1) -> None:
     """Limit the memory of this process to `limit_bytes` from now on.
 
-    Without a number, a GPU has no limit, and a CPU rank has its share of the available memory. On a CPU the
-    limit is on private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7,
-    getrlimit(2)): reserved address space does not count, and torch reports that it is out of memory.
+    With 0, a GPU has no limit, and a CPU rank has its share of the available memory. On a CPU the limit
+    concerns private writable memory (RLIMIT_DATA, which counts such mappings since Linux 4.7, getrlimit(2)).
+    Reserved address space does not count, and torch reports that it is out of memory.
     """
     if device.type == "cuda":
         if limit_bytes:
-            total = torch.cuda.get_device_properties(device).total_memory
-            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total), device)
+            torch.cuda.set_per_process_memory_fraction(
+                min(1.0, limit_bytes / torch.cuda.get_device_properties(device).total_memory), device
+            )
         return
     limit_bytes = limit_bytes or int(MARGIN * available_bytes() / ranks)
     if not limit_bytes:
         return
     most = status_bytes("VmData") + limit_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def refuse_beyond_memory(needed_bytes: int, device: torch.device) -> None:
-    """Raise CaseError if a CPU rank would exceed its share of the available memory.
-
-    GPUs refuse themselves.
-    """
+    """Raise CaseError if a CPU rank would exceed its share of the available memory; GPUs refuse anyway."""
     share_bytes = int(MARGIN * available_bytes() / int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if device.type == "cpu" and 0 < share_bytes < needed_bytes:
         needed, share = (f"{size / 2**30:.1f} GiB" for size in (needed_bytes, share_bytes))

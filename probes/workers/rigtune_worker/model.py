@@ -3,8 +3,8 @@
     tokens -> embedding (+ learned positions) -> blocks -> norm -> logits
 
 Each block adds two terms to the residual stream: the values that attention collects from earlier positions,
-and the output of the MLP. Shapes in comments: B sequences, S positions, H heads, K key-value heads, D size of
-a head, E hidden size.
+and the output of the MLP. Letters of shapes in comments: B sequences, S positions, H heads, K key-value
+heads, D size of a head, E hidden size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ModelShape:
     kv_heads: int
     """Key and value heads.
 
-    Fewer than `heads` means grouped-query attention, in which query heads share one.
+    With fewer of them than `heads`, query heads share a key-value head (grouped-query attention).
     """
     head_dim: int
     ffn_hidden: int
@@ -49,7 +49,7 @@ class ModelShape:
     bias: bool = False
     """True for biases in all linear layers of the blocks, and in LayerNorms."""
     qkv_bias: bool = False
-    """True for biases in the query, key and value projections, like in Qwen2."""
+    """True for biases in the query, key and value projections, as in Qwen2."""
     id: str = "model"
 
     @classmethod
@@ -96,10 +96,7 @@ def make_norm(shape: ModelShape) -> nn.Module:
 
 
 def rotary_angles(length: int, head_dim: int, device: torch.device) -> Tensor:
-    """Return the angle of every position and pair of channels, [S, D/2].
-
-    Position times base ** (-2 i / D).
-    """
+    """Return the angles of positions and pairs of channels, [S, D/2]: position times base ** (-2 i / D)."""
     frequencies = ROTARY_BASE ** (
         -torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim
     )
@@ -165,9 +162,7 @@ class Block(nn.Module):
         self.mlp_norm = make_norm(shape)
         self.mlp = Mlp(shape)
         self.recompute = False
-        """Full activation checkpointing: keep only the block's input and run it again in the backward
-        pass.
-        """
+        """True to keep only the block's input and compute the block again in the backward pass."""
 
     def forward(self, x: Tensor, angles: Tensor | None) -> Tensor:
         if self.recompute and self.training:

@@ -30,7 +30,7 @@ OURS = os.path.dirname(os.path.abspath(__file__))
 _HOW = "name it module:function or path/to/file.py:function"
 
 
-class OwnStep:
+class OwnFunction:
     """The loaded function that the user named."""
 
     def __init__(self, target: str, folder: str) -> None:
@@ -43,17 +43,25 @@ class OwnStep:
         self.make = load(target, folder)
         parameter = parameters_of(self.make, target).get("micro_batch")
         self.takes_micro_batch = parameter is not None
-        default = parameter.default if parameter is not None else None
+        default = getattr(parameter, "default", None)
         self.default_micro_batch = (
             default if isinstance(default, int) and default > 0 else DEFAULT_MICRO_BATCH
         )
 
+    def call(self, device: Any, micro_batch: int) -> Any:
+        """Return the result of the function. Raises CaseError if the function fails."""
+        arguments = {"micro_batch": micro_batch} if self.takes_micro_batch else {}
+        with users_errors(self.target):
+            return self.make(device, **arguments)
+
+
+class OwnStep(OwnFunction):
+    """The function that returns the user's step."""
+
     def build(self, device: Any, micro_batch: int | None = None) -> CountedStep:
         """Return the step, ready to be called; the default micro-batch is the function's own."""
         micro_batch = self.default_micro_batch if micro_batch is None else micro_batch
-        arguments = {"micro_batch": micro_batch} if self.takes_micro_batch else {}
-        with users_errors(self.target):
-            step = self.make(device, **arguments)
+        step = self.call(device, micro_batch)
         if not callable(step):
             raise CaseError(
                 "unsupported", f"{self.target} returned {type(step).__name__}, not a step that can be called"
@@ -62,7 +70,7 @@ class OwnStep:
 
 
 class CountedStep:
-    """The user's step; counts the work that it reports."""
+    """The user's step, with the sum of the work that it reports."""
 
     def __init__(self, step: Callable[[], object], target: str, micro_batch: int | None) -> None:
         self.inner, self.target, self.micro_batch = step, target, micro_batch
@@ -131,7 +139,7 @@ def load_file(path: str) -> Any:
     path = os.path.abspath(path)
     if not os.path.isfile(path):
         raise SetupError(f"there is no file {path}: {_HOW}")
-    sys.path.insert(0, os.path.dirname(path))  # the folder of the script, like in Python
+    sys.path.insert(0, os.path.dirname(path))  # the folder of the script, as Python does
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -191,8 +199,10 @@ def users_errors(target: str) -> Iterator[None]:
             else place_of(error.__traceback__)
         )
         words = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0][:300]
-        kind = "out_of_memory" if is_out_of_memory(error) else "crashed"
-        raise CaseError(kind, f"{type(error).__name__}{': ' if words else ''}{words}{place}") from None
+        raise CaseError(
+            "out_of_memory" if is_out_of_memory(error) else "crashed",
+            f"{type(error).__name__}{': ' if words else ''}{words}{place}",
+        ) from None
 
 
 def print_users_traceback(error: Exception) -> None:

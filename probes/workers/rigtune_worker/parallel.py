@@ -44,11 +44,12 @@ def choose_device(kind: str) -> torch.device:
 
 @contextlib.contextmanager
 def process_group(backend: str, device: torch.device) -> Iterator[None]:
-    """Join the ranks that the launcher started, or a group of one rank.
+    """Join the ranks that the launcher started, or make a group of one rank.
 
     The launcher sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Only NCCL's group is destroyed, because
     its threads may still be sending, and not after an exception: the other ranks would wait for this rank.
-    Gloo has sent everything, and its end can wait forever for its own thread (observed with torch 2.4).
+    Gloo's group has sent all data, and destroying it can wait forever for its own thread (observed with torch
+    2.4).
     """
     if backend == "nccl" and not dist.is_nccl_available():
         raise SetupError(f"backend nccl: torch {torch.__version__} was built without NCCL")
@@ -72,7 +73,7 @@ def build_model(
     """Return the model on `device` with equal weights for every strategy, wrapped for it, with fp32 masters.
 
     The model is first built without memory, then filled part by part. With FSDP each part is sharded before
-    the next is filled, so that no rank ever holds the whole model.
+    the next part is filled, so that the whole model is never in the memory of one rank.
     """
     with torch.device("meta"):
         model = Transformer(shape)
@@ -105,10 +106,13 @@ def fsdp_sharder(precision: str, device: torch.device) -> Callable[[nn.Module], 
     """Return a function that shards a module over all ranks (FSDP2). Raises SetupError for an older torch."""
     if fully_shard is None:
         raise SetupError(f"strategy fsdp needs torch 2.6 or newer (FSDP2), this is torch {torch.__version__}")
-    compute = torch.bfloat16 if precision == "bf16" else None
     # Activations have the parameters' type anyway; rotary angles must stay fp32, because bf16 cannot
     # represent the positions.
-    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32, cast_forward_inputs=False)
+    policy = MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16 if precision == "bf16" else None,
+        reduce_dtype=torch.float32,
+        cast_forward_inputs=False,
+    )
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     return lambda module: fully_shard(module, mesh=mesh, mp_policy=policy)
 
@@ -138,8 +142,8 @@ def cases_within_budget(
 ) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield each case with its seconds, equal on every rank; the ranks wait for each other before each.
 
-    Cases after the end of the budget are reported as skipped, so that a slow machine exceeds it by one case
-    at most.
+    Cases after the end of the budget are reported as skipped, so that a slow machine exceeds the budget by
+    one case at most.
     """
     budget = Budget(request["budget_s"], len(request["cases"]))
     for case in request["cases"]:

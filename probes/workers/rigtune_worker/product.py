@@ -1,6 +1,6 @@
 """Compute and check matrix products C[m, n] = A[m, k] B[k, n] by dtype, on random data.
 
-Zeros would let the clocks rise.
+With zeros a GPU would take less power and run at higher clocks.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DTYPES = {
 LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
 """Compute capability of the first tensor cores for the type: Ampere's and Ada's.
 
-Source: CUDA C++ Programming Guide, 'Compute Capabilities'. torch emulates bf16 on older GPUs, which measures
-nothing.
+Source: CUDA C++ Programming Guide, 'Compute Capabilities'. On older GPUs torch emulates bf16, whose rate
+would not be that of the hardware.
 """
 FLUSH_BYTES = 256 * 1024**2
 """Size larger than any GPU's L2 cache (126 MB on B200)."""
@@ -33,9 +33,10 @@ CHECKED = 64
 TOLERANCE = {"fp32": 0.01, "tf32": 0.01, "fp16": 0.01, "bf16": 0.05, "fp8": 0.5}
 """Largest error over sqrt(k), the standard deviation of the result's elements.
 
-Rounding the result, which reaches 4.5 deviations, costs half a unit in the last place: 2**-12 in fp16, 2**-9
-in bf16, and tf32 rounds the operands to 2**-11; the remainder allows for split sums. fp8 products are summed
-with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of whole deviations.
+The result reaches 4.5 deviations. Rounding changes it by up to half a unit in the last place: 2**-12 in fp16
+and 2**-9 in bf16. tf32 rounds the operands to 2**-11. The remainder allows for split sums. fp8 products are
+summed with about 14 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.2). Faults cause errors of whole
+deviations.
 """
 
 

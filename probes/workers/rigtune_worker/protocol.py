@@ -17,7 +17,7 @@ import sys
 from typing import Any, NamedTuple, TextIO
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "_alloc_failed")
-"""Words of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates outside torch."""
+"""Words in errors of CUDA and NCCL, of torch on a CPU, and of cuBLAS, which allocates outside torch."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer")
 """Words of gloo for the end of another rank."""
@@ -88,10 +88,9 @@ class Answer:
     """The answer file of one rank."""
 
     def __init__(self, directory: str, rank: int) -> None:
-        path = os.path.join(directory, f"rank{rank}.jsonl")
-        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the worker
+        self.file = open(os.path.join(directory, f"rank{rank}.jsonl"), "w", encoding="utf-8")  # noqa: SIM115
         self.seen: dict[str, Any] = {}
-        """Conditions that a benchmark learns while it runs; they are written in the last line."""
+        """Conditions that a benchmark detects while it runs; the last line contains them."""
 
     def start(self, rank: int, world_size: int, uuid: str, conditions: dict[str, Any]) -> None:
         dump_line(

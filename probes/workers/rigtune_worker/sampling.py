@@ -14,7 +14,7 @@ from typing import Callable, Optional, Sequence
 from .protocol import Timing
 
 WINDOW = 8
-"""Consecutive samples that show whether there still is a trend; without a trend they are the first results.
+"""Number of consecutive samples that are tested for a trend; without a trend they are the first results.
 
 With fewer samples the confidence interval is never considered narrow.
 """
@@ -26,7 +26,7 @@ CONFIDENCE = 0.95
 NARROW = 0.02
 """Largest half width of the confidence interval, divided by the median, at which sampling ends."""
 LEAST_SHARE = 0.25
-"""Share of the budget that is sampled even if the interval is narrow.
+"""Share of the budget after which sampling may end, even if the interval is narrow before.
 
 A short period does not show how the machine's load varies.
 """
@@ -53,10 +53,10 @@ def take_samples(
     `sample(n)` makes n calls and returns the seconds per call. A sample has enough calls to fill `sample_s`,
     including untimed parts, or fewer for a small budget, so that short calls exceed the clock's resolution.
     The first calls are warm-up, and so are all samples up to a window without trend. Sampling ends when the
-    confidence interval of the median is narrow or when the next sample would exceed the budget.
-    Ranks that wait for each other, or load the machine side by side, need `agree`, which gives all of them
-    the largest of their numbers, so that they make the same calls. It is called once per sample, outside of
-    the timed part.
+    confidence interval of the median is narrow or when the next sample would exceed the budget. Ranks that
+    wait for each other, or load the machine at the same time, need `agree`, which returns the largest of
+    their numbers to all ranks, so that they make the same calls. It is called at least once per sample,
+    outside of the timed part.
     """
     begun = clock()
 
@@ -103,9 +103,9 @@ def take_samples(
 def _settled_late(
     durations_s: Sequence[float], agree: Callable[[float], float]
 ) -> tuple[int, Optional[bool]]:
-    """Return where the first window without trend begins, and whether every rank has one.
+    """Return the first sample of the first window without trend, and whether every rank has such a window.
 
-    The second value is None if there are too few samples to tell.
+    The second value is None if there are too few samples for a decision.
     """
     last = len(durations_s) - WINDOW
     if last < 0:
@@ -153,7 +153,7 @@ def _after_sample(durations_s: Sequence[float], spent_s: float, step_s: float, b
 
 
 def has_trend(durations_s: Sequence[float]) -> bool:
-    """Return True if one half's durations all exceed the other's, and the medians differ by more than TREND.
+    """Return True if all durations of one half exceed the other half's, and the medians differ by over TREND.
 
     For eight samples without a trend this has the probability 2 / C(8, 4) = 0.03 (rank-sum test of Wilcoxon).
     """
@@ -182,11 +182,11 @@ def half_width(durations_s: Sequence[float]) -> float | None:
 
 @functools.lru_cache(maxsize=None)
 def interval_rank(count: int) -> int:
-    """Return r for which the r-th smallest and r-th largest sample enclose the median with CONFIDENCE.
+    """Return r so that the r-th smallest and r-th largest sample enclose the median with CONFIDENCE.
 
-    This holds for any distribution. The result is 0 if no such r exists, which is so below six samples. Each
-    sample lies below the median with probability 1/2, so that the interval misses it with probability
-    2 P(fewer than r of `count` lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).
+    The result is valid for any distribution. It is 0 below six samples, for which no r exists. Each sample
+    lies below the median with probability 1/2, so the interval misses the median with probability 2 P(fewer
+    than r of `count` samples lie below), a binomial (David and Nagaraja, Order Statistics, section 7.1).
     """
     missed, rank = 0.0, 0
     while 2 * rank < count:

@@ -1,6 +1,6 @@
 """Open the file that the storage benchmark reads: an existing file, or a temporary file without a name.
 
-The kernel removes a file without a name in any case.
+The kernel removes a file without a name as soon as no process has it open.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from typing import Any, Iterator, NamedTuple
 
 from .protocol import SetupError
+from .surroundings import text_of
 
 MIB = 1024**2
 BLOCK = MIB
@@ -26,6 +27,8 @@ SHARE_OF_FREE = 0.05
 IN_MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
 """File systems in memory, which may accept O_DIRECT (tmpfs since Linux 6.6) without reading a disk."""
 SMALL_FILE_BYTES = 4 * MIB
+FEWEST_FILES = 64
+"""Fewest files of a dataset of small files."""
 SCAN_S = 2.0
 MOST_ENTRIES = 20_000
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -38,7 +41,7 @@ class DataFile(NamedTuple):
     size_bytes: int
     """Size in whole blocks."""
     direct: bool
-    """True where reads bypass the page cache (O_DIRECT)."""
+    """True if reads bypass the page cache (O_DIRECT)."""
     own: bool
     """True for a temporary file, which may be written."""
 
@@ -87,8 +90,8 @@ def existing_file(path: str) -> DataFile:
                 f"{path} holds {status.st_size} bytes; a file of at least {LEAST_BYTES // MIB} MiB tells "
                 f"about a disk"
             )
-        # Some file systems count no blocks for compressed or delayed data; half of the blocks is no sparse
-        # file.
+        # Some file systems count no blocks for compressed or delayed data. A file with half of its blocks is
+        # not sparse.
         if status.st_blocks and status.st_blocks * 512 < status.st_size // 2:
             raise SetupError(f"{path} is mostly holes, which are read from no disk")
     except SetupError:
@@ -98,9 +101,9 @@ def existing_file(path: str) -> DataFile:
 
 
 def own_file(folder: str, size_bytes: int, budget_s: float) -> DataFile:
-    """Return a new file in `folder` with incompressible data; the kernel removes it in any case.
+    """Return a new file without a name in `folder`, with incompressible data.
 
-    Its size is the amount written within `budget_s`, at least 64 MiB. Raises SetupError.
+    Its size is the number of bytes that are written within `budget_s`, at least 64 MiB. Raises SetupError.
     """
     space = os.statvfs(folder)
     free_bytes = space.f_bavail * space.f_frsize
@@ -141,7 +144,7 @@ def fill(fd: int, size_bytes: int, ends: float) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         written += count
         if written % (16 * BLOCK) == 0:
-            os.fdatasync(fd)  # otherwise the page cache takes everything and the disk exceeds the time
+            os.fdatasync(fd)  # the page cache would take all data at once, and the disk exceed the time
     return written
 
 
@@ -194,32 +197,27 @@ def largest_file(folder: str) -> str:
 
 
 def small_files(folder: str) -> list[str]:
-    """Return the files of a dataset that are read whole; none if `folder` is no folder."""
-    if not os.path.isdir(folder):
-        return []
-    return [
+    """Return the files of a dataset that are read whole; none if `folder` has too few or is no folder."""
+    paths = [
         entry.path
-        for entry in files_below(folder)
+        for entry in (files_below(folder) if os.path.isdir(folder) else ())
         if 0 < entry.stat(follow_symlinks=False).st_size <= SMALL_FILE_BYTES
     ]
+    return paths if len(paths) >= FEWEST_FILES else []
 
 
 def mount_of(path: str) -> Mount:
-    """Return the mount that holds `path`: the longest mount point above it, the last of equal ones.
+    """Return the mount with `path`: the longest mount point above the path, the last of equally long ones.
 
     Source: proc(5), mountinfo.
     """
     real, best = os.path.realpath(path), Mount("", "", "")
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file,
-    ):
-        for line in file:
-            before, _, after = line.partition(" - ")
-            point, kind = unescaped(before.split()[4]), after.split()
-            above = real == point or real.startswith(point.rstrip("/") + "/")
-            if above and len(point) >= len(best.point):
-                best = Mount(point, kind[0], unescaped(kind[1]))
+    for line in text_of("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        point, kind = unescaped(before.split()[4]), after.split()
+        above = real == point or real.startswith(point.rstrip("/") + "/")
+        if above and len(point) >= len(best.point):
+            best = Mount(point, kind[0], unescaped(kind[1]))
     return best
 
 
@@ -231,7 +229,7 @@ def unescaped(text: str) -> str:
 
 
 def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
-    """Return the conditions that describe where the numbers come from."""
+    """Return the conditions that describe the file system, the device and the file."""
     mount = mount_of(path)
     conditions: dict[str, Any] = {
         "file_system": mount.file_system or "unknown",
@@ -243,11 +241,6 @@ def conditions_of(data: DataFile, path: str) -> dict[str, Any]:
     }
     device = os.fstat(data.fd).st_dev
     base = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    for place in (
-        base + "/queue/rotational",
-        base + "/../queue/rotational",
-    ):  # the second is a partition's disk
-        with contextlib.suppress(OSError), open(place) as file:
-            conditions["rotational"] = file.read().strip() == "1"
-            break
-    return conditions
+    # A partition has the second path, which belongs to its disk.
+    flag = text_of(base + "/queue/rotational") or text_of(base + "/../queue/rotational")
+    return {**conditions, "rotational": flag == "1"} if flag else conditions

@@ -1,16 +1,37 @@
-"""Read the conditions of a measurement on this rank: versions, device, load."""
+"""Read the conditions of a measurement on this rank: versions, device, load, and files of the kernel."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from typing import Any
 
 
+def text_of(path: str) -> str:
+    """Return the text of a file of the kernel; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def field_bytes(path: str, field: str) -> int:
+    """Return a size that a file states as `FIELD: N kB`; 0 if unknown."""
+    line = re.search(field + r":\s+(\d+) kB", text_of(path))
+    return int(line.group(1)) * 1024 if line else 0
+
+
+def available_on_host(path: str = "/proc/meminfo") -> int:
+    """Return the memory available without swapping, ignoring a container's limit; 0 if unknown."""
+    return field_bytes(path, "MemAvailable")
+
+
 def host_conditions() -> dict[str, Any]:
-    """Return the conditions that are known without torch."""
+    """Return the conditions that need no torch."""
     return {
-        # With several hosts, each has the name that the user gave (rigtune_worker.multi_host).
+        # Several hosts have the names that the user gave (rigtune_worker.multi_host).
         "hostname": os.environ.get("RIGTUNE_HOST") or platform.node(),
         "python_version": platform.python_version(),
         "device_name": cpu_name(),
@@ -41,9 +62,11 @@ def conditions(device: Any) -> dict[str, Any]:
     values = {**host_conditions(), "torch_version": torch.__version__, "threads": torch.get_num_threads()}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
-        values["device_name"] = properties.name
-        values["device_memory_bytes"] = properties.total_memory
-        values["cuda_version"] = torch.version.cuda or ""
+        values.update(
+            device_name=properties.name,
+            device_memory_bytes=properties.total_memory,
+            cuda_version=torch.version.cuda or "",
+        )
         if torch.distributed.is_available() and torch.distributed.is_nccl_available():
             values["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     else:
@@ -52,11 +75,5 @@ def conditions(device: Any) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    line = re.search(r"^model name\s*:(.*)", text_of("/proc/cpuinfo"), re.MULTILINE)
+    return line.group(1).strip() if line else platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""Search the largest number that works: doubling until one fails, then halving the gap.
+"""Search the largest number that works: double until a number fails, then halve the gap.
 
 Uses only the standard library.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 MOST = 1 << 16
-"""Limit of doubling: a case this cheap shows no limit."""
+"""Number at which doubling ends, because a case that still works here shows no limit."""
 
 
 class Bounds(NamedTuple):
@@ -17,34 +17,23 @@ class Bounds(NamedTuple):
     works: int
     """Largest number that worked; 0 for none."""
     fails: int | None
-    """Smallest number that failed; None if none did.
-
-    It is one more than `works` if the search was completed.
-    """
+    """Smallest number that failed, which is `works` + 1 after a complete search; None if no number failed."""
 
 
 def search(attempt: Callable[[int], "bool | None"], most: int = MOST) -> Bounds:
-    """Call `attempt` with 1, 2, 4 ... and numbers between; it returns None to end the search.
+    """Call `attempt` with 1, 2, 4 ... and numbers between them, until it returns None or the limit is known.
 
-    The result is correct if all numbers up to a limit work and all above fail.
+    The result is correct if all numbers up to a limit work and all numbers above the limit fail.
     """
     works, fails = 0, None
     size = 1
-    while size <= most and fails is None:
+    while (size <= most) if fails is None else (fails - works > 1):
         answer = attempt(size)
-        if answer is None:
-            return Bounds(works, None)
-        if answer:
-            works, size = size, 2 * size
-        else:
-            fails = size
-    while fails is not None and fails - works > 1:
-        middle = (works + fails) // 2
-        answer = attempt(middle)
         if answer is None:
             break
         if answer:
-            works = middle
+            works = size
         else:
-            fails = middle
+            fails = size
+        size = 2 * size if fails is None else (works + fails) // 2
     return Bounds(works, fails)

@@ -9,7 +9,7 @@ import threading
 import time
 
 BLOCK_BYTES = 128 * 1024
-"""Bytes per call of send; the default of iperf3, whose results users compare."""
+"""Bytes per call of send: the default of iperf3, so that users can compare the results."""
 WINDOW_S = 0.2
 """Length of one sample."""
 LEAST_SHARE = 0.5
@@ -18,14 +18,19 @@ PATIENCE_S = 20.0
 """Seconds of silence after which the other side counts as lost."""
 
 
+def listen(port: int) -> socket.socket:
+    """Return a listener for IPv4 and, if this machine has it, IPv6."""
+    dual = socket.has_dualstack_ipv6()
+    return socket.create_server(
+        ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024
+    )
+
+
 class Receiver:
-    """A listener on `port`; 0 lets the system choose one."""
+    """A listener on `port`; with 0 the system chooses the port."""
 
     def __init__(self, port: int = 0) -> None:
-        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        self.listener = socket.create_server(
-            ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=256
-        )
+        self.listener = listen(port)
         self.listener.settimeout(PATIENCE_S)
         self.port: int = self.listener.getsockname()[1]
 
@@ -60,10 +65,7 @@ class Receiver:
         buffer = bytearray(BLOCK_BYTES)
         connection.settimeout(PATIENCE_S)
         with connection, contextlib.suppress(OSError):
-            while True:
-                received = connection.recv_into(buffer)
-                if not received:
-                    break
+            while received := connection.recv_into(buffer):
                 counts[number] += received
         ended.set()
 
@@ -80,7 +82,7 @@ def send(host: str, port: int, *, streams: int, seconds: float) -> None:
             with connection:
                 while time.perf_counter() < ends:
                     connection.sendall(block)
-                # Queued data need not be delivered: the other side measures rates in windows.
+                # Queued data need not be delivered, because the other side measures rates in windows.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError as error:
             failures.append(error)

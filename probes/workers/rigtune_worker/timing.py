@@ -8,9 +8,7 @@ from typing import Callable
 import torch
 
 from .protocol import Timing
-from .sampling import FEWEST_SAMPLES, take_samples
-
-__all__ = ["FEWEST_SAMPLES", "Budget", "elapsed_s", "time_calls"]
+from .sampling import take_samples
 
 
 def elapsed_s(
@@ -22,16 +20,14 @@ def elapsed_s(
     """
     if device.type == "cuda":
         return _elapsed_cuda_s(call, device, repeats, before)
-    if before is None:
-        started = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        return (time.perf_counter() - started) / repeats
+    rounds, calls = (1, repeats) if before is None else (repeats, 1)
     total_s = 0.0
-    for _ in range(repeats):
-        before()
+    for _ in range(rounds):
+        if before is not None:
+            before()
         started = time.perf_counter()
-        call()
+        for _ in range(calls):
+            call()
         total_s += time.perf_counter() - started
     return total_s / repeats
 
@@ -92,7 +88,7 @@ class Budget:
         """Why a case is left out."""
 
     def next_case(self) -> float:
-        """Return the seconds for the next case; 0 if the budget is spent and the case should be skipped."""
+        """Return the seconds for the next case; 0 if the budget is spent and the case must be skipped."""
         share = max(0.0, self.ends - time.monotonic()) / max(1, self.cases)
         self.cases -= 1
         return share

@@ -29,16 +29,17 @@ from .trainer import TrainConfig, Trainer
 from .worker_process import die_with_parent, run_and_leave
 
 WARMUP_STEPS = 3
-"""Steps that do not count in the median step time, if at least as many follow.
+"""First steps that the median step time leaves out, if at least as many steps follow.
 
-Allocators, kernels and links are still settling.
+Allocators, kernels and links are not yet in their steady state.
 """
 
 
 class StopRequest:
-    """Set by SIGTERM or SIGINT and checked between two steps. A second SIGINT ends the process.
+    """A request to stop, set by SIGTERM or SIGINT and checked between two steps.
 
-    A second SIGTERM does not: Slurm sends one to every process, and torch's agent passes its own on.
+    A second SIGINT ends the process. A second SIGTERM does not, because Slurm sends a SIGTERM to every
+    process, and torch's agent passes its own SIGTERM on.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class StopRequest:
 
 
 class Report:
-    """The report file of rank 0; the other ranks, and jobs without `--report`, write nothing."""
+    """The report file of rank 0; other ranks, and jobs without `--report`, write nothing."""
 
     def __init__(self, path: str | None) -> None:
         # Open as long as the job.
@@ -65,14 +66,8 @@ class Report:
 
 
 def median_step_time(durations_s: list[float]) -> float:
-    settled = (
-        durations_s[WARMUP_STEPS:] if len(durations_s) >= 2 * WARMUP_STEPS else durations_s[1:] or durations_s
-    )
-    return statistics.median(settled)
-
-
-def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+    left_out = WARMUP_STEPS if len(durations_s) >= 2 * WARMUP_STEPS else 1
+    return statistics.median(durations_s[left_out:] or durations_s)
 
 
 def train(config: TrainConfig, device: torch.device, steps: int, report: Report) -> None:
@@ -97,7 +92,7 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
             backend=dist.get_backend(),
             strategy=config.strategy,
             device=device.type,
-            device_name=device_name(device),
+            device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
             torch_version=torch.__version__,
             parameters=parameters,
             steps=steps,
@@ -115,8 +110,10 @@ def train(config: TrainConfig, device: torch.device, steps: int, report: Report)
         durations_s.append(time.perf_counter() - started)
         losses.append(loss)
         if leads:
-            rate = trainer.tokens_per_step / durations_s[-1]
-            timing = f"step_time {durations_s[-1]:.3f} s  tokens/s {rate:,.0f}"
+            timing = (
+                f"step_time {durations_s[-1]:.3f} s  "
+                f"tokens/s {trainer.tokens_per_step / durations_s[-1]:,.0f}"
+            )
             print(f"step {len(losses)}/{steps}  loss {loss:.3f}  {timing}", flush=True)
             report.write("step", step=len(losses), loss=loss, duration_s=durations_s[-1])
     allocated, reserved = (

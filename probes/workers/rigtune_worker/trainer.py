@@ -1,4 +1,4 @@
-"""Run the training step: one optimizer step, without counting and timing."""
+"""Run the training step: one optimizer step on synthetic data, without counting and timing."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from torch import Tensor
 
 from .model import ModelShape
 from .parallel import build_model
-from .tokens import synthetic_batch
 
 BETAS = (0.9, 0.95)
 WEIGHT_DECAY = 0.1
-"""Values of GPT-3 (arXiv 2005.14165), appendix B, like in most published recipes since."""
+"""Values of GPT-3 (arXiv 2005.14165), appendix B, as in most published recipes since then."""
 FINAL_FRACTION = 0.1
 """End of the cosine relative to the peak learning rate (same source)."""
+ALPHABET = 64
+STRIDES = (1, 3, 5, 7)
+"""Strides coprime to the alphabet, so that every walk visits all of it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """A training job as stated by the recipe."""
+    """A training job with the settings of the recipe."""
 
     model: ModelShape
     strategy: str = "ddp"
@@ -109,6 +111,35 @@ def learning_rate_factor(step: int, config: TrainConfig) -> float:
         return 1.0
     progress = min(1.0, (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps))
     return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def synthetic_batch(
+    first: int, count: int, length: int, vocab: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return inputs and targets [count, length] of sequences `first` to `first + count - 1`.
+
+    The data need no files or downloads and are equal on every machine. A sequence depends only on its number,
+    so that a global batch is the same data for any number of ranks. Every sequence walks over a small
+    alphabet with its own start and stride. A model first learns the symbols that occur (the loss falls from
+    ln(vocab) to ln(alphabet)), then the four strides (ln 4), then to detect the stride in the context (0).
+    """
+    numbers = torch.arange(first, first + count, dtype=torch.int64)
+    alphabet = min(ALPHABET, vocab)
+    start = scramble(numbers) % alphabet
+    # The strides come in turn, so that small batches are as balanced as large batches.
+    stride = torch.tensor(STRIDES)[numbers % len(STRIDES)]
+    steps = torch.arange(length + 1, dtype=torch.int64)
+    symbols = (start[:, None] + stride[:, None] * steps) % alphabet
+    tokens = (symbols * (vocab // alphabet)).to(device, non_blocking=True)
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def scramble(numbers: Tensor) -> Tensor:
+    """Return non-negative pseudo-random integers from counters: two rounds of multiply and xor-shift."""
+    mixed = numbers + 1
+    for factor in (0x45D9F3B, 0x119DE1F3):
+        mixed = (mixed ^ (mixed >> 16)) * factor & 0xFFFFFFFF
+    return mixed ^ (mixed >> 16)
 
 
 class Trainer:

@@ -3,7 +3,7 @@
     python -m rigtune_worker.trial
 
 The first line of standard input is the request of the benchmark; each further line is a trial, a JSON object
-with `case`, `budget_s` and `deadline_s`. Each is answered by one line on standard output with `outcome`:
+with `case`, `budget_s` and `deadline_s`. The answer to each line is a line on standard output with `outcome`:
 
     ready          the answer to the first line
     fits           with `timing` (durations_s, warmup_calls, calls_per_sample) and `figures`
@@ -34,7 +34,7 @@ from .memory_limit import limit_memory, prefer_to_be_killed
 from .own import ITEMS, OwnStep
 from .parallel import choose_device, process_group
 from .protocol import CaseError, SetupError, dump_line, is_out_of_memory
-from .steps import reference_step, time_step
+from .steps import reference_step, time_own_step, time_step
 from .worker_process import die_with_parent, run_and_leave
 
 LAUNCHER_VARIABLES = (
@@ -45,13 +45,13 @@ LAUNCHER_VARIABLES = (
     "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",
 )
-"""Variables of the job that the worker runs in; a trial trains alone."""
+"""Variables of the job to which the worker belongs; a trial leaves them out, because it trains alone."""
 
 DIED = "the process that starts the trials has died"
 
 
 class Trials:
-    """The worker's side: a context manager that answers `attempt`."""
+    """The worker's side: a context manager that starts the process of the trials and ends it."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
@@ -138,7 +138,7 @@ def run_apart(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
 
 def be_child(request: dict[str, Any], trial: dict[str, Any], result: BinaryIO) -> None:
     """Run the trial and end this process."""
-    # The default action ends the process even where it hangs outside Python.
+    # The default action ends the process even if it hangs outside Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(max(1, math.ceil(trial["deadline_s"])))
 
@@ -168,9 +168,11 @@ def run(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
                     lambda: reference_step(case, request["model"], device), device, trial["budget_s"]
                 )
             else:
-                timing, figures = time_own_step(
-                    case, str(settings.get("folder", "")), device, trial["budget_s"]
-                )
+                own = OwnStep(case["step"], str(settings.get("folder", "")))
+                if not own.takes_micro_batch:
+                    raise SetupError(f"{own.target} takes no micro_batch")
+                timing, figures, items = time_own_step(own, device, trial["budget_s"], case["micro_batch"])
+                figures.update(zip(ITEMS, items))
     except (CaseError, SetupError) as error:
         return {"outcome": getattr(error, "kind", "unsupported"), "message": str(error)}
     except Exception as error:
@@ -179,20 +181,6 @@ def run(request: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
         traceback.print_exc()
         return {"outcome": "crashed", "message": f"{type(error).__name__}: {error}"[:300]}
     return {"outcome": "fits", "timing": list(timing), "figures": figures}
-
-
-def time_own_step(case: dict[str, Any], folder: str, device: torch.device, budget_s: float) -> Any:
-    own = OwnStep(case["step"], folder)
-    if not own.takes_micro_batch:
-        raise SetupError(f"{own.target} takes no micro_batch")
-    built = []
-
-    def make() -> Any:
-        built.append(own.build(device, case["micro_batch"]))
-        return built[0]
-
-    timing, figures = time_step(make, device, budget_s)
-    return timing, {**figures, **dict(zip(ITEMS, built[0].per_step()))}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def describe():
             answer["devices"] = [
                 torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
             ]
-        except Exception as error:  # no driver, one too old, a GPU in trouble
+        except Exception as error:  # no driver, a driver that is too old, a faulty GPU
             answer["cuda_error"] = " ".join(str(error).split())[:300]
     if answer["nccl"]:
         answer["nccl_version"] = ".".join(str(part) for part in torch.cuda.nccl.version())

@@ -18,7 +18,7 @@ def die_with_parent(parent: Optional[int] = None) -> None:
     """Let the kernel kill this process when its parent ends, so that no rank outlives its launcher (Linux).
 
     A process that forks passes its own number as `parent`, because it may end before the new process calls
-    this.
+    this function.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -34,9 +34,9 @@ def die_with_parent(parent: Optional[int] = None) -> None:
 def run_and_leave(main: Callable[[], int]) -> None:
     """Run `main` and end this process at once with its exit code, 1 for an exception.
 
-    Python's own cleanup is not safe for torch's threads: a thread of gloo that still holds the last
-    collective's tensor aborts the process (SIGABRT after all work is done), and a failed rank would wait in
-    NCCL's cleanup for ranks that wait for it.
+    Python's own cleanup is not safe for torch's threads. A thread of gloo that still uses the tensor of the
+    last collective aborts the process (SIGABRT after all work is done), and a failed rank would wait in
+    NCCL's cleanup for ranks that wait for this rank.
     """
     code = 1
     try:

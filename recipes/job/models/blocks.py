@@ -275,9 +275,8 @@ def _mlp_products(model: TransformerModel, width: int) -> tuple[Product, ...]:
 
 
 def _mlp_vectors(model: TransformerModel, width: int) -> int:
-    if not model.bias and "mlp" not in model.other_biases:
-        return 0
-    return width * (2 if model.gated_mlp else 1) + model.hidden
+    has_biases = model.bias or "mlp" in model.other_biases
+    return width * (2 if model.gated_mlp else 1) + model.hidden if has_biases else 0
 
 
 def _expert_products(model: TransformerModel) -> tuple[tuple[Product, ...], float]:

@@ -6,20 +6,8 @@ import functools
 
 from probes.base.rows import load_rows
 from recipes.job.models.blocks import Block, blocks_of, head_product, norm_parameters
-from recipes.job.models.files import model_from_file, with_learning_rate
+from recipes.job.models.files import with_learning_rate
 from recipes.job.workload import TransformerModel
-
-__all__ = [
-    "attention_flops_per_token",
-    "flops_per_token",
-    "layer_matmul_parameter_count",
-    "layer_parameter_count",
-    "load_models",
-    "matmul_parameter_count",
-    "model_from_file",
-    "parameter_count",
-    "root_parameter_count",
-]
 
 
 @functools.lru_cache(maxsize=1)
@@ -29,14 +17,6 @@ def load_models() -> tuple[TransformerModel, ...]:
     A preset without a published learning rate gets that of GPT-3 at the nearest size.
     """
     return tuple(with_learning_rate(model) for model in load_rows("recipes", "models", TransformerModel))
-
-
-def layer_matmul_parameter_count(model: TransformerModel) -> int:
-    """Return the matrix weights of one layer with all experts; the mean if layers differ."""
-    weights = sum(
-        block.count * sum(product.parameters for product in block.products) for block in _counted(model)
-    )
-    return round(weights / model.layers)
 
 
 def layer_parameter_count(model: TransformerModel) -> int:
@@ -79,7 +59,7 @@ def parameter_count(model: TransformerModel) -> int:
 
 
 def active_parameter_count(model: TransformerModel) -> int:
-    """Return the parameters that one token meets: all but those of the experts that do not get it."""
+    """Return the parameters that one token uses: all parameters without the other experts."""
     idle = sum(
         block.count * product.inputs * product.outputs * (product.experts - product.rows)
         for block in _counted(model)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from probes.base.errors import InputError
-from recipes.job.models.hugging_face import ARCHITECTURES
+from probes.base.toml_text import parse_toml
+from recipes.job.models.hugging_face import ARCHITECTURES, MODEL_TYPES, UNREAD
 from recipes.job.models.hugging_face_config import Config
-from recipes.job.models.hugging_face_types import MODEL_TYPES, UNREAD
 from recipes.job.workload import TransformerModel
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MAX_SIZE = 10**9
 _COUNT_IT = (
@@ -55,7 +49,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
     """
     is_json = text.lstrip().startswith("{")
     try:
-        data: Any = json.loads(text) if is_json else tomllib.loads(text)
+        data: Any = json.loads(text) if is_json else parse_toml(text, name)
         if is_json and isinstance(data, dict) and ("architectures" in data or "model_type" in data):
             data = _from_hugging_face(data, name)
         rows = data.get("models") if isinstance(data, dict) else None
@@ -64,7 +58,7 @@ def model_from_file(text: str, name: str) -> TransformerModel:
                 raise InputError(f"{name} holds {len(rows)} models", "leave one [[models]] table in the file")
             data = rows[0]
         model = msgspec.convert(data, TransformerModel)
-    except (ValueError, RecursionError) as error:  # json, tomllib and msgspec errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # json and msgspec errors are ValueErrors
         raise InputError(
             f"{name} is not a model: {error}", "see `rigtune list models` for presets"
         ) from error
@@ -99,42 +93,46 @@ def _require_sound(model: TransformerModel, name: str) -> None:
             raise InputError(
                 f"{name}: {field.name} is {value}", f"give a whole number from {least} to {_MAX_SIZE}"
             )
-    if model.heads % model.kv_heads:
-        raise InputError(
-            f"{name}: {model.heads} heads cannot share {model.kv_heads} kv_heads",
+    mistakes = (
+        (
+            model.heads % model.kv_heads,
+            f"{model.heads} heads cannot share {model.kv_heads} kv_heads",
             "kv_heads must divide heads",
-        )
-    if model.learned_positions and model.sequence_length > model.learned_positions:
-        raise InputError(
-            f"{name}: sequence_length {model.sequence_length} exceeds "
-            f"{model.learned_positions} learned positions",
+        ),
+        (
+            model.learned_positions and model.sequence_length > model.learned_positions,
+            f"sequence_length {model.sequence_length} exceeds {model.learned_positions} learned positions",
             "shorten it",
-        )
-    _require_parts(model, name)
-
-
-def _require_parts(model: TransformerModel, name: str) -> None:
-    """Raise InputError if a kind of layer lacks some of its fields."""
-    if model.is_moe and not 1 <= model.experts_per_token <= model.experts:
-        raise InputError(
-            f"{name}: a token cannot be sent to {model.experts_per_token} of {model.experts} experts",
+        ),
+        (
+            model.is_moe and not 1 <= model.experts_per_token <= model.experts,
+            f"a token cannot be sent to {model.experts_per_token} of {model.experts} experts",
             "give experts_per_token from 1 to the number of experts",
-        )
-    if model.kind == "encoder-decoder" and not (model.encoder_layers and model.decoder_tokens > 0):
-        raise InputError(f"{name}: an encoder-decoder lacks encoder_layers or decoder_tokens", "give both")
-    if model.state_space_layers and not (
-        model.state_space_heads
-        and model.state_space_groups
-        and model.state_space_inner % model.state_space_heads == 0
-    ):
-        raise InputError(
-            f"{name}: a state-space layer lacks its sizes",
+        ),
+        (
+            model.kind == "encoder-decoder" and not (model.encoder_layers and model.decoder_tokens > 0),
+            "an encoder-decoder lacks encoder_layers or decoder_tokens",
+            "give both",
+        ),
+        (
+            model.state_space_layers
+            and not (
+                model.state_space_heads
+                and model.state_space_groups
+                and model.state_space_inner % model.state_space_heads == 0
+            ),
+            "a state-space layer lacks its sizes",
             "give state_space_inner, _heads, _groups and _states",
-        )
-    if not 0 < model.head_fraction <= 1:
-        raise InputError(
-            f"{name}: head_fraction is {model.head_fraction}", "give a number above 0, at most 1"
-        )
+        ),
+        (
+            not 0 < model.head_fraction <= 1,
+            f"head_fraction is {model.head_fraction}",
+            "give a number above 0, at most 1",
+        ),
+    )
+    for is_wrong, problem, hint in mistakes:
+        if is_wrong:
+            raise InputError(f"{name}: {problem}", hint)
 
 
 def _from_hugging_face(config: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,19 +9,16 @@ import recipes.job.models.hugging_face_gpt as gpt
 from recipes.job.models.hugging_face_config import Config, Sizes, decoder, experts_of, later_windows, windows
 
 
-def _with(adapter: Callable[[Config], Sizes], **fields: Any) -> Callable[[Config], Sizes]:
-    """Return an adapter whose architecture differs from `adapter`'s by some fixed fields."""
-    return lambda config: adapter(config) | fields
+def _with(
+    adapter: Callable[[Config], Sizes], others: Callable[[Config], Sizes] | None = None, **fields: Any
+) -> Callable[[Config], Sizes]:
+    """Return an adapter whose architecture has some fields of `others`, and some fixed ones, instead."""
+    return lambda config: adapter(config) | (others(config) if others else {}) | fields
 
 
 def _windowed(adapter: Callable[[Config], Sizes], every: int) -> Callable[[Config], Sizes]:
     """Return an adapter with local attention in all layers but each `every`-th (0: in all)."""
-
-    def sizes_of(config: Config) -> Sizes:
-        sizes = adapter(config)
-        return sizes | windows(config, sizes["layers"], every)
-
-    return sizes_of
+    return lambda config: windows(config, adapter(config), every)
 
 
 def _qwen(config: Config) -> Sizes:
@@ -37,21 +34,15 @@ _mistral = _windowed(decoder, 0)
 """Sizes of Mistral v0.1 and Phi-3: the file's window, if any, is that of every layer."""
 
 
-def _mixtral(config: Config) -> Sizes:
-    return _mistral(config) | experts_of(config)
-
-
 def _qwen2(config: Config) -> Sizes:
-    sizes = decoder(config)
-    return sizes | {"qkv_bias": True} | later_windows(config, sizes["layers"])
+    return later_windows(config, decoder(config) | {"qkv_bias": True})
 
 
 def _qwen3(config: Config) -> Sizes:
     return _qwen2(config) | {"qkv_bias": config.flag("attention_bias"), "query_key_norm": "head"}
 
 
-def _qwen2_moe(config: Config) -> Sizes:
-    return _qwen2(config) | experts_of(config) | {"shared_expert_gate": True}
+_moe = _with(decoder, experts_of)
 
 
 def _qwen3_next(config: Config) -> Sizes:
@@ -102,9 +93,8 @@ _GEMMA3 = {
 
 def _gemma3(config: Config) -> Sizes:
     text = config.part("text_config").beside(_GEMMA3)
-    sizes = _gemma(text)
     every = text.whole("sliding_window_pattern", "_sliding_window_pattern") or 6
-    return sizes | {"layer_norms": 4, "query_key_norm": "head"} | windows(text, sizes["layers"], every)
+    return windows(text, _gemma(text) | {"layer_norms": 4, "query_key_norm": "head"}, every)
 
 
 def _latent_attention(config: Config) -> Sizes:
@@ -126,13 +116,12 @@ def _latent_attention(config: Config) -> Sizes:
 
 
 def _gpt_oss(config: Config) -> Sizes:
-    sizes = decoder(config) | experts_of(config)
-    places = ["attention-output", "mlp", "router"]
-    return (
-        sizes
-        | {"qkv_bias": True, "other_biases": places, "attention_sinks": True}
-        | windows(config, sizes["layers"], 2)
-    )
+    fixed = {
+        "qkv_bias": True,
+        "other_biases": ["attention-output", "mlp", "router"],
+        "attention_sinks": True,
+    }
+    return windows(config, decoder(config) | experts_of(config) | fixed, 2)
 
 
 def _llama4(config: Config) -> Sizes:
@@ -140,17 +129,14 @@ def _llama4(config: Config) -> Sizes:
     text = config.part("text_config")
     sizes, every = decoder(text) | experts_of(text), text.whole("interleave_moe_layer_step") or 1
     width, layers = sizes["ffn_hidden"] or 0, sizes["layers"] or 0
-    return (
-        sizes
-        | {
-            "ffn_hidden": text.whole("intermediate_size_mlp") or width,
-            "expert_ffn_hidden": width,
-            "shared_ffn_hidden": width,
-            "dense_layers": layers - layers // every,
-            "other_biases": [],
-        }
-        | windows(text, layers, text.whole("no_rope_layer_interval") or 4)
-    )
+    sizes |= {
+        "ffn_hidden": text.whole("intermediate_size_mlp") or width,
+        "expert_ffn_hidden": width,
+        "shared_ffn_hidden": width,
+        "dense_layers": layers - layers // every,
+        "other_biases": [],
+    }
+    return windows(text, sizes, text.whole("no_rope_layer_interval") or 4)
 
 
 def _glm4_moe(config: Config) -> Sizes:
@@ -204,8 +190,7 @@ def _cohere(config: Config) -> Sizes:
 
 
 def _cohere2(config: Config) -> Sizes:
-    sizes = _cohere(config)
-    return sizes | windows(config, sizes["layers"], config.whole("sliding_window_pattern") or 4)
+    return windows(config, _cohere(config), config.whole("sliding_window_pattern") or 4)
 
 
 def _internlm(config: Config) -> Sizes:
@@ -238,16 +223,12 @@ def _nemotron_h(config: Config) -> Sizes:
     }
 
 
-def _moe(config: Config) -> Sizes:
-    return decoder(config) | experts_of(config)
-
-
 ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     **dict.fromkeys(
         ("LlamaForCausalLM", "SmolLM3ForCausalLM", "SeedOssForCausalLM", "Ernie4_5ForCausalLM"), decoder
     ),
     **dict.fromkeys(("MistralForCausalLM", "Phi3ForCausalLM"), _mistral),
-    "MixtralForCausalLM": _mixtral,
+    "MixtralForCausalLM": _with(_mistral, experts_of),
     **dict.fromkeys(
         ("GraniteForCausalLM", "BaichuanForCausalLM", "BaiChuanForCausalLM", "InternLM2ForCausalLM"), decoder
     ),
@@ -255,7 +236,7 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     **dict.fromkeys(("GraniteMoeForCausalLM", "DeepseekForCausalLM"), _moe),
     "QWenLMHeadModel": _qwen,
     "Qwen2ForCausalLM": _qwen2,
-    "Qwen2MoeForCausalLM": _qwen2_moe,
+    "Qwen2MoeForCausalLM": _with(_qwen2, experts_of, shared_expert_gate=True),
     "Qwen3ForCausalLM": _qwen3,
     "Qwen3MoeForCausalLM": _with(_moe, query_key_norm="head"),
     "Qwen3NextForCausalLM": _qwen3_next,
@@ -316,3 +297,59 @@ ARCHITECTURES: dict[str, Callable[[Config], Sizes]] = {
     "BartForConditionalGeneration": gpt.bart,
 }
 """Function that reads the sizes of each architecture, by the architecture's name in the file."""
+
+
+MODEL_TYPES = {
+    "bart": "BartModel",
+    "bert": "BertForMaskedLM",
+    "bloom": "BloomForCausalLM",
+    "cohere": "CohereForCausalLM",
+    "cohere2": "Cohere2ForCausalLM",
+    "deepseek_v2": "DeepseekV2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
+    "distilbert": "DistilBertModel",
+    "electra": "ElectraModel",
+    "falcon": "FalconForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3": "Gemma3ForConditionalGeneration",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "glm4": "Glm4ForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "gpt_neo": "GPTNeoForCausalLM",
+    "gpt_neox": "GPTNeoXForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "gptj": "GPTJForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "llama4": "Llama4ForConditionalGeneration",
+    "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "mpt": "MPTForCausalLM",
+    "mt5": "MT5ForConditionalGeneration",
+    "nemotron_h": "NemotronHForCausalLM",
+    "olmo2": "Olmo2ForCausalLM",
+    "olmo3": "Olmo3ForCausalLM",
+    "opt": "OPTForCausalLM",
+    "phi": "PhiForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "qwen3_next": "Qwen3NextForCausalLM",
+    "roberta": "RobertaForMaskedLM",
+    "starcoder2": "Starcoder2ForCausalLM",
+    "t5": "T5ForConditionalGeneration",
+    "xlm-roberta": "XLMRobertaForMaskedLM",
+}
+"""Architecture of each type; the pairs are those of transformers (models/auto/modeling_auto.py)."""
+
+UNREAD = {
+    "albert": "its layers share one set of weights, which no count here has",
+    "deberta": "its attention has products with relative positions, which are not counted",
+    "mamba|rwkv|jamba|zamba|falcon_?mamba": "its state space or recurrent layers are none that are counted",
+    "vit|deit|beit|swin|dino|clip|siglip": "it is an image model",
+    "resnet|convnext|efficientnet|mobilenet|regnet": "it is an image model",
+}
+"""Reason why an architecture is not supported, by the beginning of its name or type."""

@@ -46,7 +46,7 @@ class Config:
         return value if isinstance(value, list) else []
 
     def beside(self, usual: Mapping[str, Any]) -> Config:
-        """Return this config with the values of `usual` for those that it lacks."""
+        """Return this config with values from `usual` for names that the config lacks."""
         return Config({**usual, **self._values})
 
     def part(self, name: str) -> Config:
@@ -100,24 +100,27 @@ def experts_of(config: Config) -> Sizes:
     }
 
 
-def windows(config: Config, layers: int | None, every: int = 0) -> Sizes:
-    """Return local attention in all layers but each `every`-th (0: in all).
+def windows(config: Config, sizes: Sizes, every: int = 0) -> Sizes:
+    """Return the sizes with local attention in all layers but each `every`-th (0: in all).
 
     The file's own list of layers takes precedence.
     """
     window, kinds = config.whole("sliding_window", "attention_chunk_size"), config.items("layer_types")
-    local = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
+    local, layers = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds), sizes["layers"]
     if not kinds and layers:
         local = layers - layers // every if every else layers
-    return {"sliding_window": window, "local_layers": local} if window and local else {}
+    return sizes | {"sliding_window": window, "local_layers": local} if window and local else sizes
 
 
-def later_windows(config: Config, layers: int | None) -> Sizes:
-    """Return Qwen's windows: from layer `max_window_layers` on if `use_sliding_window` is true, else none."""
+def later_windows(config: Config, sizes: Sizes) -> Sizes:
+    """Return the sizes with Qwen's windows.
+
+    They are in the layers from `max_window_layers` on if `use_sliding_window` is true, else in none.
+    """
     if config.flag("use_sliding_window") is not True:
-        return {}
-    local_attention = windows(config, layers)
+        return sizes
+    windowed, layers = windows(config, sizes), sizes["layers"]
     first = config.whole("max_window_layers") or 0
-    if config.items("layer_types") or not local_attention or not layers:
-        return local_attention
-    return local_attention | {"local_layers": layers - first} if first < layers else {}
+    if config.items("layer_types") or "local_layers" not in windowed or not layers:
+        return windowed
+    return windowed | {"local_layers": layers - first} if first < layers else sizes

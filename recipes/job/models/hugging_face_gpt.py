@@ -52,11 +52,10 @@ def gpt_j(config: Config) -> Sizes:
 
 
 def gpt_neox(config: Config) -> Sizes:
-    parallel = config.flag("use_parallel_residual", default=True)
     return decoder(config) | {
         **GPT,
         "tied_embeddings": config.flag("tie_word_embeddings"),
-        "parallel_mlp": parallel,
+        "parallel_mlp": config.flag("use_parallel_residual", default=True),
     }
 
 
@@ -81,11 +80,10 @@ def falcon(config: Config) -> Sizes:
 
 def mpt(config: Config) -> Sizes:
     sizes, attention = decoder(config), config.part("attn_config")
-    bias = config.flag("no_bias", default=True) is not True
     ratio, hidden = config.whole("expansion_ratio") or 4, sizes["hidden"]
     return sizes | {
         **GPT,
-        "bias": bias,
+        "bias": config.flag("no_bias", default=True) is not True,
         "kv_heads": attention.whole("kv_n_heads") or sizes["heads"],
         "ffn_hidden": ratio * hidden if hidden else None,
         "learned_positions": 0 if attention.flag("alibi") is True else sizes["sequence_length"],
@@ -104,9 +102,8 @@ def opt(config: Config) -> Sizes:
 
 
 def bloom(config: Config) -> Sizes:
-    sizes = decoder(config)
-    hidden = sizes["hidden"]
-    return sizes | {**GPT, "ffn_hidden": 4 * hidden if hidden else None, "embedding_norm": True}
+    hidden = decoder(config)["hidden"]
+    return decoder(config) | {**GPT, "ffn_hidden": 4 * hidden if hidden else None, "embedding_norm": True}
 
 
 def phi(config: Config) -> Sizes:
@@ -121,20 +118,18 @@ def phi(config: Config) -> Sizes:
 
 def phimoe(config: Config) -> Sizes:
     sizes = decoder(config) | experts_of(config) | {"norm": "layernorm", "norm_bias": True}
-    sizes |= windows(config, sizes["layers"])
     if config.flag("lm_head_bias") is True:
         sizes["other_biases"] = [*sizes["other_biases"], "head"]
-    return sizes
+    return windows(config, sizes)
 
 
 def starcoder2(config: Config) -> Sizes:
-    sizes = decoder(config)
-    return sizes | {
+    fixed = {
         **GPT,
         "bias": config.flag("use_bias", default=True),
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
-        **windows(config, sizes["layers"]),
     }
+    return windows(config, decoder(config) | fixed)
 
 
 def bert(config: Config) -> Sizes:
@@ -165,7 +160,6 @@ def bert(config: Config) -> Sizes:
 
 def t5(config: Config) -> Sizes:
     layers, heads = config.whole("num_layers"), config.whole("num_heads")
-    activation = config.text("feed_forward_proj")
     return {
         "kind": "encoder-decoder",
         "layers": config.whole("num_decoder_layers") or layers,
@@ -176,7 +170,7 @@ def t5(config: Config) -> Sizes:
         "head_dim": config.whole("d_kv"),
         "ffn_hidden": config.whole("d_ff"),
         "vocab": config.whole("vocab_size"),
-        "gated_mlp": activation.startswith("gated"),
+        "gated_mlp": config.text("feed_forward_proj").startswith("gated"),
         "tied_embeddings": config.flag("tie_word_embeddings", default=True),
         "position_buckets": config.whole("relative_attention_num_buckets") or 32,
         "decoder_tokens": 0.25,  # 114 targets for 512 inputs (T5, arXiv 1910.10683, section 3.1.4)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
-from importlib import resources
 
 import msgspec
 
 from probes.base.record import StrictRecord
+from probes.base.rows import load_rows, read_rows
 from recipes.job.workload import VisionModel
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _MEGA, _KILO = 1e6, 1e3
 _PREFIXES = ("timm", "torchvision", "tf", "legacy", "dm", "tv", "gluon", "swsl", "ssl")
@@ -47,18 +41,10 @@ class Alias(StrictRecord, kw_only=True):
     source: str = ""
 
 
-class _Aliases(StrictRecord, kw_only=True):
-    aliases: tuple[Alias, ...]
-
-
-def _text(name: str) -> dict[str, object]:
-    return tomllib.loads(resources.files("recipes").joinpath("data", name).read_text("utf-8"))
-
-
 @functools.lru_cache(maxsize=1)
 def load_vision_models() -> dict[str, VisionModel]:
     """Return all counted models by id."""
-    counted = msgspec.convert(_text("vision_models.toml"), _File)
+    counted = msgspec.convert(read_rows("vision_models", "recipes"), _File)
     aliases = {alias.model: alias for alias in load_aliases()}
     models = {}
     for cells in counted.rows:
@@ -94,7 +80,7 @@ def load_vision_models() -> dict[str, VisionModel]:
 @functools.lru_cache(maxsize=1)
 def load_aliases() -> tuple[Alias, ...]:
     """Return the other names of counted models."""
-    return msgspec.convert(_text("vision_names.toml"), _Aliases).aliases
+    return load_rows("recipes", "aliases", Alias, file="vision_names")
 
 
 def plain_name(name: str) -> str:
@@ -104,13 +90,12 @@ def plain_name(name: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _by_name() -> dict[str, str]:
-    models = load_vision_models()
     ids: dict[str, str] = {}
-    for name in models:
+    for name in load_vision_models():
         # `_100` is a width of 1.0, `_224` the usual input.
         for short in (name.removesuffix("_100"), name.removesuffix("_224"), *_without_prefix(name)):
             ids.setdefault(plain_name(short), name)
-    ids |= {plain_name(name): name for name in models}
+    ids |= {plain_name(name): name for name in load_vision_models()}
     ids |= {plain_name(name): alias.model for alias in load_aliases() for name in alias.names}
     return ids
 
@@ -118,13 +103,12 @@ def _by_name() -> dict[str, str]:
 @functools.lru_cache(maxsize=1024)
 def find_vision_model(name: str, image_size: int | None = None) -> VisionModel | None:
     """Return the model at this image size, or at its usual size; None if no counted model has the name."""
-    known = _by_name()
     name = name if "dino" in name.lower() else _GIGANTIC.sub(r"\1gigantic", name)
     # Brackets contain remarks; the part behind a dot may name a set of weights.
     stripped = _REGNET.sub(_timm_regnet_name, re.sub(r"\([^)]*\)", "", name.lower())).strip()
     while stripped:
         for spelling in (stripped, stripped.split(".")[0], *_without_prefix(stripped)):
-            model_id = known.get(plain_name(spelling))
+            model_id = _by_name().get(plain_name(spelling))
             if model_id is not None:
                 model = load_vision_models()[model_id]
                 return model if image_size is None else at_size(model, image_size)
@@ -162,12 +146,10 @@ def _vision_transformer(name: str, image_size: int | None) -> VisionModel | None
     size = _VIT_SIZES.get(match["size"], match["size"])
     usual = 14 if "dinov2" in name else _VIT_PATCHES[size]
     patch = int(match["patch"] or usual)
-    models = load_vision_models()
-    pixels = image_size or 224
     for counted in (patch, _VIT_PATCHES[size]):
-        model = models.get(f"vit_{size}_patch{counted}_224")
+        model = load_vision_models().get(f"vit_{size}_patch{counted}_224")
         if model is not None:
-            return at_size(model, round(pixels * counted / patch))
+            return at_size(model, round((image_size or 224) * counted / patch))
     return None
 
 

@@ -54,7 +54,7 @@ def find_model(name: str) -> TransformerModel:
 
 
 def _joined(name: str) -> str:
-    """Return the words of a name, joined, without those of who made the model: a key of the index."""
+    """Return a key of the index: the joined words of a name without the maker of the model."""
     return "".join(itertools.dropwhile(_LEADING.__contains__, plain_name(name[:200]).split("-")))
 
 

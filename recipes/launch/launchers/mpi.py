@@ -30,7 +30,7 @@ def render(recipe: Recipe) -> tuple[Artifact, ...]:
 
 def start(recipe: Recipe, folder: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts every rank of the job."""
-    del recipe  # the script knows its hosts, or mpirun's scheduler does
+    del recipe  # the script or the scheduler of mpirun names the hosts
     return (f"{folder}/{SCRIPT}", "--", *arguments)
 
 

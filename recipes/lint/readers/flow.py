@@ -19,7 +19,7 @@ class _Branches:
     def __init__(self, exported: Exported) -> None:
         self._exported = exported
         self._open: list[tuple[str, int, Changes]] = []
-        """For each open command: its word, its mark, and the changes of its branches so far."""
+        """The open commands, each with its word, its mark, and the changes of its branches so far."""
 
     def enter(self, word: str) -> None:
         self._open.append((word, self._exported.mark(), {}))
@@ -66,7 +66,7 @@ class Flow:
         self._loops = 0
         self._choices: list[_Choice] = []
         self._cases: list[bool] = []
-        """For each open `case`, whether a pattern comes next."""
+        """Whether a pattern comes next, one value for each open `case`."""
 
     @property
     def is_conditional(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a machine gives to ranks: GPUs, limits, services, and the kernel's command line."""
+"""Resources that a machine gives to ranks: GPUs, limits, services, and the kernel's command line."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recipes.constants import constant
 from recipes.job.candidate import Candidate
-from recipes.job.optimizers import steps_all_at_once
+from recipes.job.workload import steps_all_at_once
 from recipes.predict.memory.stages import Stage
 from recipes.predict.memory.states import States, frozen_bytes, is_pure
 from recipes.predict.stacks import Stack
@@ -101,8 +101,8 @@ def _windows(job: TransformerJob, stage: Stage, step: float) -> Buffers:
         reduced = 2.0 if is_pure(job) else _FP32
     else:
         layer, reduced, part = stage.largest.total, 0.0, frozen_bytes(job)
-    # One of the blocks takes the gradients. The link to the host is slower than those between GPUs, so fewer
-    # copies wait behind it.
+    # One of the blocks is for gradients. The link to the host is slower than the links between GPUs, so fewer
+    # copies wait for it.
     kept, flying = (3, 1) if candidate.offload_weights else (4, 2)
     loss = wide * root + part * layer
     if not reduced:

@@ -16,22 +16,26 @@ from typing import NamedTuple
 import msgspec
 
 from recipes.constants import constant
-from recipes.job.candidate import Candidate
 from recipes.predict.breakdowns import MemoryBreakdown
-from recipes.predict.implementations import Compute, Implementation, SavedBytes, load_implementations
-from recipes.predict.intervals import memory_interval
-from recipes.predict.memory.activations import kept_by, root_kept
+from recipes.predict.implementations import (
+    Compute,
+    Implementation,
+    SavedBytes,
+    kept_by,
+    load_implementations,
+    root_kept,
+)
 from recipes.predict.memory.buffers import buffers_of
 from recipes.predict.memory.stages import Stage, stages_of
-from recipes.predict.memory.states import States, autocasts_loss, compute_of, model_head_outputs, states_of
-from recipes.predict.parameters import parameter
-from recipes.predict.stacks import BEFORE_FUSED, Stack
+from recipes.predict.memory.states import States, autocasts_loss, compute_of, states_of
+from recipes.predict.parameters import memory_interval, parameter
+from recipes.predict.stacks import BEFORE_FUSED
 from recipes.predict.training_job import TransformerJob
 
 _CHUNKED_BYTES = 2.5
 """Bytes per logit of a loss in eight parts.
 
-The logit has 16 bits, as has the gradient that takes its place, and one part is in fp32 (pytorch/torchtune
+The logit has 16 bits, the gradient that replaces it too, and one part is in fp32 (pytorch/torchtune
 modules/loss/ce_chunked_output_loss.py).
 """
 
@@ -55,7 +59,7 @@ class _Peak(NamedTuple):
     one_size: bool
     """The loss's temporaries are all of one size."""
     apart: float
-    """Gradients that take no place of what is freed before they come; 0 where they do."""
+    """Bytes of gradients that cannot reuse freed blocks; 0 if they can."""
 
     @property
     def allocated(self) -> float:
@@ -115,12 +119,11 @@ def memory_of(job: TransformerJob) -> MemoryBreakdown:
 def figure_bytes(breakdown: MemoryBreakdown, figure: str) -> float:
     """Return the memory that a program reports: `allocated`, `reserved` (framework's allocator) or `device`.
 
-    `device` is nvidia-smi's figure. Any other `figure` means the one that the stack's users print. Some
+    `device` is nvidia-smi's figure. Any other `figure` means the figure that users of the stack print. Some
     stacks log one pipeline stage that is not the fullest: a figure of the log is that stage's; nvidia-smi's,
     and an unnamed one, are the fullest GPU's.
     """
-    known = figure in ("allocated", "reserved", "device")
-    kind = figure if known else breakdown.logged_figure
+    kind = figure if figure in ("allocated", "reserved", "device") else breakdown.logged_figure
     value = {"allocated": breakdown.allocated, "reserved": breakdown.reserved}.get(kind, breakdown.total)
     return value if figure in ("", "device") else value * breakdown.logged
 
@@ -154,9 +157,9 @@ def _reserved(peak: _Peak, key: str, limit: float | None) -> float:
     """Return the bytes that the caching allocator reserves, with freed blocks that do not fit again.
 
     It keeps them until memory is short. Activations come and go; beside the optimizer's step a part of their
-    blocks is kept. The loss's temporaries are far larger than those of a layer, which the next layer reuses;
-    if all are of one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if samples
-    differ in length.
+    blocks is kept. The next layer reuses the blocks of a layer. Temporaries of the loss are far larger; if
+    all of them have one size, they reuse each other's blocks. `key` is of the fitted rows: `varying` if
+    samples differ in length.
     """
     layers, loss = parameter("memory.fragmentation", key), parameter("memory.loss_fragmentation", key)
     if peak.one_size and key != "varying":
@@ -186,9 +189,9 @@ def _on_cpu(peak: _Peak) -> MemoryBreakdown:
     heap = constant("cpu_heap_fraction") * dynamic + constant("cpu_lazy_bytes")
     overhead = constant("cpu_process_bytes") + heap
     states = peak.weights + peak.optimizer + max(moment.gradients for moment in peak.moments)
-    upper = states + sum(moment.total - moment.gradients for moment in peak.moments)
+    summed = states + sum(moment.total - moment.gradients for moment in peak.moments)
     upper = (
-        upper * (1 + constant("cpu_upper_fraction"))
+        summed * (1 + constant("cpu_upper_fraction"))
         + constant("cpu_process_bytes")
         + constant("cpu_lazy_bytes")
     )
@@ -217,14 +220,12 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
     states = states_of(job, stage)
     buffers = buffers_of(job, stage, states)
     compute = compute_of(job)
-    row = load_implementations()[_implementation(candidate, stack)]
+    compiles = candidate.compiled and stack.kernels in ("eager", "upcasting")
+    row = load_implementations()["compiled" if compiles else stack.implementation]
     saved = row.kept(compute)
     split_norms = degrees.tp > 1 and job.divides_norms
-    fused = fuses_attention(job)
-    sequence = workload.sequence_length / degrees.cp
-    tokens = candidate.micro_batch * sequence
-    layer = checkpoints = 0.0
-    live = 0.0
+    tokens = candidate.micro_batch * (workload.sequence_length / degrees.cp)
+    layer = checkpoints = live = 0.0
     checkpointing = candidate.activation_checkpointing
     norm_ranks = degrees.tp if split_norms else 1
     residual = 0.0 if candidate.offload_checkpoints else saved.residual / norm_ranks
@@ -238,11 +239,10 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
             split_norms=split_norms,
             adapted=job.adapted,
             quantised=job.is_quantised,
-            fused=fused,
+            fused=fuses_attention(job),
             dropout=model.has_dropout,
         )
-        scores = kept.per_key * workload.sequence_length
-        whole = kept.fixed + scores
+        whole = kept.fixed + kept.per_key * workload.sequence_length
         live = max(live, whole)
         if checkpointing == "full":
             recomputed = count * candidate.recomputed_share
@@ -267,7 +267,6 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
     activations = tokens * (layer + checkpoints) * stage.in_flight
     root = tokens * root_kept(model, saved, norm_ranks) if stage.last else 0.0
     each, one_size = _loss(job, row, compute)
-    logits = tokens * each if stage.last else 0.0
     held = _held_gradients(job, states, compute)
     loading = 0.0
     if stack.memory.loads_whole and candidate.sharding_stage == "zero3":
@@ -275,7 +274,7 @@ def _peak(job: TransformerJob, stage: Stage) -> _Peak:
         loading += (parameter("memory.loading_shards") - 1.0) * states.weights
     moments = (
         _Moment(0.0, 0.0, 0.0, loading),
-        _Moment(held, activations + root, logits, buffers.loss + casts),
+        _Moment(held, activations + root, tokens * each if stage.last else 0.0, buffers.loss + casts),
         _Moment(held, activations + tokens * live, 0.0, buffers.backward + cache + live_cache),
         _Moment(states.gradients, 0.0, 0.0, buffers.end),
         _Moment(states.gradients, 0.0, 0.0, buffers.step),
@@ -294,8 +293,8 @@ def _loss(job: TransformerJob, row: Implementation, compute: Compute) -> tuple[f
     upcasts = autocasts_loss(job)
     kept = row.kept("autocast") if upcasts and compute in ("cast", "raised") else saved
     half = stack.memory.own_loss or (not model.raises_logits and saved.raised_logits > 0.0)
-    each = _logit_bytes(job, kept, compute, upcasts=upcasts)
-    return each, compute == "fp32" or (half and not upcasts)
+    is_one_size = compute == "fp32" or (half and not upcasts)
+    return _logit_bytes(job, kept, compute, upcasts=upcasts), is_one_size
 
 
 def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, upcasts: bool) -> float:
@@ -315,13 +314,18 @@ def _logit_bytes(job: TransformerJob, saved: SavedBytes, compute: Compute, *, up
         each *= 2.0  # a head in fp32 gives logits in fp32
     if stack.memory.loss == "chunked":
         each = min(each, _CHUNKED_BYTES)
-    return model_head_outputs(model) * (each + model.prediction_layers * saved.input) / tensor
+    return (
+        (model.head_outputs or model.vocab)
+        * model.head_fraction
+        * (each + model.prediction_layers * saved.input)
+        / tensor
+    )
 
 
 def _transposes(job: TransformerJob, row: Implementation) -> float:
     """Return bytes of the transposed copy of a weight (Transformer Engine: quantizers' columnwise usage).
 
-    Sharded weights get theirs as they are gathered, frozen ones as they are used (NeMo:
+    Sharded weights are transposed when they are gathered, frozen weights when they are used (NeMo:
     disable_parameter_transpose_cache).
     """
     if job.candidate.sharding_stage == "zero3" or not job.trains_weights:
@@ -329,9 +333,3 @@ def _transposes(job: TransformerJob, row: Implementation) -> float:
     precision, architecture = job.workload.precision, job.cluster.architecture
     both = bool(row.transposes_on) and precision in ("mxfp8", "nvfp4")
     return 1.0 if both or (precision == "fp8" and architecture in row.transposes_on) else 0.0
-
-
-def _implementation(candidate: Candidate, stack: Stack) -> str:
-    if candidate.compiled and stack.kernels in ("eager", "upcasting"):
-        return "compiled"
-    return stack.implementation

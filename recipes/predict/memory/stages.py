@@ -28,19 +28,19 @@ class Stage(NamedTuple):
     table: float
     """Parameters outside the blocks and the head: token embedding, position embedding and final norm.
 
-    If the model has multi-token-prediction layers, the last stage also holds a copy of the embedding for them
+    If the model has multi-token-prediction layers, the last stage also has a copy of the embedding for them
     (DeepSeek-V3, arXiv 2412.19437, section 2.2).
     """
     head: float
     """Parameters of the head; 0 if it uses the embedding's weights on the same stage.
 
-    If the head is tied to the embedding but on another stage, that stage holds its own copy of the embedding.
+    If the head is tied to the embedding but on another stage, that stage has its own copy of the embedding.
     """
     largest: BlockShare
     first: bool
     last: bool
     in_flight: float
-    """Micro-batches whose activations are held at a time."""
+    """Micro-batches whose activations exist at the same time."""
 
     @property
     def dense(self) -> float:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recipes.job.optimizers import QUANTISED, STATE_BYTES, WITHOUT_MASTERS
-from recipes.job.workload import FULL_PRECISIONS, NARROW_PRECISIONS, TransformerModel
+from recipes.job.workload import (
+    FULL_PRECISIONS,
+    NARROW_PRECISIONS,
+    QUANTISED,
+    STATE_BYTES,
+    WITHOUT_MASTERS,
+)
 from recipes.predict.implementations import Compute
 from recipes.predict.memory.stages import Stage
 from recipes.predict.shares import adapter_parameters
@@ -106,11 +111,8 @@ def frozen_bytes(job: TransformerJob) -> float:
     workload = job.workload
     if workload.base_bits == 16 and workload.precision in FULL_PRECISIONS:
         return _FP32
-    if (
-        workload.base_bits == 16
-        and job.stack.memory.frozen_in_fp8
-        and workload.precision in NARROW_PRECISIONS
-    ):
+    is_narrow = workload.base_bits == 16 and workload.precision in NARROW_PRECISIONS
+    if is_narrow and job.stack.memory.frozen_in_fp8:
         return 1.0
     return workload.base_bits / 8 + _CONSTANTS[workload.base_bits]
 
@@ -158,10 +160,8 @@ def _held(job: TransformerJob, stage: Stage) -> States:
     }[sharding]
     if job.adapted is not None:
         rank, targets = job.adapter_rank, job.adapted
-        trained = (
-            sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks)
-            / degrees.tp
-        )
+        adapters = sum(count * adapter_parameters(block, rank, targets) for count, block in stage.blocks)
+        trained = adapters / degrees.tp
         base = frozen_bytes(job)
         rest = _FP32 if raises_tables(job) else job.wide_bytes
         frozen = (stage.linear + stage.expert) * base + (stage.other + stage.table + stage.head) * rest
@@ -182,8 +182,3 @@ def _held(job: TransformerJob, stage: Stage) -> States:
         updated=stage.dense / stepped + stage.expert / stepped_expert,
         each=each,
     )
-
-
-def model_head_outputs(model: TransformerModel) -> float:
-    """Return the logits per token of the micro-batch."""
-    return (model.head_outputs or model.vocab) * model.head_fraction

@@ -1,10 +1,9 @@
 """Time of training image models.
 
-Convolutions run at a part of the peak rate. Everything that is read or written takes its bytes over a part of
-the memory bandwidth, and a multiprocessor handles only so many elements a clock. Each kernel costs a little
-whatever its size. The terms are added, since a step alternates between what each of them limits. The host
-launches kernels ahead of the GPU, so it limits a step only where launching them all takes longer than the GPU
-works.
+Convolutions run at a part of the peak rate. Reads and writes run at a part of the memory bandwidth, and a
+multiprocessor handles a limited number of elements per clock. Each kernel costs a short time whatever its
+size. The terms are added, since a step alternates between what each of them limits. The host launches kernels
+ahead of the GPU, so it limits a step only if launching all kernels takes longer than running them.
 """
 
 from __future__ import annotations
@@ -12,19 +11,17 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Reason, Unknown
-from recipes.job.optimizers import STATE_BYTES
-from recipes.job.workload import FULL_PRECISIONS
+from recipes.job.workload import FULL_PRECISIONS, STATE_BYTES
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
-from recipes.predict.image_precision import HALF, convolved_in
 from recipes.predict.parameters import parameter
-from recipes.predict.speed.collectives import collective_time_s, world_group
+from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.rates import power_share
 from recipes.predict.stacks import Stack, on_cpu
-from recipes.predict.training_job import ImageJob
+from recipes.predict.training_job import HALF, ImageJob, convolved_in
 
 _HELD = 2.5
-"""Tensor rate over that of the shaders; 4 to 30 where nothing is held back."""
+"""Rate of tensor cores over the rate of shaders at which the maker limits them; 4 to 30 without a limit."""
 _NARROW = {"pascal": 1.5, "volta": 0.0, "turing": 0.0, "ampere": 8.0}
 """Architectures whose multiprocessors have 64 fp32 lanes where the fp16 rate over that of fp32 is larger: it
 is 2 in the P100 and 1 or less in other Pascals, 16 in the A100 and 4 in the A10.
@@ -49,6 +46,12 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
     image = _image_s(job, kernels)
     if isinstance(image, Unknown):
         return image
+    fully = candidate.sharding_stage == "zero3"
+    unknown = unknown_link(
+        world_group(cluster), cluster, *(("all_gather", "reduce_scatter") if fully else ("all_reduce",))
+    )
+    if unknown is not None:
+        return unknown
     gap, launch = parameter("vision.kernel_s", kernels), parameter("vision.launch_s", kernels)
     gap += _tail_s(convolved_in(job.workload.precision, cluster, stack), cluster)
     # Work on single images waits for the GPU's answers, so its launches cannot run ahead.
@@ -57,13 +60,11 @@ def vision_time(job: ImageJob) -> TimeBreakdown | Unknown:
         + launch * model.image_operators * images
     )
     compute = candidate.grad_accum * micro
-    degrees, fully = candidate.degrees, candidate.sharding_stage == "zero3"
+    degrees = candidate.degrees
     replicas = degrees.dp if candidate.sharding_stage in ("zero1", "zero2") else 1
     updated = 1 if candidate.sharding_stage == "none" else replicas * degrees.fsdp
     optimizer = _optimizer_s(job) / updated + gap
     exposed = _gathering_s(job, beside=compute) if fully else _exposed_s(job, backward=_BACKWARD * micro)
-    if isinstance(exposed, Unknown):
-        return exposed
     waiting = compute * _straggling(cluster, "graphs" if stack.graphs else kernels)
     total = compute + optimizer + exposed + waiting
     return TimeBreakdown(
@@ -123,11 +124,9 @@ def _image_s(job: ImageJob, kernels: str) -> float | Unknown:
 def _tail_s(precision: str, cluster: Cluster) -> float:
     """Return the time that a kernel loses at its end, when some multiprocessors have no tile left."""
     peak, clocks = cluster.peak_flops_per_s.get(precision), _clocks_per_s(cluster)
-    return (
-        parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
-        if peak is not None and clocks is not None
-        else 0.0
-    )
+    if peak is None or clocks is None:
+        return 0.0
+    return parameter("vision.tail_flops") * clocks / (_CLOCK * peak.value)
 
 
 def _dense_efficiency(kind: str, precision: str, cluster: Cluster) -> float:
@@ -162,8 +161,7 @@ def _clocks_per_s(cluster: Cluster) -> float | None:
     if peak is None or cluster.device != "cuda":
         return None
     tensor = cluster.peak_flops_per_s.get("fp16", peak).value
-    narrow = tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value
-    lanes = 64 if narrow else 128
+    lanes = 64 if tensor > _NARROW.get(cluster.architecture, math.inf) * peak.value else 128
     return peak.value / (2 * (192 if cluster.architecture == "kepler" else lanes))
 
 
@@ -197,25 +195,19 @@ def _optimizer_s(job: ImageJob) -> float:
     return job.model.parameters * moved / rate
 
 
-def _exposed_s(job: ImageJob, *, backward: float) -> float | Unknown:
+def _exposed_s(job: ImageJob, *, backward: float) -> float:
     """Return the time of the gradients' reduction that does not run beside the backward pass."""
     cluster = job.cluster
-    if cluster.world_size == 1:
-        return 0.0
     size = job.model.parameters * float(job.element_bytes)
     whole = collective_time_s("all_reduce", size, world_group(cluster), cluster)
-    if isinstance(whole, Unknown):
-        return whole
     if not job.stack.overlaps_gradients:
         return whole
     measured = cluster.hidden_communication
-    hidden = (
-        measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)
-    ) * whole
-    return whole - min(hidden, backward)
+    share = measured.value if measured is not None else parameter("vision.hidden_share", cluster.device)
+    return whole - min(share * whole, backward)
 
 
-def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
+def _gathering_s(job: ImageJob, *, beside: float) -> float:
     """Return the time that full sharding adds.
 
     Weights are gathered for each pass and gradients are reduced after each, for each micro-batch.
@@ -224,10 +216,6 @@ def _gathering_s(job: ImageJob, *, beside: float) -> float | Unknown:
     size = job.model.parameters * float(job.element_bytes)
     gather = collective_time_s("all_gather", size, world_group(cluster), cluster)
     reduce = collective_time_s("reduce_scatter", size, world_group(cluster), cluster)
-    if isinstance(gather, Unknown):
-        return gather
-    if isinstance(reduce, Unknown):
-        return reduce
     whole = job.candidate.grad_accum * (2 * gather + reduce)
     hidden = parameter("vision.hidden_share", cluster.device) * whole if job.stack.overlaps_gradients else 0.0
     return whole - min(hidden, beside)

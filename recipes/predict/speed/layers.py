@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from probes.base.record import Unknown
+from probes.base.record import Unknown, first_unknown
 from recipes.job.models.blocks import Block, head_product
 from recipes.job.workload import NARROW_PRECISIONS
 from recipes.machine.cluster_records import Cluster
@@ -37,7 +37,7 @@ class Rates(NamedTuple):
     product: ProductRates
     """Products in the workload's precision."""
     wide: ProductRates
-    """Products in 16 bits where the workload's products use less: router and head."""
+    """Products that stay in 16 bits if the workload's use fewer: router and head."""
     experts: ProductRates
     """Grouped products, whose inputs come from permutations, which cast nothing."""
     attention: AttentionRates
@@ -76,19 +76,16 @@ def rates_of(job: TransformerJob) -> Rates | Unknown:
     unfused = stack.writes_scores(workload.model) if stated is None else not stated
     kernel: AttentionKernel = "unfused" if unfused or cluster.architecture in BEFORE_FUSED else fused
     product = product_rates(cluster, precision, share=_share(cluster, precision))
-    experts = product
-    if not isinstance(product, Unknown):
-        product = product._replace(cast_s=product.cast_s * parameter("time.cast_share", job.kernels))
-    broad = product if wide == precision else product_rates(cluster, wide, share=_share(cluster, wide))
+    broad = product_rates(cluster, wide, share=_share(cluster, wide))
     share = _share(cluster, wide) * parameter("time.attention_share", cluster.device, kernel)
     attention = attention_rates(cluster, wide, kernel, share=share, sequence=job.attended)
     bandwidth = cluster.memory_bandwidth_bytes_per_s
-    for rate in (product, broad, attention):
-        if isinstance(rate, Unknown):
-            return rate
+    if isinstance(product, Unknown) or isinstance(broad, Unknown) or isinstance(attention, Unknown):
+        return first_unknown(product, broad, attention)  # type: ignore[return-value]
     assert bandwidth is not None  # noqa: S101 - product_rates requires it
     memory = bandwidth.value * (1.0 if bandwidth.basis == "measured" else parameter("time.memory_fraction"))
-    return Rates(product, broad, experts, attention, memory)  # type: ignore[arg-type]
+    cast = product._replace(cast_s=product.cast_s * parameter("time.cast_share", job.kernels))
+    return Rates(cast, cast if wide == precision else broad, product, attention, memory)
 
 
 def _share(cluster: Cluster, precision: str) -> float:
@@ -114,10 +111,8 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
     tokens = job.tokens_of(block)
     sequence = job.attended * tokens / job.tokens
     forward_products = backward_products = weights_products = 0.0
-    trains_weights = job.trains_weights
-    # Where gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
+    # If gradients are kept in fp32, products of the backward pass add to them: 4 bytes read and 4 written.
     gradient = 8.0 if job.stack.memory.keeps_gradients else 2.0
-    adapter_cost = parameter("time.adapter_cost")
     for product in block.products:
         outputs, inputs = float(product.outputs), float(product.inputs)
         if product.experts > 1:
@@ -139,11 +134,11 @@ def block_times(job: TransformerJob, rates: Rates, block: Block) -> BlockTime:
             times = (times[0] / share, times[1] / share, times[2] / share)
         forward_products += times[0]
         backward_products += times[1]
-        if trains_weights:
+        if job.trains_weights:
             backward_products += times[2]
             weights_products += times[2]
         elif is_adapted(product, job.adapted):
-            backward_products += times[0] * adapter_cost
+            backward_products += times[0] * parameter("time.adapter_cost")
     attention = attention_back = 0.0
     for mixer in block.attention:
         forth, back = attention_time_s(
@@ -196,10 +191,8 @@ def _launches_s(
         default=0.0,
     )
     if local:
-        kernels += (
-            parameter("time.expert_kernels")
-            + parameter("time.kernels_per_expert", _width(job.workload.precision)) * local
-        )
+        width = "narrow" if job.workload.precision in NARROW_PRECISIONS else "wide"
+        kernels += parameter("time.expert_kernels") + parameter("time.kernels_per_expert", width) * local
     if not job.trains_weights:
         layers = [product for product in block.products if product.experts == 1 and product.part != "router"]
         adapted = sum(is_adapted(product, job.adapted) for product in layers) / max(1, len(layers))
@@ -248,10 +241,9 @@ def root_s(job: TransformerJob, rates: Rates) -> tuple[float, float]:
     loss = (
         tokens * share * head.outputs / degrees.tp * parameter("time.loss_bytes", job.kernels) / rates.memory
     )
-    back = inputs_s + (weights_s if job.trains_weights else 0.0)
     if job.cluster.device == "cpu":
         loss += _fresh_memory_s(4.0 * tokens * share * head.outputs)
-    return product + loss / 2, back + loss / 2
+    return product + loss / 2, inputs_s + (weights_s if job.trains_weights else 0.0) + loss / 2
 
 
 def _fresh_memory_s(logits_bytes: float) -> float:
@@ -269,14 +261,7 @@ def _at_least(work: float, floor: float) -> float:
 
     Kernels vary in length, so near the corner both limits hold for some of them.
     """
-    if work <= 0.0:
-        return floor
-    ratio = floor / work
-    return work * math.sqrt(math.sqrt(1.0 + ratio**4))
-
-
-def _width(precision: str) -> str:
-    return "narrow" if precision in NARROW_PRECISIONS else "wide"
+    return work * math.sqrt(math.sqrt(1.0 + (floor / work) ** 4)) if work > 0.0 else floor
 
 
 def _elementwise_bytes(job: TransformerJob, block: Block) -> float:

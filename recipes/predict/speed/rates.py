@@ -95,7 +95,7 @@ class AttentionRates(NamedTuple):
     prologue_keys: float
     """Keys per row that the start and end of a tile cost."""
     score_bytes: float
-    """Memory traffic per score and forward pass; 0 where scores stay on the chip."""
+    """Memory traffic per score and forward pass; 0 if scores stay on the chip."""
     softmax_dims: float
     """Head dimensions whose products take as long as the exponential of a score."""
     launch_s: float
@@ -129,7 +129,7 @@ def _chip(gpu: str, architecture: str) -> str:
 def product_rates(cluster: Cluster, precision: str, *, share: float = 1.0) -> ProductRates | Unknown:
     """Return rates of products on one rank; `share` is what a training step sustains of a benchmark's rate.
 
-    Unknown where no peak or memory bandwidth of the machine is known.
+    The result is Unknown if the machine has no known peak or memory bandwidth.
     """
     memory = cluster.memory_bandwidth_bytes_per_s
     if memory is None:
@@ -198,7 +198,7 @@ def sustained_fraction(gpu: str, architecture: str, precision: str) -> float:
 
 
 def power_share(gpu: str, architecture: str, factor: float = 1.0) -> float | None:
-    """Return the watts per sustained 16-bit FLOP, over those at which the chip keeps its full clock.
+    """Return the watts per sustained 16-bit FLOP over the watts that the chip needs for its full clock.
 
     `factor` times the datasheet's FLOPs are sustained. At most 1; None if the catalogue lacks watts or a
     16-bit peak.
@@ -285,9 +285,7 @@ def grouped_training_time_s(
     ends = tokens * (inputs + outputs)
     forward = (rows * outputs + rates.idle_elements) * (inputs + rates.prologue_k)
     backward = (rows * inputs + rates.idle_elements) * (outputs + rates.prologue_k)
-    weight = (
-        (experts * inputs * outputs + rates.idle_elements) / experts * (rows + experts * rates.prologue_k)
-    )
+    weight = (weights + rates.idle_elements) / experts * (rows + experts * rates.prologue_k)
     moved = weights * rates.operand_bytes + ends * 2.0
     return (
         time_s(forward, moved, tokens * inputs),
@@ -362,7 +360,6 @@ def _attention_rates(
     multiprocessors = (row.multiprocessors if row else None) or parameter("gemm.multiprocessors", chip)
     wave = 0.0 if device == "cpu" else multiprocessors * TILE
     unfused = kernel == "unfused"
-    launches = 4.0 if unfused else 1.0
     keys = (f"{chip}.{kernel}", chip, kernel)
     return AttentionRates(
         forward_flops_per_s=products.flops_per_s
@@ -377,7 +374,7 @@ def _attention_rates(
         score_bytes=parameter("attention.score_bytes") * (_BYTES.get(precision, 2.0) / 2.0)
         if unfused
         else 0.0,
-        launch_s=0.0 if device == "cpu" else launches * products.launch_s,
+        launch_s=0.0 if device == "cpu" else (4.0 if unfused else 1.0) * products.launch_s,
         pads_heads=kernel == "flash2" and device != "cpu",
     )
 

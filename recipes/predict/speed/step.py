@@ -8,25 +8,27 @@ from __future__ import annotations
 import math
 
 from probes.base.record import Unknown
+from probes.catalogue.hardware import load_catalogue
 from recipes.job.candidate import Candidate
 from recipes.job.models.blocks import blocks_of
-from recipes.job.optimizers import steps_all_at_once, traffic_share
+from recipes.job.workload import steps_all_at_once, traffic_share
+from recipes.machine.cluster import PCIE_LANE_BYTES_PER_S
+from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import COMPUTE_TERMS, TimeBreakdown
 from recipes.predict.memory.states import is_pure
 from recipes.predict.parameters import parameter
-from recipes.predict.speed.collectives import collective_time_s
+from recipes.predict.shares import Held, held_by
+from recipes.predict.speed.collectives import collective_time_s, unknown_link, world_group
 from recipes.predict.speed.communication import (
     beside,
     block_s,
     boundary_s,
     exposed_share,
     gradients_s,
-    replica_group,
+    group_of,
     shards_s,
 )
-from recipes.predict.speed.held import Held, held_by
 from recipes.predict.speed.layers import Rates, block_times, rates_of, root_s
-from recipes.predict.speed.offload import offloaded_s
 from recipes.predict.stacks import on_cpu
 from recipes.predict.training_job import TransformerJob
 
@@ -38,7 +40,7 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
 
     `low` and `high` are the total until an interval is known.
 
-    Unknown where the cluster does not know a rate that the step needs.
+    The result is Unknown if the cluster lacks a rate that the step needs.
     """
     candidate, cluster = job.candidate, job.cluster
     if cluster.device == "cpu":
@@ -46,6 +48,12 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     rates = rates_of(job)
     if isinstance(rates, Unknown):
         return rates
+    replicated = candidate.sharding_stage == "none"
+    unknown = unknown_link(
+        world_group(cluster), cluster, *(("all_reduce",) if replicated else ("all_gather", "reduce_scatter"))
+    )
+    if unknown is not None:
+        return unknown
     degrees = candidate.degrees
     blocks = blocks_of(job.workload.model)
     stages = degrees.pp
@@ -54,8 +62,6 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     for block in blocks:
         times = block_times(job, rates, block)
         talk = block_s(job, block)
-        if isinstance(talk, Unknown):
-            return talk
         again = block.count * _recomputed(candidate, times.forward)
         if candidate.activation_checkpointing == "full":
             talk = (talk[0], talk[1] + talk[0] * candidate.recomputed_share)
@@ -74,22 +80,15 @@ def step_time(job: TransformerJob) -> TimeBreakdown | Unknown:
     computing = forward + backward + root
     held = held_by(job, blocks)
     layers = max(1.0, sum(block.count for block in blocks) / stages)
-    sharded = _sharding(job, held, layers, forward=forward, backward=backward)
-    if isinstance(sharded, Unknown):
-        return sharded
-    each, once = sharded
-    passing = boundary_s(job, computing)
-    if isinstance(passing, Unknown):
-        return passing
-    boundary, filling = passing
+    each, once = _sharding(job, held, layers, forward=forward, backward=backward)
+    boundary, filling = boundary_s(job, computing)
     copies, optimizer = _stepped(job, held, rates, forward=forward, backward=backward)
     each += copies
-    micro_batch_s = computing + exposed + each
     waits = candidate.grad_accum if candidate.schedule == "layers" else 1.0 / degrees.vp
     # Gradients of weights wait for the gaps, which shrink by twice their time: they leave the path and fill
     # it (ZB-H1).
     filled = 2.0 * weights / stages if candidate.schedule == "zero-bubble" else 0.0
-    bubble = (stages - 1) * waits * max(0.0, micro_batch_s - filled)
+    bubble = (stages - 1) * waits * max(0.0, computing + exposed + each - filled)
     waiting = parameter("time.step_overhead_s", cluster.device) + (
         micro_batches * parameter("time.micro_batch_overhead_s", cluster.device)
     )
@@ -118,14 +117,13 @@ def _recomputed(candidate: Candidate, forward_s: float) -> float:
     """Return time of the forward pass that the backward pass repeats."""
     if candidate.activation_checkpointing == "full":
         return forward_s * candidate.recomputed_share
-    if candidate.activation_checkpointing == "selective":
-        return forward_s * parameter("time.selective_share")
-    return 0.0
+    selects = candidate.activation_checkpointing == "selective"
+    return forward_s * parameter("time.selective_share") if selects else 0.0
 
 
 def _sharding(
     job: TransformerJob, held: Held, layers: float, *, forward: float, backward: float
-) -> tuple[float, float] | Unknown:
+) -> tuple[float, float]:
     """Return the visible data-parallel communication: of each micro-batch, and once per step.
 
     A stage has `layers` blocks.
@@ -133,26 +131,17 @@ def _sharding(
     candidate, cluster, stack = job.candidate, job.cluster, job.stack
     degrees = candidate.degrees
     if candidate.sharding_stage != "zero3":
-        once = gradients_s(job, held, forward_s=forward, backward_s=backward)
-        return once if isinstance(once, Unknown) else (0.0, once)
+        return 0.0, gradients_s(job, held, forward_s=forward, backward_s=backward)
     each = last = shards_s(job, held, layers, forward_s=forward, backward_s=backward)
     if stack.defers_reduction(candidate):
         each = shards_s(job, held, layers, forward_s=forward, backward_s=backward, reduces=False)
-    if isinstance(each, Unknown):
-        return each
-    if isinstance(last, Unknown):
-        return last
-    once = last - each
-    replicas = replica_group(candidate, cluster)
-    if replicas.ranks <= 1:
-        return each, once
+    # Ranks with the same shard, one per copy of the model.
+    replicas = group_of(degrees.dp, degrees.fsdp * degrees.cp * degrees.tp, cluster)
     size = (
         (held.dense + held.expert) * held.trained_share * stack.travelling_bytes / (degrees.fsdp * degrees.cp)
     )
     time = collective_time_s("all_reduce", size, replicas, cluster)
-    if isinstance(time, Unknown):
-        return time
-    return each, once + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
+    return each, last - each + beside(time, backward, exposed_share(cluster, "time.gradient_exposed"))
 
 
 def _stepped(
@@ -161,7 +150,8 @@ def _stepped(
     """Return the host memory's cost per micro-batch, and the optimizer's step on host or GPU."""
     if not job.candidate.offload:
         return 0.0, _optimizer(job, held, rates)
-    stored = _updated(held, job.candidate, _shards(job.candidate))
+    shards = _shards(job.candidate)
+    stored = held.dense / shards + held.expert / _expert_shards(held, job.candidate, shards)
     return offloaded_s(
         job, stored=stored, trained=stored * held.trained_share, forward_s=forward, backward_s=backward
     )
@@ -170,16 +160,11 @@ def _stepped(
 def _shards(candidate: Candidate) -> int:
     """Return the ranks that share optimizer states.
 
-    They are all data-parallel ranks, but with HSDP those of one fully sharded replica.
+    These are all data-parallel ranks; with HSDP they are the ranks of one fully sharded replica.
     """
     degrees = candidate.degrees
     replicas = 1 if candidate.sharding_stage == "zero3" else degrees.dp
     return replicas * degrees.fsdp * degrees.cp if candidate.sharding_stage != "none" else 1
-
-
-def _updated(held: Held, candidate: Candidate, shards: int) -> float:
-    """Return the parameters of one rank's share."""
-    return held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
 
 
 def _expert_shards(held: Held, candidate: Candidate, shards: int) -> int:
@@ -195,7 +180,7 @@ def _optimizer(job: TransformerJob, held: Held, rates: Rates) -> float:
     """
     workload, candidate, cluster, stack = job.workload, job.candidate, job.cluster, job.stack
     shards = _shards(candidate)
-    updated = _updated(held, candidate, shards)
+    updated = held.dense / shards + held.expert / _expert_shards(held, candidate, shards)
     # An optimizer that keeps temporaries works operation by operation on all tensors, a fused one reads each
     # once. Small kernels do not gain from 16 bits: runs of either kind gave the figure of the former.
     whole = stack.memory.step_copies and steps_all_at_once(workload)
@@ -234,3 +219,44 @@ def _orthogonal_s(job: TransformerJob, held: Held, rates: Rates, shards: int) ->
         * held.trained_share
         / rates.wide.flops_per_s
     )
+
+
+def offloaded_s(
+    job: TransformerJob, *, stored: float, trained: float, forward_s: float, backward_s: float
+) -> tuple[float, float]:
+    """Return the visible seconds of each micro-batch, and those of a step, if states are offloaded.
+
+    In each step the host runs the optimizer and uploads the weights that the optimizer updated.
+
+    `stored` is the number of parameters of one rank's shard, `trained` the number that the host updates.
+
+    Gradients go down beside the backward pass. From the second micro-batch on the sum so far comes up first,
+    is added to on the GPU and goes down again, through memory that is not pinned by default, and the host
+    waits (DeepSpeed, stage3.py, partition_grads). Offloaded weights come up for the forward pass and again
+    for the backward pass, and not after the optimizer's step.
+    """
+    candidate, cluster, element = job.candidate, job.cluster, job.wide_bytes
+    link = _link_bytes_per_s(cluster)
+    exposed = exposed_share(cluster, "time.shard_exposed")
+    down = element * trained / link
+    each = 2.0 * down if candidate.grad_accum > 1 else beside(down, backward_s, exposed)
+    host_s = trained * cluster.ranks_per_node * parameter("time.host_optimizer_s")
+    if not candidate.offload_weights:
+        return each, element * trained / link + host_s
+    up = (element if job.trains_weights else job.workload.base_bits / 8) * stored / link
+    return each + beside(up, forward_s, exposed) + beside(up, backward_s, exposed), host_s
+
+
+def _link_bytes_per_s(cluster: Cluster) -> float:
+    """Return the bytes/s each way with all GPUs of the node at work.
+
+    The rate is that of a GPU on PCIe 4, scaled by the width of its link.
+    """
+    usual = parameter("time.host_link_bytes_per_s")
+    row = load_catalogue().gpu(cluster.gpu) if cluster.gpu else None
+    if row is None:
+        return usual
+    if row.host_link_bytes_per_s:
+        return row.host_link_bytes_per_s * parameter("time.module_link_share")
+    lanes = PCIE_LANE_BYTES_PER_S.get(row.pcie_generation, PCIE_LANE_BYTES_PER_S[4]) * row.pcie_width
+    return usual * lanes / (16 * PCIE_LANE_BYTES_PER_S[4])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from assistant.usecases.bench.baseline import load_baselines, pin, save_run
-from assistant.usecases.judge import judge_measurements
+from assistant.usecases.check import judge_measurements
 from probes.judging.findings import Status
 from probes.judging.policies.policy import CheckPolicy, Policy
 from tests.support.machines import h100_node

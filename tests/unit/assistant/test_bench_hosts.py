@@ -6,13 +6,12 @@ import os
 
 import pytest
 
-from assistant.usecases.bench.bench_hosts import require_shared, unseen_by
-from assistant.usecases.bench.bench_spread import recipe_of, spread_argv
+from assistant.usecases.bench.bench_start import argv_of, recipe_of, require_shared, unseen_by
 from probes.base.errors import WorkerError
 from probes.bench.bench_requests import BenchRequest
 from recipes.launch.launchers import mpi, slurm, torchrun
-from recipes.launch.placeholders import program_arguments
-from recipes.launch.validation import faults
+from recipes.launch.recipe import program_arguments
+from recipes.launch.recipe_file import faults
 
 SSH = """\
 while [ "$1" != -- ]; do shift; done
@@ -120,6 +119,6 @@ def test_a_request_is_a_valid_recipe_for_each_launcher(tmp_path, spread_by, laun
 
 @pytest.mark.usefixtures("launchers")
 def test_hosts_get_the_workers_and_the_scripts_in_the_shared_folder(tmp_path):
-    argv = spread_argv("/opt/python", request_for("ssh"), tmp_path, PROGRAM)
+    argv = argv_of("/opt/python", request_for("ssh"), tmp_path, PROGRAM)
     assert argv[0] == str(tmp_path / "launch" / "launch-all.sh")
     assert (tmp_path / "worker" / "rigtune_worker" / "multi_host.py").is_file()

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
+from assistant import foreground
 from assistant.foreground import run_in_foreground
 from assistant.usecases.events import Progress, StageFinished, Written
-from assistant.usecases.run import run_recipe
+from assistant.usecases.export import run_recipe
 from probes.base.errors import UsageError, WorkerError
 
 
@@ -117,3 +118,12 @@ def test_handlers_are_as_before_afterwards():
     before = signal.getsignal(signal.SIGTERM)
     assert run_in_foreground(("true",)) == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_command_that_cannot_be_executed_is_reported_with_the_reason(tmp_path):
+    script = stand_in(tmp_path / "script", "exit 0")
+    (tmp_path / "script").write_text("#!/no/such/interpreter\n")
+    argv = (sys.executable, "-I", "-S", str(foreground._TIED), str(os.getpid()), script)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 127
+    assert done.stderr == f"rigtune: cannot start {script}: no such file or directory\n"

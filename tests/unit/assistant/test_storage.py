@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from assistant import storage
 from probes.base.errors import InputError, OutputError
+from probes.facts import MachineFacts
 from recipes.launch.recipe import Artifact
 
 
@@ -115,3 +119,40 @@ def test_what_is_no_report_of_measurements(text: str, words: str, tmp_path: Path
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         storage.read_bytes(tmp_path)
+
+
+@pytest.mark.parametrize(("umask", "script", "record"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o600)])
+def test_the_umask_takes_rights_away(tmp_path: Path, umask: int, script: int, record: int) -> None:
+    before = os.umask(umask)
+    try:
+        storage.write_bytes(tmp_path / "a.sh", b"", mode=0o755)
+        storage.write_record(tmp_path / "facts.json", MachineFacts())
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.sh").stat().st_mode & 0o777 == script
+    assert (tmp_path / "facts.json").stat().st_mode & 0o777 == record
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_files_are_written_together_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """The disk is full at one of three files; the earlier files of that folder survive."""
+    (tmp_path / "b").write_text("earlier")
+    artifacts = [Artifact(path=name, text=f"new {name}") for name in ("a", "b", "sub/c")]
+    opened = iter(range(3))
+    real = storage._complete
+
+    @contextlib.contextmanager
+    def complete(path: Path, mode: int) -> Iterator[BinaryIO]:
+        number = next(opened)
+        with real(path, mode) as file:
+            if number == failing:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            yield file
+
+    monkeypatch.setattr(storage, "_complete", complete)
+    with pytest.raises(OutputError, match="no space left"):
+        storage.write_files(tmp_path, artifacts)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["b"]
+    assert (tmp_path / "b").read_text() == "earlier"

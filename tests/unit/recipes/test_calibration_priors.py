@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recipes.cases.case import case_of_row
-from recipes.cases.figures import time_for
 from recipes.cases.resolved import resolve
+from recipes.cases.resolved_case import time_for
 from recipes.predict.parameters import load_parameters, parameter
 from tests.calibration.priors import load_priors, recording_reads, trying
 from tests.unit.recipes.test_case_prediction import LLAMA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.cases.grounds import grounds_of
+from recipes.cases.notes import grounds_of
 from recipes.cases.prediction import predict_row
 from recipes.job.models.names import find_model
 from tests.support.clusters import case, h100_cluster, measured

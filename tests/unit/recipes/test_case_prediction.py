@@ -13,7 +13,7 @@ from recipes.cases.prediction import CasePrediction, predict_row
 from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.job.candidate import Candidate
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 
 LLAMA = {
     "case_id": "a",

@@ -8,7 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from probes.base.record import Unknown
-from recipes.predict.speed.collectives import COLLECTIVES, Group, algorithms, collective_time_s, wire_bytes
+from recipes.predict.speed.collectives import (
+    COLLECTIVES,
+    Group,
+    algorithms,
+    collective_time_s,
+    unknown_link,
+    wire_bytes,
+)
 from tests.support.clusters import cpu_cluster, figure, h100_cluster
 
 KINDS = st.sampled_from(COLLECTIVES)
@@ -107,7 +114,7 @@ def test_an_nvlink_domain_spans_nodes_without_the_network():
     inside = collective_time_s("all_gather", 1e9, Group(ranks=72, nodes=18), cluster)
     assert wire_bytes("all_gather", 1e9, 72) / inside > 300e9
     beyond = msgspec.structs.replace(cluster, nodes=36)
-    assert isinstance(collective_time_s("all_gather", 1e9, Group(ranks=144, nodes=36), beyond), Unknown)
+    assert isinstance(unknown_link(Group(ranks=144, nodes=36), beyond), Unknown)
 
 
 def test_an_all_reduce_over_many_nodes_has_logarithmic_latency():
@@ -195,11 +202,11 @@ def test_ranks_of_a_cpu_pay_no_launch():
 @pytest.mark.parametrize("missing", ["intra_bus_bandwidth_bytes_per_s", "intra_latency_s"])
 def test_an_unknown_link_has_no_time(missing):
     cluster = msgspec.structs.replace(h100_cluster(), **{missing: None})
-    assert isinstance(collective_time_s("all_reduce", 1e6, NODE, cluster), Unknown)
+    assert isinstance(unknown_link(NODE, cluster), Unknown)
 
 
 def test_an_unknown_network_has_no_time():
     cluster = h100_cluster(nodes=2, inter_bus_bandwidth_bytes_per_s=None)
-    assert isinstance(collective_time_s("all_gather", 1e9, Group(ranks=16, nodes=2), cluster), Unknown)
+    assert isinstance(unknown_link(Group(ranks=16, nodes=2), cluster), Unknown)
     slow = h100_cluster(nodes=2, inter_bus_bandwidth_bytes_per_s=figure(1e9))
     assert collective_time_s("all_gather", 1e9, Group(ranks=16, nodes=2), slow) > 0.9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from probes.catalogue.hardware import load_catalogue
-from recipes.machine.usual_machines import load_designs
+from recipes.machine.from_words import load_designs
 
 
 def test_every_gpu_has_a_usual_machine_and_every_usual_machine_a_gpu():

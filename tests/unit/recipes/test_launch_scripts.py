@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from probes.base.errors import UsageError
 from recipes.launch.launcher_table import LAUNCHERS
 from recipes.launch.recipe import Artifact, Command, Environment, Recipe
-from recipes.launch.validation import SCRIPT_VARIABLES, faults
+from recipes.launch.recipe_file import SCRIPT_VARIABLES, faults
 
 NASTY = (
     "two words",

@@ -12,8 +12,7 @@ from recipes.job.models.names import find_model
 from recipes.machine.cluster_records import Cluster
 from recipes.machine.measured_rates import measured_loading, measured_reads
 from recipes.predict.breakdowns import TIME_TERMS, TimeBreakdown
-from recipes.predict.candidate_prediction import predict_time
-from recipes.predict.speed.loading import without_loading
+from recipes.predict.candidate_prediction import predict_time, without_loading
 from tests.support.clusters import case, figure, h100_cluster
 
 WORKLOAD, CANDIDATE = case(find_model("llama-3.2-1b"), grad_accum=2, sequence_length=8192)

@@ -8,7 +8,7 @@ import pytest
 from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import transformer_job
 from tests.support.clusters import case, h100_cluster

@@ -11,7 +11,7 @@ from probes.base.units import GIB
 from recipes.job.candidate import Degrees
 from recipes.job.models.counts import parameter_count
 from recipes.job.models.names import find_model
-from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.memory.peak import figure_bytes, memory_of
 from recipes.predict.memory.stages import in_flight, stages_of
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import transformer_job

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from probes.base.errors import InputError
 from recipes.job.models.blocks import blocks_of
-from recipes.job.models.counts import load_models, model_from_file, parameter_count, root_parameter_count
+from recipes.job.models.counts import load_models, parameter_count, root_parameter_count
+from recipes.job.models.files import model_from_file
 from recipes.job.models.hugging_face import ARCHITECTURES
 from recipes.job.models.names import find_model
 

@@ -14,7 +14,7 @@ from recipes.job.candidate import Candidate, Degrees
 from recipes.job.workload import TransformerModel, Workload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TIME_TERMS, MemoryBreakdown
-from recipes.predict.memory import figure_bytes, memory_of
+from recipes.predict.memory.peak import figure_bytes, memory_of
 from recipes.predict.speed.step import step_time
 from recipes.predict.stacks import Stack, load_stacks
 from recipes.predict.training_job import transformer_job

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from recipes.cases.case import case_of_row
 from recipes.cases.prediction import predict_row
 from recipes.cases.resolved import resolve
-from recipes.predict.speed.offload import offloaded_s
+from recipes.predict.speed.step import offloaded_s
 
 RUN = {
     "case_id": "1",
@@ -72,8 +72,9 @@ def test_weights_that_stay_on_the_host_come_up_for_the_passes_alone() -> None:
     case = resolve(case_of_row(RUN))
     job = case.job
     passes = {"stored": PARAMETERS, "trained": PARAMETERS, "forward_s": 0.0, "backward_s": 0.0}
-    up = offloaded_s(job, **passes)
-    stays = offloaded_s(job._replace(candidate=replace(job.candidate, offload_weights=True)), **passes)
-    assert up.each > 0
-    assert up.once - stays.once == pytest.approx(up.each)
-    assert stays.each == pytest.approx(3 * up.each)
+    up_each, up_once = offloaded_s(job, **passes)
+    stays = job._replace(candidate=replace(job.candidate, offload_weights=True))
+    stays_each, stays_once = offloaded_s(stays, **passes)
+    assert up_each > 0
+    assert up_once - stays_once == pytest.approx(up_each)
+    assert stays_each == pytest.approx(3 * up_each)

@@ -9,7 +9,7 @@ from recipes.cases.case import case_of_row
 from recipes.cases.resolved import resolve
 from recipes.job.candidate import Degrees
 from recipes.job.models.names import find_model
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import transformer_job
 from tests.support.clusters import case, figure, h100_cluster

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import Case, cluster_of_case
 from recipes.machine.cluster_records import Cluster, Figure
 from recipes.predict.parameters import load_parameters
 from recipes.predict.speed.rates import (

@@ -13,7 +13,7 @@ from recipes.cases.resolved import resolve
 from recipes.cases.resolved_case import ResolvedCase
 from recipes.cases.table_words import checkpointing_of, recomputed_of
 from recipes.constants import constant
-from recipes.predict.memory import memory_of
+from recipes.predict.memory.peak import memory_of
 
 ROW = {
     "case_id": "a",

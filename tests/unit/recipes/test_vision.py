@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from probes.base.record import Unknown
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import Case, cluster_of_case
 from recipes.cases.prediction import predict_row
 from recipes.job.candidate import Candidate, Degrees
 from recipes.job.models.image_models import find_vision_model, load_aliases, load_vision_models
 from recipes.job.workload import Optimizer, Precision, VisionModel, VisionWorkload
 from recipes.machine.cluster_records import Cluster
 from recipes.predict.breakdowns import TimeBreakdown
-from recipes.predict.memory import vision_memory
+from recipes.predict.image_prediction import vision_memory
 from recipes.predict.speed.image_speed import vision_time
 from recipes.predict.stacks import load_stacks
 from recipes.predict.training_job import image_job

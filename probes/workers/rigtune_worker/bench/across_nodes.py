@@ -8,11 +8,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..collective import ELEMENT_BYTES
+from ..collective import exchange as exchange_together
 from ..parallel import barrier, largest
 from ..protocol import Answer, CaseError
 from . import collectives
 
-ELEMENT_BYTES = 4
 WARMUP_CALLS = 2
 FEWEST_SAMPLES = 3
 MOST_SAMPLES = 10
@@ -21,8 +22,8 @@ MOST_SAMPLES = 10
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure cases {collective, bytes} like `collectives`, and cases {distance, bytes}.
 
-    Every host sends to the host `distance` places ahead and receives from the host as many places behind. All
-    ranks of a host send, each to its counterpart.
+    Every host sends to the host that is `distance` places ahead and receives from the host that is as many
+    places behind. All ranks of a host send, each to its counterpart.
     """
     shifts = [case for case in request["cases"] if "distance" in case]
     together = [case for case in request["cases"] if "distance" not in case]
@@ -62,14 +63,12 @@ def measure(offset: int, size_bytes: int, device: torch.device, budget_s: float)
 def exchange(sent: torch.Tensor, target: int, received: torch.Tensor, source: int) -> float:
     """Return the seconds until all data from `source` arrived.
 
-    NCCL joins both directions in one kernel, so with NCCL both must be complete.
+    NCCL has one kernel for both directions, so with NCCL both directions must be complete.
     """
     if sent.device.type == "cuda":
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        operations = [dist.P2POp(dist.isend, sent, target), dist.P2POp(dist.irecv, received, source)]
-        for work in dist.batch_isend_irecv(operations):
-            work.wait()
+        exchange_together(sent, target, received, source)
         end.record()
         end.synchronize()
         return begin.elapsed_time(end) / 1e3

@@ -9,13 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cases import each_case, refuse_overrun, together
+from ..cases import Prepared, time_each
 from ..product import DTYPES
 from ..protocol import Answer, CaseError
-from ..timing import FEWEST_SAMPLES, time_calls
 
-FEWEST_CALLS = FEWEST_SAMPLES + 2
-"""Fewest calls of a case, including a warm-up of two."""
 UNKNOWN_KERNEL = -1
 CHECKED = 16
 """Number of compared queries of one head."""
@@ -26,28 +23,20 @@ TOLERANCE = 0.05
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {pass, dtype, batch, heads, sequence_length, head_dim}, shortest sequence first.
 
-    A case that would far exceed its time share, judged by the previous case of the same pass, is skipped. The
-    time grows at most with the square of the sequence length.
+    Each case is judged by the previous case of the same pass. The time grows at most with the square of the
+    sequence length.
     """
-    seconds: dict[str, tuple[int, float]] = {}
 
-    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
-        length, phase = case["sequence_length"], case["pass"]
-        known_length, known_s = seconds.get(phase, (length, 0.0))
-        refuse_overrun(known_s * (length / known_length) ** 2 * FEWEST_CALLS, budget_s)
+    def prepare(case: dict[str, Any]) -> Prepared:
         inputs = [random_heads(case, device) for _ in range(3)]
         kernel = chosen_kernel(*inputs)
-        call = action(phase, *inputs)
+        call = action(case["pass"], *inputs)
         call()
+        return Prepared(call, figures={"kernel": kernel})
 
-        def measure() -> None:
-            timing = time_calls(call, device, budget_s=budget_s, agree=together())
-            seconds[phase] = (length, min(timing.durations_s))
-            answer.sample(case, timing, kernel=kernel)
-
-        return measure
-
-    each_case(request, answer, device, prepare)
+    time_each(
+        request, answer, device, prepare, work_of=lambda case: (case["pass"], case["sequence_length"] ** 2)
+    )
 
 
 def random_heads(case: dict[str, Any], device: torch.device) -> Tensor:
@@ -85,10 +74,7 @@ def check(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
 
 def chosen_kernel(q: Tensor, k: Tensor, v: Tensor) -> int:
     """Return the `torch.nn.attention.SDPBackend` that torch chooses; UNKNOWN_KERNEL if not available."""
-    choose = getattr(torch, "_fused_sdp_choice", None)
-    if choose is None:
-        return UNKNOWN_KERNEL
     try:
-        return int(choose(q, k, v, is_causal=True))
-    except (RuntimeError, TypeError):
+        return int(torch._fused_sdp_choice(q, k, v, is_causal=True))
+    except (AttributeError, RuntimeError, TypeError):
         return UNKNOWN_KERNEL

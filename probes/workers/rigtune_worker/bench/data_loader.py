@@ -10,12 +10,12 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from ..host_numa import memory_bytes
 from ..image_data import ITEM_BYTES, Endless, ImageLike
 from ..parallel import cases_within_budget, largest
 from ..protocol import Answer, CaseError, Timing
 from ..sampling import FEWEST_SAMPLES, half_width
 from ..storage_file import small_files
+from ..surroundings import available_on_host
 
 PREFETCH = 2
 """Batches that each worker prepares ahead: torch's default."""
@@ -23,7 +23,6 @@ WORKER_BYTES = 150 * 1024**2
 """Approximate memory of a forked worker: its own copy of Python's objects and its batches."""
 SHARE_OF_MEMORY = 0.5
 """Share of the available memory for all workers of all ranks."""
-FEWEST_FILES = 64
 SHARED_MEMORY = "/dev/shm"
 
 
@@ -34,8 +33,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """
     torch.set_num_threads(1)  # collating and copying; the CPUs belong to the workers
     path = request["settings"]["data_path"]
-    paths = small_files(path) if path else []
-    data = ImageLike(paths if len(paths) >= FEWEST_FILES else [])
+    data = ImageLike(small_files(path) if path else [])
     answer.seen.update(data="files" if data.paths else "synthetic", data_path=path if data.paths else "")
     failed = False
     for case, share_s in cases_within_budget(request, answer, device):
@@ -66,7 +64,7 @@ def check_room(workers: int, batch_size: int, ranks: int) -> None:
             f"{mib(batches_bytes)} through it,"
             f" {mib(free_bytes)} are free; in a container give it more (--shm-size)",
         )
-    needed_bytes, available_bytes = batches_bytes + ranks * workers * WORKER_BYTES, memory_bytes()
+    needed_bytes, available_bytes = batches_bytes + ranks * workers * WORKER_BYTES, available_on_host()
     if available_bytes and needed_bytes > SHARE_OF_MEMORY * available_bytes:
         raise CaseError(
             "out_of_memory",
@@ -80,10 +78,10 @@ def mib(size_bytes: int) -> str:
 
 
 def measure(data: ImageLike, workers: int, batch_size: int, budget_s: float) -> Timing:
-    """Return seconds per batch; a sample has one batch per worker, since these arrive together.
+    """Return seconds per batch; a sample has one batch per worker, because these batches arrive together.
 
-    Raises CaseError. The measurement always uses the whole time: a rank that ended early would leave its CPUs
-    to the others.
+    Raises CaseError. The measurement always uses the whole time, because a rank that ended early would leave
+    its CPUs to the other ranks.
     """
     ends = time.monotonic() + budget_s
     loader = DataLoader(

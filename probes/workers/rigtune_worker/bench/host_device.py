@@ -10,11 +10,9 @@ from typing import Any, Iterator
 import torch
 import torch.distributed as dist
 
-from ..cases import HOST, all_ready, attempt, together
-from ..copies import Copies
-from ..host_buffers import bound_to, page_locked
-from ..parallel import shared_share
-from ..pattern import check_pattern, pattern
+from ..cases import HOST, all_ready, attempt
+from ..copies import Copies, bound_to, check_pattern, page_locked, pattern
+from ..parallel import agreed, shared_share
 from ..protocol import Answer, CaseError, Timing
 from ..surroundings import device_uuid
 from ..timing import Budget, time_calls
@@ -40,15 +38,14 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             if not all_ready(answer, case, copies is not None):
                 continue
             copies()
-            timing = (
-                at_once(copies, device, budget) if case["concurrent"] else in_turn(copies, device, budget)
-            )
+            time_copies = at_once if case["concurrent"] else in_turn
+            timing = time_copies(copies, device, budget)
             attempt(answer, case, device, lambda: write(answer, case, copies, timing, node))  # noqa: B023
 
 
 def at_once(copies: Copies, device: torch.device, budget: Budget) -> Timing:
     """Return the timing of this rank's copies while all ranks copy."""
-    return time_calls(copies, device, budget_s=shared_share(budget, HOST), agree=together())
+    return time_calls(copies, device, budget_s=shared_share(budget, HOST), agree=agreed(HOST))
 
 
 def in_turn(copies: Copies, device: torch.device, budget: Budget) -> Timing:

@@ -1,7 +1,7 @@
 """Measure memory bandwidth of one NUMA node at a time, with all its cores: copy and triad of STREAM.
 
-Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove, like in mbw and in
-STREAM built by gcc: large copies bypass the caches. Triad is torch's a = b + s c, with ordinary stores. The
+Source of the operations: www.cs.virginia.edu/stream. Copy is the C library's memmove, as in mbw and in STREAM
+built by gcc, so that large copies bypass the caches. Triad is torch's a = b + s c, with ordinary stores. The
 CPUs of a node write the arrays first, which places them in that node's memory; the placement is checked
 before the timing.
 """
@@ -67,7 +67,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def array_bytes(cpus: dict[int, list[int]]) -> int:
-    """Return the size for all nodes, so that they compare. Raises CaseError if the memory is too small."""
+    """Return one size for all nodes, so that nodes compare. Raises CaseError if the memory is too small."""
     caches = max(last_level_cache_bytes(of_node) for of_node in cpus.values())
     # If the free memory is unknown, the usual size is safe on a machine that trains.
     free = min(free_bytes(node) for node in cpus) or int(USUAL_BYTES / SHARE_OF_FREE)

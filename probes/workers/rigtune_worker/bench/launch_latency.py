@@ -6,23 +6,14 @@ from typing import Any, Callable
 
 import torch
 
-from ..cases import each_case, together
+from ..cases import Prepared, time_each
 from ..protocol import Answer
-from ..timing import time_calls
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Measure every case {kind}.
-
-    `asynchronous` queues launches like in training, `synchronous` waits for each.
-    """
+    """Measure every case {kind}: `asynchronous` queues launches, as training does; `synchronous` waits."""
     value = torch.zeros(1, device=device)
-
-    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
-        call = action(case["kind"], value)
-        return lambda: answer.sample(case, time_calls(call, device, budget_s=budget_s, agree=together()))
-
-    each_case(request, answer, device, prepare)
+    time_each(request, answer, device, lambda case: Prepared(action(case["kind"], value)))
 
 
 def action(kind: str, value: torch.Tensor) -> Callable[[], object]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
-from ..cases import each_case, together
-from ..pattern import check_pattern, pattern
+from ..cases import Prepared, time_each
+from ..copies import check_pattern, pattern
 from ..protocol import Answer, CaseError
-from ..timing import time_calls
 
 SEED = 1
 PERIOD = 97
@@ -23,28 +22,24 @@ SCALE = 3
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {operation, direction, bytes}; `bytes` is the size of one array."""
 
-    def prepare(case: dict[str, Any], budget_s: float) -> Callable[[], None]:
-        call, check = (triad if case["operation"] == "triad" else copy)(case["bytes"], device)
-        call()
+    def prepare(case: dict[str, Any]) -> Prepared:
+        prepared = (triad if case["operation"] == "triad" else copy)(case["bytes"], device)
+        prepared.call()
+        return prepared
 
-        def measure() -> None:
-            timing = time_calls(call, device, budget_s=budget_s, agree=together())
-            check()
-            answer.sample(case, timing)
-
-        return measure
-
-    each_case(request, answer, device, prepare)
+    time_each(request, answer, device, prepare)
 
 
-def copy(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
+def copy(size_bytes: int, device: torch.device) -> Prepared:
     """Return the copy and the check of its result."""
     source = pattern(size_bytes, SEED, device)
     target = torch.zeros_like(source)
-    return lambda: target.copy_(source), lambda: check_pattern(target, SEED, "a copy within the memory")
+    return Prepared(
+        lambda: target.copy_(source), lambda: check_pattern(target, SEED, "a copy within the memory")
+    )
 
 
-def triad(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], Callable[[], None]]:
+def triad(size_bytes: int, device: torch.device) -> Prepared:
     """Return the triad in fp32 and the check of its result."""
     b = torch.arange(size_bytes // 4, device=device, dtype=torch.int32).remainder_(PERIOD).float()
     c, a = b + 1, torch.zeros_like(b)
@@ -54,4 +49,4 @@ def triad(size_bytes: int, device: torch.device) -> tuple[Callable[[], object], 
         if wrong:
             raise CaseError("wrong_result", f"{wrong} of {a.numel()} values of a triad are wrong")
 
-    return lambda: torch.add(b, c, alpha=SCALE, out=a), check
+    return Prepared(lambda: torch.add(b, c, alpha=SCALE, out=a), check)

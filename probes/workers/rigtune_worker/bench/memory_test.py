@@ -8,15 +8,15 @@ from typing import Any, Callable, Iterator
 import torch
 
 from ..cases import each_case
-from ..pattern import CELL_BYTES
+from ..copies import CELL_BYTES
 from ..protocol import Answer, is_out_of_memory
 
 MOST_CHUNK_CELLS = 32 * 1024**2
 FEWEST_CHUNKS = 64
-"""Fewest chunks.
+"""Smallest number of chunks.
 
-All chunks are written before the first is read back, so that smaller caches cannot answer for the memory. The
-expected values, some chunks in size, fit in the remaining memory.
+All chunks are written before the first chunk is read back, so that caches cannot contain the read data. The
+expected values take some chunks of the remaining memory.
 """
 TESTED_SHARE = 0.9
 """Tested share of the free memory."""
@@ -37,8 +37,9 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
     def measure(case: dict[str, Any], budget_s: float) -> None:
         started = time.monotonic()
-        passes = PATTERNS[case["pattern"]](chunks[0].numel(), device)
-        errors, passes_done = run_passes(chunks, passes, started + budget_s)
+        errors, passes_done = run_passes(
+            chunks, PATTERNS[case["pattern"]](chunks[0].numel(), device), started + budget_s
+        )
         tested = sum(chunk.numel() for chunk in chunks) * CELL_BYTES
         answer.sample(
             case,
@@ -100,7 +101,7 @@ class Errors:
 
 
 def run_passes(chunks: list[torch.Tensor], passes: Iterator[Expected], ends: float) -> tuple[Errors, int]:
-    """Run passes until the monotonic clock reaches `ends`, at least one; return the errors and their number.
+    """Run at least one pass, until the monotonic clock reaches `ends`; return errors and number of passes.
 
     A pass goes through all memory, alternately upwards and downwards, checks the values of the previous pass
     and writes its own: with a value and its inverse these are memtest86's moving inversions.
@@ -137,7 +138,7 @@ def walking_zeros(cells: int, device: torch.device) -> Iterator[Expected]:
 
 
 def addresses(cells: int, device: torch.device) -> Iterator[Expected]:
-    """Yield each cell's own number, then the inverse: detects two addresses of the same cell."""
+    """Yield each cell's own number, then the inverse, which detects two addresses of the same cell."""
     numbers = torch.arange(cells, device=device)
     yield lambda index: numbers + index * cells
     yield lambda index: (numbers + index * cells).bitwise_not_()

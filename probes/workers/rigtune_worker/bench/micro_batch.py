@@ -13,7 +13,7 @@ from ..trial import Trials
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
-    """Sweep the micro-batch of the first case that has one, within the budget.
+    """Sweep the micro-batch of the first case whose step takes a micro-batch, within the budget.
 
     Every trial is a sample with its micro_batch. The setting `trial_s` is the time for the steps of a trial;
     long steps exceed it, because some must run. A trial that does not fit has no durations and the figure
@@ -33,7 +33,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 
 
 def sweep(trials: Trials, case: dict[str, Any], answer: Answer, trial_s: float, ends: float) -> None:
-    # Seconds and micro-batch of the last trial: the time of the next grows at most in proportion.
+    # Seconds and micro-batch of the last trial; the time of the next trial grows at most in proportion.
     last = (0.0, 1)
 
     def attempt(micro_batch: int) -> bool | None:

@@ -21,10 +21,10 @@ import time
 from typing import Any
 
 from ..protocol import Answer, CaseError
-from ..tcp import PATIENCE_S, Receiver, send
+from ..tcp import PATIENCE_S, Receiver, listen, send
 
 FIRST_PORTS = 16
-"""Number of ports after MASTER_PORT that rank 0 tries; torch's own store may use some."""
+"""Number of ports after MASTER_PORT that rank 0 tries, because torch's own store may use some of them."""
 MEETING_S = 60.0
 """Seconds for all ranks to connect; torch's agents start them one after another."""
 WARMUP_WINDOWS = 2
@@ -119,8 +119,17 @@ def meet(rank: int, data_port: int, token: str) -> Link:
     )
 
 
+def listen_on_any(candidates: list[int]) -> socket.socket:
+    """Return a listener on the first free port. Raises CaseError without a free port."""
+    for port in candidates:
+        with contextlib.suppress(OSError):
+            return listen(port)
+    first, last = candidates[0], candidates[-1]
+    raise CaseError("crashed", f"none of the ports {first} to {last} is free on the first host")
+
+
 class Conductor:
-    """The second part of rank 0: knows the address of each rank, and runs the cases."""
+    """The second part of rank 0, which has the address of each rank and runs the cases."""
 
     def __init__(self, request: dict[str, Any], answer: Answer, world_size: int) -> None:
         self.request, self.answer, self.world_size = request, answer, world_size
@@ -128,19 +137,7 @@ class Conductor:
         self.places: dict[int, tuple[str, int]] = {}
         self.failure = ""
         self.over = threading.Event()
-        self.listener = self.listen()
-
-    @staticmethod
-    def listen() -> socket.socket:
-        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        for port in ports():
-            with contextlib.suppress(OSError):
-                return socket.create_server(
-                    ("", port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024
-                )
-        raise CaseError(
-            "crashed", f"none of the ports {ports()[0]} to {ports()[-1]} is free on the first host"
-        )
+        self.listener = listen_on_any(ports())
 
     def conduct(self) -> None:
         try:
@@ -157,7 +154,7 @@ class Conductor:
     def gather(self) -> None:
         """Wait for all ranks.
 
-        Their addresses are those of their connections, so that the same route is used.
+        The address of a rank is the address of its connection, so that the transfers use the same route.
         """
         ends = time.monotonic() + MEETING_S
         while len(self.links) < self.world_size:
@@ -201,7 +198,7 @@ class Conductor:
 
 
 def turns(cases: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return rounds of consecutive cases with as many streams, in which no rank occurs twice."""
+    """Return rounds of consecutive cases with equally many streams, in which no rank occurs twice."""
     rounds: list[list[dict[str, Any]]] = []
     for case in cases:
         ends = {case["sender"], case["receiver"]}

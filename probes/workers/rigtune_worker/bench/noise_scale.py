@@ -14,7 +14,7 @@ from ..own import OwnStep, items_in, users_errors
 from ..parallel import largest
 from ..protocol import Answer, CaseError
 from ..steps import reference_trainer
-from ..tokens import synthetic_batch
+from ..trainer import synthetic_batch
 
 FEWEST_STEPS = 8
 MOST_STEPS = 200
@@ -50,8 +50,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     sequences = 0.0
     while len(durations_s) < MOST_STEPS:
         began = time.monotonic()
-        late = largest(device, float(began > ends))[0] > 0
-        if late and len(durations_s) >= FEWEST_STEPS:
+        is_late = largest(device, float(began > ends))[0] > 0
+        if is_late and len(durations_s) >= FEWEST_STEPS:
             break
         small, large, sequences = one_step(subject, len(durations_s), case["accumulation"], device)
         if not (math.isfinite(small) and math.isfinite(large)):
@@ -76,16 +76,15 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
 def one_step(
     subject: Subject, index: int, accumulation: int, device: torch.device
 ) -> tuple[float, float, float]:
-    """Return mean squared norm of the small gradients, that of the large one, and sequences per small batch.
+    """Make one step; return the squared norms of the small gradients (mean) and of the large gradient.
 
-    Then the parameters are updated.
+    The third value is the number of sequences per small batch.
     """
     ranks = dist.get_world_size()
     totals = [torch.zeros_like(parameter) for parameter in subject.parameters]
     small, sequences = torch.zeros((), dtype=torch.float64, device=device), 0.0
     for number in range(accumulation):
-        first = (index * ranks + dist.get_rank()) * accumulation
-        sequences = subject.backward(first + number)
+        sequences = subject.backward((index * ranks + dist.get_rank()) * accumulation + number)
         gradients = [parameter.grad for parameter in subject.parameters]
         small += squared_norm([gradient for gradient in gradients if gradient is not None])
         for total, parameter in zip(totals, subject.parameters):
@@ -118,8 +117,9 @@ def reference_subject(case: dict[str, Any], model: dict[str, Any], device: torch
     steps = 0
 
     def backward(number: int) -> float:
-        first = number * micro_batch
-        inputs, targets = synthetic_batch(first, micro_batch, shape.sequence_length, shape.vocab, device)
+        inputs, targets = synthetic_batch(
+            number * micro_batch, micro_batch, shape.sequence_length, shape.vocab, device
+        )
         with trainer.reduction(last=False):  # the gradient of each rank is needed separately
             trainer.loss(inputs, targets).backward()
         return micro_batch
@@ -166,11 +166,7 @@ def own_subject(own: OwnStep, device: torch.device) -> Subject:
 
     def update(_mean: list[Tensor]) -> None:
         counted()
-        clear()
+        model.zero_grad(set_to_none=True)
 
-    def clear() -> None:
-        for parameter in parameters:
-            parameter.grad = None
-
-    clear()
+    model.zero_grad(set_to_none=True)
     return Subject(parameters, backward, update)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
 
-from ..model import ModelShape
 from ..parallel import BUCKET_CAP_MB, barrier, largest
 from ..protocol import Answer
+from ..steps import reference_trainer
 from ..timing import elapsed_s
-from ..tokens import synthetic_batch
-from ..trainer import TrainConfig, Trainer
+from ..trainer import synthetic_batch
 
 MOST_SAMPLES = 50
 FEWEST_SAMPLES = 3
@@ -39,8 +37,7 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
             duration_s = elapsed_s(calls[part], device, 1)
             if turn >= WARMUP_ROUNDS:
                 samples.append(duration_s)
-        is_over = largest(device, time.monotonic() - ends)[0] > 0
-        if is_over and turn >= WARMUP_ROUNDS + FEWEST_SAMPLES - 1:
+        if largest(device, time.monotonic() - ends)[0] > 0 and turn >= WARMUP_ROUNDS + FEWEST_SAMPLES - 1:
             break
     for case in cases:
         answer.sample(case, durations_s[case["part"]])
@@ -53,15 +50,9 @@ def parts_of(
 
     The forward pass belongs to the computation, because nothing else can hide the last bucket.
     """
-    shape = dataclasses.replace(ModelShape.from_dict(model), sequence_length=case["sequence_length"])
-    config = TrainConfig(
-        model=shape,
-        micro_batch=case["micro_batch"],
-        precision=case["precision"],
-        device=device.type,
-        backend=dist.get_backend(),
-    )
-    trainer = Trainer(config, device)
+    settings = {**case, "strategy": "ddp", "activation_checkpointing": "none"}
+    trainer = reference_trainer(settings, model, device)
+    shape = trainer.config.model
     inputs, targets = synthetic_batch(0, case["micro_batch"], shape.sequence_length, shape.vocab, device)
     buckets = bucket_tensors(trainer.model, device)
 

@@ -13,12 +13,12 @@ import torch.distributed as dist
 from ..memory_limit import limit_memory
 from ..own import ITEMS, OwnStep
 from ..protocol import Answer
-from ..steps import time_step
+from ..steps import time_own_step
 
 
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure the one case {step}. The reported work is summed over ranks."""
-    # SIGTERM ends a step that hangs; the log then shows where.
+    # SIGTERM ends a step that hangs; the log then contains its traceback.
     faulthandler.register(signal.SIGTERM, chain=True)
     case = request["cases"][0]
     limit_memory(
@@ -27,14 +27,8 @@ def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
         int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
     )
     own = OwnStep(case["step"], str(request["settings"].get("folder", "")))
-    built = []
-
-    def make() -> Any:
-        built.append(own.build(device))
-        return built[0]
-
-    timing, figures = time_step(make, device, request["budget_s"])
-    items = torch.tensor(built[0].per_step(), dtype=torch.float64, device=device)
+    timing, figures, items_per_step = time_own_step(own, device, request["budget_s"])
+    items = torch.tensor(items_per_step, dtype=torch.float64, device=device)
     dist.all_reduce(items)
     if own.takes_micro_batch:
         figures["micro_batch"] = own.default_micro_batch

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
-from ..collective import ELEMENT_BYTES, buffer_bytes, exchange, free_bytes, pieces, values
+from ..collective import ELEMENT_BYTES, buffer_bytes, exchange, fill, free_bytes, pieces, values
 from ..parallel import agreed, barrier, largest, shared_share
 from ..protocol import Answer
 from ..timing import Budget, time_calls
@@ -20,8 +20,8 @@ from ..timing import Budget, time_calls
 def run(request: dict[str, Any], answer: Answer, device: torch.device) -> None:
     """Measure every case {first, second, bytes, pairs}; consecutive disjoint cases run at once.
 
-    Every rank takes part in every round, if only to agree on the number of calls. A pair with wrong data has
-    no bandwidth.
+    Every rank takes part in every round, because all ranks agree on the number of calls. A pair with wrong
+    data has no bandwidth.
     """
     turns = rounds(request["cases"])
     budget = Budget(request["budget_s"], len(turns))
@@ -80,8 +80,7 @@ def wrong_values(
     call: Callable[[], object], sent: torch.Tensor, received: torch.Tensor, rank: int, other: int
 ) -> int:
     """Exchange known data and return the number of wrong values."""
-    for owner, first, part in pieces(sent, [(rank, 0, sent.numel())]):
-        part.copy_(values(owner, first, part.numel(), sent.device))
+    fill(sent, rank)
     received.fill_(-1)
     call()
     expected = pieces(received, [(other, 0, received.numel())])

@@ -1,4 +1,4 @@
-"""Measure copies between each two GPUs, from one process that uses them all."""
+"""Measure copies between each two GPUs, from one process that uses all GPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from ..cases import attempt
-from ..copies import Copies
-from ..pattern import check_pattern, pattern
+from ..copies import Copies, check_pattern, pattern
 from ..protocol import Answer
 from ..surroundings import device_uuid
 from ..timing import Budget, time_calls
@@ -39,8 +38,12 @@ def measure_matrix(request: dict[str, Any], answer: Answer, devices: dict[str, t
         if share_s <= 0:
             answer.skipped(case, budget.over)
             continue
-        sender = devices[case["from"]]
-        attempt(answer, case, sender, lambda: measure(case, answer, devices, seeds, share_s))  # noqa: B023
+        attempt(
+            answer,
+            case,
+            devices[case["from"]],
+            lambda: measure(case, answer, devices, seeds, share_s),  # noqa: B023
+        )
 
 
 def measure(
@@ -52,7 +55,7 @@ def measure(
 ) -> None:
     """Measure one case.
 
-    Each end compares the arrived data with the sender's pattern, which it computes itself.
+    The receiver computes the sender's pattern itself and compares it with the data that arrived.
     """
     ways = [(case["from"], case["to"])] + (
         [(case["to"], case["from"])] if case["direction"] == "both" else []

@@ -1,9 +1,9 @@
 """Measure reads at the place of the data, past the page cache: sequential, random, and many small files.
 
-Writes are measured on request. Several requests are outstanding at a time, one per waiting thread: one
-process whose threads share the position for sequential reads, several processes for random reads, which one
-Python process could not start fast enough. Everything is limited by time, so that slow and fast devices take
-equally long. The data read is not checked.
+Writes are measured on request. Several requests are outstanding at a time, one per waiting thread. For
+sequential reads the threads of one process share the position. Random reads have several processes, because
+one Python process could not start them fast enough. All cases are limited by time, so that slow and fast
+devices take equally long. The data are not checked.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Callable, Optional
 from ..protocol import Answer, CaseError, SetupError, Timing
 from ..sampling import take_samples
 from ..storage_file import (
+    FEWEST_FILES,
     SMALL_FILE_BYTES,
     DataFile,
     conditions_of,
@@ -42,8 +43,6 @@ LEAST_PATIENCE_S = 5.0
 LEAST_CASE_S = 0.5
 """Shortest time for a case if earlier cases used its share."""
 MOST_PROCESSES = 4
-FEWEST_FILES = 64
-"""Fewest files of a dataset of small files."""
 
 Work = Callable[[int], Callable[[], int]]
 """Function that returns the repeated request of a reader, which returns the number of its bytes."""
@@ -58,6 +57,7 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
     path, ends = settings["data_path"], time.monotonic() + request["budget_s"]
     data = open_data(path, settings["file_bytes"], PREPARE_SHARE * request["budget_s"])
     answer.seen.update(conditions_of(data, path))
+    usable = len(os.sched_getaffinity(0))
     for number, case in enumerate(cases):
         share_s = max(LEAST_CASE_S, (ends - time.monotonic()) / (len(cases) - number))
         try:
@@ -65,7 +65,7 @@ def run(request: dict[str, Any], answer: Answer, device: None) -> None:
         except SetupError as error:
             answer.skipped(case, str(error))
             continue
-        processes = 1 if case["order"] == "sequential" else min(MOST_PROCESSES, case["queue_depth"], cpus())
+        processes = 1 if case["order"] == "sequential" else min(MOST_PROCESSES, case["queue_depth"], usable)
         timing, bytes_per_call = measure(work, case["queue_depth"], processes, share_s)
         direct = used is not None and used.direct
         answer.sample(case, timing, direct=float(direct), bytes_per_call=bytes_per_call, processes=processes)
@@ -81,24 +81,18 @@ def prepared(
     path = settings["data_path"]
     if case["operation"] == "read_files":
         paths = small_files(path)
-        if len(paths) < FEWEST_FILES:
+        if not paths:
             raise SetupError(f"{path} is no folder with at least {FEWEST_FILES} files of up to 4 MiB")
         return None, file_reader(paths)
     if case["operation"] == "write" and not data.own:
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        data = own_file(folder, settings["file_bytes"], budget_s)
+        data = own_file(
+            path if os.path.isdir(path) else os.path.dirname(path), settings["file_bytes"], budget_s
+        )
     return data, block_work(data, case)
 
 
-def cpus() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 def block_work(data: DataFile, case: dict[str, Any]) -> Work:
-    """Return reads or writes of one block.
-
-    The next block, shared by all readers of a process, or a random one.
-    """
+    """Return the work of reading or writing a block: the next block of the process, or a random block."""
     size, fd = case["block_bytes"], data.fd
     blocks = data.size_bytes // size
     position = itertools.count()  # next() is atomic, so threads never get the same block
@@ -133,7 +127,7 @@ def block_work(data: DataFile, case: dict[str, Any]) -> Work:
 
 
 def file_reader(paths: list[str]) -> Work:
-    """Return the work of reading a random file, whose data is dropped from the cache before."""
+    """Return the work of reading a random file, after its data is dropped from the cache."""
 
     def work(reader: int) -> Callable[[], int]:
         chance = random.Random(reader)
@@ -174,7 +168,7 @@ def measure(work: Work, depth: int, processes: int, budget_s: float) -> tuple[Ti
 
 
 def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
-    """Return seconds per request during a slice of time, which lasts until a request is answered.
+    """Return seconds per request during a slice of time, which is longer if no request is answered.
 
     Raises CaseError.
     """
@@ -192,7 +186,7 @@ def observed(shared: Shared, slice_s: float, patience_s: float) -> float:
 
 
 def counters(count: int) -> memoryview:
-    """Return whole numbers, initially zero, that processes share; each has one writer."""
+    """Return whole numbers, initially zero, that processes share; each number has one writer."""
     return memoryview(mmap.mmap(-1, 8 * count)).cast("Q")
 
 

@@ -372,7 +372,7 @@ def test_a_policy_states_which_hosts_are_slow(monkeypatch, tmp_path, capsys, lim
         asked.update(more)
         yield StageFinished(stage="hosts", result=HostSearch(hosts=options.hosts))
 
-    monkeypatch.setattr("assistant.cli.bench_hosts_command.find_bad_hosts", search)
+    monkeypatch.setattr("assistant.cli.bench_command.find_bad_hosts", search)
     assert (
         command_line(
             ["bench", "--hosts", "a,b", "--find-bad-hosts", "--policy", str(tmp_path / "policy.toml")]

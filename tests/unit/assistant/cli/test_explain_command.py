@@ -149,7 +149,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsysbinary) -> None:
         (["-", "-"], "standard input"),
         (["no-such.log"], "cannot read no-such.log"),
         (["a\0b"], "cannot read"),
-        (["."], "holds no files"),
+        (["."], "contains no logs"),
     ],
 )
 def test_wrong_usage(

@@ -8,12 +8,9 @@ import xml.etree.ElementTree as ET
 import msgspec
 import pytest
 
-from assistant.formats.as_junit import junit_text
-from assistant.formats.as_markdown import markdown_text
-from assistant.formats.as_nagios import nagios_failure, nagios_text
-from assistant.formats.as_prometheus import prometheus_text
 from assistant.formats.check_formats import FORMATS, Format, formatted
-from assistant.formats.reason import reason_line
+from assistant.formats.ci_reports import junit_text, markdown_text
+from assistant.formats.monitoring import nagios_failure, nagios_text, prometheus_text, reason_line
 from probes.base.record import Reason, Unknown
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Status

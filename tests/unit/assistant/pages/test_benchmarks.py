@@ -16,11 +16,9 @@ ON_CPU = list_benchmarks(cpu_box(), MeasureOptions())
 ON_GPUS = list_benchmarks(faulty_server(), MeasureOptions())
 
 
-def page(measured, judgement=None, *, running="", queued=(), show_all=False, width=138):
+def page(measured, judgement=None, *, waiting=(), show_all=False, width=138):
     judged = judgement if judgement is not None else Judgement()
-    shown = benchmarks.results_section(
-        measured, judged, running=running, queued=queued, show_all=show_all, width=width
-    )
+    shown = benchmarks.results_section(measured, judged, waiting=waiting, show_all=show_all, width=width)
     return words(shown, width=width)
 
 
@@ -28,9 +26,10 @@ def test_the_page_shows_results_what_runs_and_what_waits():
     text = page(measured_on_gpus(), judged_on_gpus())
     assert "705 TFLOP/s" in text
     assert "GPU5 73 %" in text
-    text = page(measured_on_cpu(), running="memory-copy", queued=("storage",))
+    text = page(measured_on_cpu(), waiting=("memory-copy", "storage", "train-step"))
     assert "> memory-copy" in text
-    assert "queued: storage" in text
+    assert "queued: storage, train-step" in text
+    assert "queued" not in page(measured_on_cpu(), waiting=("memory-copy",))
     assert "no result yet" in page(MeasurementSet())
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.pages.blocks import Curve, Figure, plain
-from assistant.pages.measured.curves import figures, fit_section
-from assistant.pages.measured.matrices import matrices
+from assistant.pages.measured.drawings import figures, fit_section, matrices
 from assistant.text.plot import draw
 from probes.compare.measurement_judgement import Comparison
 from probes.facts.measurements import Measurement

@@ -177,3 +177,9 @@ def test_readings_that_no_gpu_has_take_no_column():
     assert "temp" not in heading
     assert "power" not in heading
     assert "PCIe" in heading
+
+
+def test_only_several_ports_have_a_number():
+    text = text_of(with_nics(h100_node(), "mlx5_3", state="DOWN"), "fabric")
+    assert "mlx5_3: rail, InfiniBand" in text
+    assert "mlx5_0-2, mlx5_4-7: 7 x rail, InfiniBand" in text

@@ -7,7 +7,7 @@ from assistant.pages.blocks import plain
 from assistant.pages.machine.facts_page import panels
 from assistant.pages.machine.gpu_table import gpus_section
 from assistant.pages.machine.header import machine_line
-from assistant.pages.verdict import findings_page, overview_page
+from assistant.pages.verdict import findings_page
 from probes.base.record import Reason, Unknown
 from probes.facts import MachineFacts, NvLink
 from probes.facts.measurements import MeasurementSet
@@ -30,9 +30,9 @@ MACHINES = {
 
 
 def sentence(verdict, facts) -> str:
-    step = overview_page.NextStep("plan", "plan the training of a model")
+    step = findings_page.NextStep("plan", "plan the training of a model")
     options = {"step": step, "key": "5", "title": "Plan", "progress": ""}
-    return words(overview_page.verdict_section(verdict, facts, **options), width=200)
+    return words(findings_page.verdict_section(verdict, facts, **options), width=200)
 
 
 def test_the_sentence_counts_what_is_wrong():
@@ -59,10 +59,10 @@ def test_the_sentence_of_a_good_cpu_machine():
     ],
 )
 def test_the_next_step(status, is_live, has_torch, has_measurements, screen):
-    step = overview_page.next_step(
+    step = findings_page.next_step(
         status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements
     )
-    made = overview_page.next_step(
+    made = findings_page.next_step(
         status, is_live=is_live, has_torch=has_torch, has_measurements=has_measurements, has_plan=True
     )
     assert made.screen == "recipe"
@@ -198,13 +198,13 @@ def test_every_panel_can_show_every_machine(facts, complete, width):
 
 def test_the_way_names_the_keys_of_what_is_left():
     text = words(
-        overview_page.way(
+        findings_page.way(
             faulty_server(), faulty_verdict().findings, MeasurementSet(), None, (), is_live=True
         )
     )
     assert "✓ check     15 results" in text
     assert "6 Recipe, then e and enter" in text
     written = ("/srv/launch.sh",)
-    text = words(overview_page.way(faulty_server(), (), MeasurementSet(), gpu_plan(), written, is_live=False))
+    text = words(findings_page.way(faulty_server(), (), MeasurementSet(), gpu_plan(), written, is_live=False))
     assert "Llama 3 8B: fsdp" in text
     assert "only on the machine itself" in text

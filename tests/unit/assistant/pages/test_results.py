@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.pages.measured.bench_page import brief_lines
-from assistant.pages.measured.bench_table import results_table, sources_of
-from assistant.pages.measured.bench_words import OTHER, case, name_of, section_of
+from assistant.pages.measured.bench_table import OTHER, case, name_of, results_table, section_of, sources_of
 from assistant.pages.measured.results import results
 from probes.base.units import quantity
 from probes.compare.measurement_judgement import Comparison
@@ -174,7 +173,7 @@ def test_names_tell_a_figure_from_the_same_figure_of_another_benchmark():
         == "bus bandwidth of all-reduce"
     )
     assert name_of("new-one", "brand_new_rate_per_s", {}) == "brand new rate"
-    assert section_of("new-one") == OTHER
+    assert section_of("new-one") == (OTHER, 0)
 
 
 @pytest.mark.parametrize("width", [54, 78, 138])

@@ -28,8 +28,7 @@ from assistant.pages.terms import folded, short
 from assistant.pages.training.plan_page import plan_page
 from assistant.pages.verdict.findings_page import detail
 from assistant.pages.verdict.verdict_page import verdict_page
-from assistant.text.lines import clean, clean_lines, filled
-from assistant.text.plain_writer import text_of
+from assistant.text.plain_writer import clean, clean_lines, filled, text_of
 from assistant.tui.panel_writer import line, whole
 from probes.base.record import Reason, Unknown
 from probes.base.units import plural

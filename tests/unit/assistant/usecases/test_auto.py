@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from assistant.cli import command_line
 from assistant.usecases import auto as auto_module
 from assistant.usecases.auto import AutoOptions, auto
 from assistant.usecases.events import StageFinished
@@ -38,3 +41,17 @@ def test_an_unknown_model_is_reported_before_anything_is_measured(monkeypatch, t
                 AutoOptions(directory=str(tmp_path), request=PlanRequest(model="lama")),
             )
         )
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_results_go_to_the_named_folder_or_to_a_new_one_of_the_user(monkeypatch, tmp_path, named):
+    folders = []
+
+    def without_work(source, options):
+        folders.append(Path(options.directory))
+        raise UsageError("the work is left out", "")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("assistant.usecases.auto.auto", without_work)
+    command_line(["auto", "--machine", "dgx-h100", *["--out", str(tmp_path / "run")] * named])
+    assert folders[0].parent == (tmp_path if named else tmp_path / "state" / "rigtune" / "runs")

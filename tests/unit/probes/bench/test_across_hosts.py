@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from probes.bench.across_nodes import pairs_request
-from probes.bench.worker_answers import DoneLine, StartLine
+from probes.bench.bench_requests import DoneLine, StartLine
 from tests.support.bench_answers import BENCHES, bench_context, requests, sample, the_one
 
 MIB = 1024**2

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from probes.bench.answers import failures_of
-from probes.bench.bench_requests import BenchRequest, Case
-from probes.bench.worker_answers import FailureLine, LinesByRank, StartLine
+from probes.bench.bench_requests import BenchRequest, Case, FailureLine, LinesByRank, StartLine
 from tests.support.bench_answers import requests
 
 NAMES = {"GPU-a": "GPU0", "GPU-b": "GPU1", "GPU-c": "GPU2", "GPU-d": "GPU3"}
@@ -51,3 +50,13 @@ def test_a_rank_that_never_started_has_no_gpu() -> None:
 @pytest.mark.parametrize(("ranks", "subject"), [(1, "1 rank"), (2, "2 ranks"), (8, "8 ranks")])
 def test_a_request_names_its_ranks(ranks: int, subject: str) -> None:
     assert msgspec.structs.replace(asked(), ranks=ranks).subject == subject
+
+
+@pytest.mark.parametrize(("ranks", "subject"), [(1, "1 rank"), (2, "2 ranks"), (8, "8 ranks")])
+def test_the_subject_of_a_request_is_its_number_of_ranks(ranks: int, subject: str) -> None:
+    assert msgspec.structs.replace(asked(), ranks=ranks).subject == subject
+
+
+@pytest.mark.parametrize(("hosts", "ranks_per_node"), [((), 4), (("a",), 4), (("a", "b"), 2)])
+def test_the_ranks_of_a_request_are_those_of_all_hosts(hosts: tuple[str, ...], ranks_per_node: int) -> None:
+    assert msgspec.structs.replace(asked(), hosts=hosts).ranks_per_node == ranks_per_node

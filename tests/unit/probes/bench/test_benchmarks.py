@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from probes.base.record import to_json
 from probes.bench.answers import failures_of
-from probes.bench.bench_requests import BenchContext, BenchRequest, BenchSettings
+from probes.bench.bench_requests import (
+    BenchContext,
+    BenchRequest,
+    BenchSettings,
+    DoneLine,
+    FailureLine,
+    SampleLine,
+    StartLine,
+)
 from probes.bench.benchmark_table import BENCHMARKS
-from probes.bench.worker_answers import DoneLine, FailureLine, SampleLine, StartLine
 from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import BENCHES, MODEL, answer
 from tests.support.machines import cpu_box, h100, h100_node

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from probes.base.record import Reason, Unknown
 from probes.bench.isolation import interpret, layers_left_out
-from probes.compare.slow_layers import LAYERS, not_isolated, slow_layer
+from probes.compare.slow_parts import LAYERS, not_isolated, slow_layer
 from probes.facts import Link, MachineFacts, Nic
 from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import answer, requests

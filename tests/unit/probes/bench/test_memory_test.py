@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from probes.base.units import MIB
 from probes.bench.answers import failures_of
+from probes.bench.bench_requests import FailureLine
 from probes.bench.memory_test import interpret
-from probes.bench.worker_answers import FailureLine
 from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import answer, requests, the_one
 

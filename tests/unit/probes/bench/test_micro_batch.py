@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.bench.bench_requests import BenchSettings
+from probes.bench.bench_requests import BenchSettings, FailureLine
 from probes.bench.micro_batch import fit_memory, interpret, requests
-from probes.bench.worker_answers import FailureLine
 from probes.facts.measurements import BenchFailure
 from probes.workers.rigtune_worker.sweep import search
 from tests.support.bench_answers import bench_context, lines_of, sample, the_one

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probes.bench.bench_requests import BenchSettings
+from probes.bench.bench_requests import BenchSettings, DoneLine, FailureLine, StartLine
 from probes.bench.storage import interpret, requests
-from probes.bench.worker_answers import DoneLine, FailureLine, StartLine
 from probes.facts.measurements import BenchFailure
 from tests.support.bench_answers import bench_context, sample, the_one
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.bench.worker_answers import DoneLine, FailureLine, SampleLine, StartLine, parse_worker_lines
+from probes.bench.bench_requests import DoneLine, FailureLine, SampleLine, StartLine, parse_worker_lines
 
 START = {
     "event": "start",

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.usecases.judge import judge_measurements
+from assistant.usecases.check import judge_measurements
 from probes.base.record import to_json
 from probes.bench.benchmark_table import BENCHMARKS
 from probes.compare.measurement_judgement import Judgement

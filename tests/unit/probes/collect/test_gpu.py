@@ -10,7 +10,7 @@ from probes.base.record import Reason, Unknown
 from probes.collect import gpu as collector
 from probes.collect.collecting import CollectOptions
 from probes.facts import Gpu
-from probes.sources.base import NvmlValue
+from probes.sources.base import Given, NvmlValue
 from tests.support.fake_source import FakeSource
 
 XML = """<nvidia_smi_log><driver_version>535.1</driver_version><attached_gpus>1</attached_gpus>
@@ -131,6 +131,13 @@ def test_a_driver_that_shows_none_of_the_gpus_on_the_bus() -> None:
     all_gpus = gpus(FakeSource(files=SYSFS, nvml={"nvmlDeviceGetCount": 0}))
     assert isinstance(all_gpus, Unknown)
     assert "on the PCI bus" in all_gpus.detail
+
+
+def test_the_first_text_that_states_the_number_of_gpus_decides() -> None:
+    texts = [f"Driver Version : 550.1\nAttached GPUs : {count}\n" for count in (3, 2)]
+    given = tuple(Given(name=f"{number}.txt", text=text) for number, text in enumerate(texts))
+    answer = collector.collect(FakeSource(given={"nvidia-smi-text": given}), CollectOptions())
+    assert answer["attached_gpus"] == 3
 
 
 @pytest.mark.parametrize("files", [{}, {"/proc/bus/pci/devices": "0000\t80861234\t0\n"}])

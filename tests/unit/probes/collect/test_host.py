@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from probes.base.record import Reason, Unknown
-from probes.collect import cloud, container, cpu, hostname, limits, memory, numa, scheduler, software, storage
 from probes.collect.collecting import CollectOptions
+from probes.collect.identity import collect_hostname
+from probes.collect.processors import collect_cpu, collect_numa
+from probes.collect.resources import collect_limits, collect_memory, collect_storage
+from probes.collect.software import collect as collect_software
+from probes.collect.surroundings import collect_cloud, collect_container, collect_scheduler
 from probes.facts import Cloud, Container, Cpu, Limits, Memory, Scheduler, Software
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
@@ -39,8 +43,8 @@ STATUS = {"/proc/self/status": "Name:\tx\nCpus_allowed_list:\t0-5\n", "/proc/cpu
 MEMINFO = {"/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 60 kB\nSwapTotal: 0 kB\n"}
 
 
-def collected(module: Any, name: str, source: FakeSource) -> Any:
-    return module.collect(source, CollectOptions())[name]
+def field(collect: Any, name: str, source: FakeSource) -> Any:
+    return collect(source, CollectOptions())[name]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +70,14 @@ def collected(module: Any, name: str, source: FakeSource) -> Any:
 )
 def test_limits_of_control_groups(groups: dict[str, str], allowed: int, limit: int | None) -> None:
     source = FakeSource(files=STATUS | MEMINFO | groups)
-    assert collected(cpu, "cpu", source).allowed_cpus == allowed
-    assert collected(memory, "memory", source).limit_bytes == limit
+    assert field(collect_cpu, "cpu", source).allowed_cpus == allowed
+    assert field(collect_memory, "memory", source).limit_bytes == limit
 
 
 def test_a_limit_that_may_not_be_read_is_unknown() -> None:
     denied = Unknown(Reason.PERMISSION, "no")
     source = FakeSource(files={**STATUS, **MEMINFO, **V2, "/sys/fs/cgroup/job/memory.max": denied})
-    memory_facts: Memory = collected(memory, "memory", source)
+    memory_facts: Memory = field(collect_memory, "memory", source)
     assert memory_facts.limit_bytes == denied
     assert (memory_facts.total_bytes, memory_facts.available_bytes, memory_facts.swap_total_bytes) == (
         102400,
@@ -84,9 +88,9 @@ def test_a_limit_that_may_not_be_read_is_unknown() -> None:
 
 def test_the_file_that_limits_is_cited() -> None:
     source = FakeSource(files=STATUS | MEMINFO | V2)
-    assert "/sys/fs/cgroup/job/cpu.max" in [ref.key for ref in collected(cpu, "cpu", source).evidence]
+    assert "/sys/fs/cgroup/job/cpu.max" in [ref.key for ref in field(collect_cpu, "cpu", source).evidence]
     assert "/sys/fs/cgroup/job/memory.max" in [
-        ref.key for ref in collected(memory, "memory", source).evidence
+        ref.key for ref in field(collect_memory, "memory", source).evidence
     ]
 
 
@@ -100,7 +104,7 @@ def test_the_file_that_limits_is_cited() -> None:
     ids=["old kernel", "part of the file", "damaged"],
 )
 def test_memory_that_is_not_stated(text: str, reason: Reason) -> None:
-    available = collected(memory, "memory", FakeSource(files={"/proc/meminfo": text})).available_bytes
+    available = field(collect_memory, "memory", FakeSource(files={"/proc/meminfo": text})).available_bytes
     assert isinstance(available, Unknown)
     assert available.reason is reason
 
@@ -109,7 +113,7 @@ def test_cpu() -> None:
     governors = {
         f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_governor": "performance\n" for i in range(2)
     }
-    cpu_facts: Cpu = collected(cpu, "cpu", FakeSource(files=STATUS | governors))
+    cpu_facts: Cpu = field(collect_cpu, "cpu", FakeSource(files=STATUS | governors))
     assert (cpu_facts.model, cpu_facts.sockets, cpu_facts.physical_cores, cpu_facts.logical_cpus) == (
         "Xeon",
         1,
@@ -122,7 +126,7 @@ def test_cpu() -> None:
         ("avx2",),
     )
     mixed = governors | {"/sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "powersave\n"}
-    assert collected(cpu, "cpu", FakeSource(files=STATUS | mixed)).governor == "performance, powersave"
+    assert field(collect_cpu, "cpu", FakeSource(files=STATUS | mixed)).governor == "performance, powersave"
 
 
 def test_cpu_of_an_arm_machine() -> None:
@@ -137,14 +141,14 @@ def test_cpu_of_an_arm_machine() -> None:
     for i in range(4):
         files[f"/sys/devices/system/cpu/cpu{i}/topology/physical_package_id"] = f"{i // 2}\n"
         files[f"/sys/devices/system/cpu/cpu{i}/topology/core_id"] = f"{i % 2}\n"
-    cpu_facts: Cpu = collected(cpu, "cpu", FakeSource(files=files))
+    cpu_facts: Cpu = field(collect_cpu, "cpu", FakeSource(files=files))
     assert (cpu_facts.sockets, cpu_facts.physical_cores, cpu_facts.architecture) == (2, 4, "aarch64")
 
 
 def test_a_copied_file_may_end_in_a_nul() -> None:
     files = {"/sys/devices/system/node/online": "0-1\n\0", "/proc/sys/kernel/hostname": "\0node1\n"}
-    assert len(collected(numa, "numa_nodes", FakeSource(files=files))) == 2
-    assert collected(hostname, "hostname", FakeSource(files=files)) == "node1"
+    assert len(field(collect_numa, "numa_nodes", FakeSource(files=files))) == 2
+    assert field(collect_hostname, "hostname", FakeSource(files=files)) == "node1"
 
 
 def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
@@ -154,7 +158,7 @@ def test_numa_nodes_need_neither_be_contiguous_nor_have_cpus() -> None:
         "/sys/devices/system/node/node0/cpulist": "0-71\n",
         "/sys/devices/system/node/node8/cpulist": "\n",
     }
-    nodes = collected(numa, "numa_nodes", FakeSource(files=files))
+    nodes = field(collect_numa, "numa_nodes", FakeSource(files=files))
     assert [(node.index, node.cpus, node.memory_bytes) for node in nodes] == [
         (0, "0-71", 10240),
         (8, "", 10240),
@@ -174,8 +178,8 @@ LIMITS = (
 
 
 def test_limits() -> None:
-    limits_facts: Limits = collected(
-        limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF})
+    limits_facts: Limits = field(
+        collect_limits, "limits", FakeSource(files={"/proc/self/limits": LIMITS}, commands={"df -Pk": DF})
     )
     assert (limits_facts.memlock_bytes, limits_facts.nofile) == ("unlimited", 1024)
     assert (limits_facts.shm_bytes, limits_facts.shm_free_bytes) == (64 * 1024, 63 * 1024)
@@ -184,7 +188,7 @@ def test_limits() -> None:
 
 def test_no_shared_memory_is_mounted() -> None:
     source = FakeSource(commands={"df -Pk": DF.replace(SHM, "/mnt")})
-    assert isinstance(collected(limits, "limits", source).shm_bytes, Unknown)
+    assert isinstance(field(collect_limits, "limits", source).shm_bytes, Unknown)
 
 
 MOUNTS = (
@@ -195,8 +199,8 @@ MOUNTS = (
 
 
 def test_storage_is_where_a_job_can_keep_data() -> None:
-    filesystems = collected(
-        storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF})
+    filesystems = field(
+        collect_storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": DF})
     )
     assert [filesystem.mount for filesystem in filesystems] == ["/", TMP, "/bind", "/data"]
     assert [filesystem.kind for filesystem in filesystems] == ["ext4", "tmpfs", "ext4", "nfs4"]
@@ -207,14 +211,16 @@ def test_storage_is_where_a_job_can_keep_data() -> None:
 def test_a_dead_network_filesystem_does_not_hide_the_local_ones() -> None:
     late = Unknown(Reason.TIMEOUT, "df took longer than 10 s")
     source = FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": late, "df -Pkl": DF})
-    filesystems = collected(storage, "storage", source)
+    filesystems = field(collect_storage, "storage", source)
     assert filesystems[0].total_bytes == 100 * 1024
 
 
 def test_df_that_may_not_look_everywhere() -> None:
     partly = CommandResult(exit_code=1, stdout=DF.encode(), stderr=b"df: /root/x: Permission denied")
-    filesystems = collected(
-        storage, "storage", FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly})
+    filesystems = field(
+        collect_storage,
+        "storage",
+        FakeSource(files={"/proc/self/mounts": MOUNTS}, commands={"df -Pk": partly}),
     )
     assert filesystems[0].total_bytes == 100 * 1024
 
@@ -237,7 +243,7 @@ DMI = "/sys/class/dmi/id"
     ],
 )
 def test_container_runtime(files: dict[str, str], env: dict[str, str], runtime: str | None) -> None:
-    container_facts: Container = collected(container, "container", FakeSource(files=files, env=env))
+    container_facts: Container = field(collect_container, "container", FakeSource(files=files, env=env))
     assert container_facts.runtime == runtime
 
 
@@ -253,12 +259,12 @@ def test_container_runtime(files: dict[str, str], env: dict[str, str], runtime: 
     ],
 )
 def test_virtualization(files: dict[str, str], virtualization: str | None) -> None:
-    assert collected(container, "container", FakeSource(files=files)).virtualization == virtualization
+    assert field(collect_container, "container", FakeSource(files=files)).virtualization == virtualization
 
 
 def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
-    container_facts: Container = collected(
-        container, "container", FakeSource(files={"/proc/cpuinfo": CPUINFO})
+    container_facts: Container = field(
+        collect_container, "container", FakeSource(files={"/proc/cpuinfo": CPUINFO})
     )
     assert isinstance(container_facts.virtualization, Unknown)
     assert container_facts.virtualization.reason is Reason.NOT_SUPPORTED
@@ -279,8 +285,8 @@ def test_a_virtual_machine_that_does_not_name_its_hypervisor() -> None:
     ],
 )
 def test_cloud(files: dict[str, str], provider: str | None, machine_type: object) -> None:
-    cloud_facts: Cloud = collected(
-        cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()})
+    cloud_facts: Cloud = field(
+        collect_cloud, "cloud", FakeSource(files={f"{DMI}/{name}": text for name, text in files.items()})
     )
     assert cloud_facts.provider == provider
     assert (
@@ -291,23 +297,23 @@ def test_cloud(files: dict[str, str], provider: str | None, machine_type: object
 
 
 def test_a_machine_without_dmi_table_is_not_said_to_be_outside_a_cloud() -> None:
-    assert isinstance(collected(cloud, "cloud", FakeSource()).provider, Unknown)
+    assert isinstance(field(collect_cloud, "cloud", FakeSource()).provider, Unknown)
 
 
 def test_scheduler() -> None:
-    job: Scheduler = collected(
-        scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"})
+    job: Scheduler = field(
+        collect_scheduler, "scheduler", FakeSource(env={"SLURM_JOB_ID": "42", "SLURM_NNODES": "4"})
     )
     assert (job.kind, job.job_id, job.node_count) == ("slurm", "42", 4)
-    none: Scheduler = collected(scheduler, "scheduler", FakeSource())
+    none: Scheduler = field(collect_scheduler, "scheduler", FakeSource())
     assert (none.kind, none.job_id, none.node_count) == (None, None, None)
-    unknown: Scheduler = collected(scheduler, "scheduler", FakeSource(missing=Reason.NOT_RECORDED))
+    unknown: Scheduler = field(collect_scheduler, "scheduler", FakeSource(missing=Reason.NOT_RECORDED))
     assert isinstance(unknown.kind, Unknown)
 
 
 def test_hostname() -> None:
     assert (
-        collected(hostname, "hostname", FakeSource(files={"/proc/sys/kernel/hostname": "node17\n"}))
+        field(collect_hostname, "hostname", FakeSource(files={"/proc/sys/kernel/hostname": "node17\n"}))
         == "node17"
     )
 
@@ -333,7 +339,7 @@ def test_software() -> None:
         },
         nvml={"nvmlSystemGetCudaDriverVersion": 12080},
     )
-    software_facts: Software = collected(software, "software", source)
+    software_facts: Software = field(collect_software, "software", source)
     assert (software_facts.operating_system, software_facts.kernel) == ("Ubuntu 22.04.4 LTS", "5.15.0")
     assert (
         software_facts.driver_version,
@@ -358,7 +364,7 @@ def test_software() -> None:
 
 
 def test_nothing_installed() -> None:
-    software_facts: Software = collected(software, "software", FakeSource())
+    software_facts: Software = field(collect_software, "software", FakeSource())
     assert (
         software_facts.driver_version,
         software_facts.cuda_toolkit_version,
@@ -379,7 +385,7 @@ def test_nothing_installed() -> None:
 
 
 def test_nothing_recorded_is_not_nothing_installed() -> None:
-    software_facts: Software = collected(software, "software", FakeSource(missing=Reason.NOT_RECORDED))
+    software_facts: Software = field(collect_software, "software", FakeSource(missing=Reason.NOT_RECORDED))
     leaves = [
         getattr(software_facts, name) for name in software_facts.__struct_fields__ if name != "evidence"
     ]
@@ -388,15 +394,15 @@ def test_nothing_recorded_is_not_nothing_installed() -> None:
 
 def test_a_driver_that_does_not_answer_is_not_absent() -> None:
     broken = Unknown(Reason.ERROR, "Driver/library version mismatch")
-    software_facts: Software = collected(software, "software", FakeSource(nvml=lambda *_: broken))
+    software_facts: Software = field(collect_software, "software", FakeSource(nvml=lambda *_: broken))
     assert software_facts.driver_version == broken
 
 
 def test_slurms_client_is_not_started_without_a_configuration() -> None:
     source = FakeSource(commands={"sinfo --version": "slurm 23.11.4"})
-    assert collected(software, "software", source).slurm_version is None
+    assert field(collect_software, "software", source).slurm_version is None
     assert "sinfo --version" not in source.asked
     configured = FakeSource(
         commands={"sinfo --version": "slurm 23.11.4"}, files={"/etc/slurm/slurm.conf": ""}
     )
-    assert collected(software, "software", configured).slurm_version == "23.11.4"
+    assert field(collect_software, "software", configured).slurm_version == "23.11.4"

@@ -119,6 +119,15 @@ def test_nccl_inside_torch_is_unknown() -> None:
     assert isinstance(interpreter.nccl_version, Unknown)
 
 
+def test_the_only_library_folder_names_the_version() -> None:
+    files = {"/opt/py/bin/python": "", "/opt/py/lib/python3.11/site-packages/torch/version.py": TORCH}
+    alone = training(FakeSource(files=files), python="/opt/py/bin/python", ask_interpreters=False)
+    assert (alone.python_version, alone.torch_version) == ("3.11", "2.8.0+cu128")
+    two = FakeSource(files=files | {"/opt/py/lib/python3.10/os.py": ""})
+    ambiguous = training(two, python="/opt/py/bin/python", ask_interpreters=False)
+    assert isinstance(ambiguous.python_version, Unknown)
+
+
 def test_nobody_has_torch() -> None:
     interpreter = training(FakeSource(files=system_python(), links=LINKS, env=PATH))
     assert (interpreter.path, interpreter.torch_version) == (None, None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, EvidenceRef, Reason, Unknown
-from probes.collect import diagnoses, tool_results, topology
 from probes.collect.collecting import CollectOptions
+from probes.collect.given import collect_diagnoses, collect_tool_results
+from probes.collect.topology import collect_topology
 from probes.facts import Link, LinkKind, PeerAccess
-from probes.reading.merging.merge_links import merge_links
+from probes.reading.merging import merge_links
 from probes.sources.base import NvmlValue
 from probes.sources.loose import open_loose
 from tests.support.fake_source import FakeSource
@@ -42,7 +43,7 @@ def test_different_numbers_of_links_contradict_each_other() -> None:
 
 def test_two_matrices_are_merged_and_each_link_names_its_file() -> None:
     texts = [(f"{count}.txt", MATRIX.format(count=count).encode()) for count in (12, 18)]
-    collected = topology.collect(open_loose(texts), OPTIONS)
+    collected = collect_topology(open_loose(texts), OPTIONS)
     assert isinstance(collected["links"], tuple)
     (merged,) = collected["links"]
     assert {ref.key for ref in merged.evidence} == {"12.txt", "18.txt"}
@@ -50,7 +51,7 @@ def test_two_matrices_are_merged_and_each_link_names_its_file() -> None:
 
 
 def test_peer_access_of_a_paste() -> None:
-    access = topology.collect(open_loose([("p2p.txt", PEERS.encode())]), OPTIONS)["peer_access"]
+    access = collect_topology(open_loose([("p2p.txt", PEERS.encode())]), OPTIONS)["peer_access"]
     assert isinstance(access, tuple)
     assert [(pair.a, pair.b, pair.status) for pair in access] == [
         ("GPU0", "GPU1", "CNS"),
@@ -65,7 +66,7 @@ def test_peer_access_by_nvml_once_per_pair() -> None:
             call, NOT_RECORDED
         )
 
-    access = topology.collect(FakeSource(nvml=nvml), OPTIONS)["peer_access"]
+    access = collect_topology(FakeSource(nvml=nvml), OPTIONS)["peer_access"]
     assert isinstance(access, tuple)
     assert all(isinstance(pair, PeerAccess) for pair in access)
     assert [(pair.a, pair.b, pair.status) for pair in access] == [
@@ -76,7 +77,7 @@ def test_peer_access_by_nvml_once_per_pair() -> None:
 
 
 def test_without_nvml_peer_access_is_unknown() -> None:
-    assert isinstance(topology.collect(FakeSource(), OPTIONS)["peer_access"], Unknown)
+    assert isinstance(collect_topology(FakeSource(), OPTIONS)["peer_access"], Unknown)
 
 
 def test_measurements_and_diagnoses_name_their_lines() -> None:
@@ -86,12 +87,12 @@ def test_measurements_and_diagnoses_name_their_lines() -> None:
             ("b.txt", b"| Denylist | Pass |\n| PCIe     | Fail - GPU: 1 |\n"),
         ]
     )
-    (result,) = tool_results.collect(source, OPTIONS)["tool_results"]  # type: ignore[misc]
+    (result,) = collect_tool_results(source, OPTIONS)["tool_results"]  # type: ignore[misc]
     assert (result.subject, result.evidence) == (
         "GPU0",
         (EvidenceRef(source="paste", key="a.txt", detail="line 1"),),
     )
-    results = diagnoses.collect(source, OPTIONS)["diagnoses"]
+    results = collect_diagnoses(source, OPTIONS)["diagnoses"]
     assert [(d.subject, d.result, d.evidence[0].detail) for d in results] == [  # type: ignore[attr-defined]
         ("host", "PASS", "line 1"),
         ("GPU1", "FAIL", "line 2"),
@@ -102,5 +103,5 @@ def test_nothing_given_is_not_recorded_and_a_live_machine_has_none() -> None:
     live = FakeSource()
     live.is_live = True
     for source in (FakeSource(), live):
-        assert tool_results.collect(source, OPTIONS)["tool_results"] == NOT_RECORDED
-        assert diagnoses.collect(source, OPTIONS)["diagnoses"] == NOT_RECORDED
+        assert collect_tool_results(source, OPTIONS)["tool_results"] == NOT_RECORDED
+        assert collect_diagnoses(source, OPTIONS)["diagnoses"] == NOT_RECORDED

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from probes.base.record import Reason, Unknown
-from probes.collect import infiniband, interfaces
 from probes.collect.collecting import CollectOptions
+from probes.collect.infiniband import collect as collect_infiniband
+from probes.collect.interfaces import collect as collect_interfaces
 from probes.facts import Interface, Nic
 from probes.sources.base import CommandResult
 from tests.support.fake_source import FakeSource
@@ -31,7 +32,7 @@ HCA_LINKS = {f"{HCA}/device": "/sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0
 
 
 def nics(source: FakeSource) -> tuple[Nic, ...] | Unknown:
-    records = infiniband.collect(source, CollectOptions())["nics"]
+    records = collect_infiniband(source, CollectOptions())["nics"]
     assert isinstance(records, tuple | Unknown)
     return records
 
@@ -162,7 +163,7 @@ TRIE = "  |-- 192.0.2.2\n     /32 host LOCAL\n"
 
 
 def by_name(source: FakeSource) -> dict[str, Interface]:
-    records = interfaces.collect(source, CollectOptions())["interfaces"]
+    records = collect_interfaces(source, CollectOptions())["interfaces"]
     assert isinstance(records, tuple)
     return {interface.name: interface for interface in records}
 

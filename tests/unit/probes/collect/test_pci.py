@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from probes.base.record import Reason
-from probes.collect import numa, pci
+import pytest
+
+from probes.base.record import Reason, Unknown
 from probes.collect.collecting import CollectOptions
+from probes.collect.processors import collect_numa
+from probes.collect.topology import collect_pci
 from probes.facts import NumaNode, PciDevice
 from tests.support.fake_source import FakeSource
 
@@ -48,7 +51,7 @@ LINKS = {
 
 
 def devices_of(source: FakeSource) -> dict[str, PciDevice]:
-    devices = pci.collect(source, CollectOptions())["pci_devices"]
+    devices = collect_pci(source, CollectOptions())["pci_devices"]
     assert isinstance(devices, tuple)
     return {device.bus_id: device for device in devices}
 
@@ -73,8 +76,9 @@ def test_devices_of_interest_and_the_bridges_above_them() -> None:
 
 
 def test_a_kernel_without_pci_has_no_device() -> None:
-    assert pci.collect(FakeSource(), CollectOptions()) == {
+    assert collect_pci(FakeSource(), CollectOptions()) == {
         "pci_devices": (),
+        "accelerators": (),
         "contradictions": (),
         "unread": (),
     }
@@ -84,7 +88,7 @@ def test_texts_add_to_what_sysfs_tells_and_contradict_it() -> None:
     slots = f"{GPU}  CPU1 Slot10 PCI-E 5.0 X16\n"
     listing = "16:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2331] (rev a1)\n"
     source = FakeSource(files=FILES, links=LINKS, given={"dmidecode": slots, "lspci": listing})
-    result = pci.collect(source, CollectOptions())
+    result = collect_pci(source, CollectOptions())
     assert devices_of(source)[GPU].slot == "CPU1 Slot10 PCI-E 5.0 X16"
     (contradiction,) = result["contradictions"]  # type: ignore[misc]
     assert (contradiction.subject, contradiction.field) == (GPU, "device_id")
@@ -98,7 +102,7 @@ def test_a_tree_of_buses_alone_has_links_without_names() -> None:
 
 
 def nodes_of(source: FakeSource) -> dict[int, NumaNode]:
-    nodes = numa.collect(source, CollectOptions())["numa_nodes"]
+    nodes = collect_numa(source, CollectOptions())["numa_nodes"]
     assert isinstance(nodes, tuple)
     return {node.index: node for node in nodes}
 
@@ -127,5 +131,53 @@ def test_texts_that_disagree_on_nodes() -> None:
     given = {"numactl": "node 0 cpus: 0 1\nnode 0 size: 10 MB\n", "lscpu": "NUMA node0 CPU(s): 0-3\n"}
     source = FakeSource(given=given, missing=Reason.NOT_RECORDED)
     assert nodes_of(source)[0].cpus == "0-1"
-    (contradiction,) = numa.collect(source, CollectOptions())["contradictions"]  # type: ignore[misc]
+    (contradiction,) = collect_numa(source, CollectOptions())["contradictions"]  # type: ignore[misc]
     assert (contradiction.subject, contradiction.field) == ("NUMA node 0", "cpus")
+
+
+MI300X, GAUDI, NPU, FPGA = "0000:0c:00.0", "0000:21:00.0", "0000:00:0b.0", "0000:41:00.0"
+OTHER_MAKERS = {
+    **files_of(MI300X, "0x120000", "0x1002", "0x74a1"),
+    **files_of(GAUDI, "0x120000", "0x1da3", "0x1020"),
+    **files_of(NPU, "0x120000", "0x8086", "0x7d1d"),
+    **files_of(FPGA, "0x120000", "0x10ee", "0x500c"),
+    **files_of("0000:05:00.0", "0x030000", "0x1002", "0x164e"),
+}
+
+
+def accelerators_of(source: FakeSource) -> list[tuple[str, str]]:
+    accelerators = collect_pci(source, CollectOptions())["accelerators"]
+    assert isinstance(accelerators, tuple)
+    return [(accelerator.name, accelerator.bus_id) for accelerator in accelerators]
+
+
+def test_accelerators_of_other_makers_are_named() -> None:
+    """A laptop's NPU, an FPGA and the display of a processor are no accelerators for training."""
+    source = FakeSource(files=OTHER_MAKERS)
+    assert accelerators_of(source) == [("AMD Instinct MI300X", MI300X), ("Intel Gaudi", GAUDI)]
+
+
+@pytest.mark.parametrize(
+    ("device_file", "family"),
+    [
+        ("davinci3", "Huawei Ascend"),
+        ("neuron0", "AWS Trainium or Inferentia"),
+        ("accel0", "Google TPU"),
+        ("mtgpu.0", "Moore Threads GPU"),
+        ("cambricon_dev0", "Cambricon MLU"),
+        ("mxcd", "MetaX GPU"),
+        ("mkfd", "Hygon DCU"),
+    ],
+)
+def test_a_device_file_shows_an_accelerator(device_file: str, family: str) -> None:
+    source = FakeSource(files={f"/dev/{device_file}": "", "/dev/davinci_manager": "", "/dev/null": ""})
+    assert accelerators_of(source) == [(family, "")]
+
+
+def test_nvidia_devices_are_no_other_accelerators() -> None:
+    assert accelerators_of(FakeSource(files=FILES, links=LINKS)) == []
+
+
+def test_accelerators_are_unknown_if_neither_bus_nor_device_files_were_read() -> None:
+    source = FakeSource(missing=Reason.NOT_RECORDED)
+    assert isinstance(collect_pci(source, CollectOptions())["accelerators"], Unknown)

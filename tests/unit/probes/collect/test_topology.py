@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from probes.base.record import NOT_RECORDED, Reason, Unknown
-from probes.collect import topology as collector
 from probes.collect.collecting import CollectOptions
+from probes.collect.topology import collect_topology
 from probes.facts import Link
 from probes.sources.base import NvmlValue
 from tests.support.fake_source import FakeSource
@@ -61,7 +61,7 @@ def machine(nvml: Nvml | None, *, nic: bool = True, commands: dict[str, str] | N
 
 
 def links(source: FakeSource) -> tuple[Link, ...] | Unknown:
-    records = collector.collect(source, CollectOptions())["links"]
+    records = collect_topology(source, CollectOptions())["links"]
     assert isinstance(records, tuple | Unknown)
     return records
 

@@ -17,8 +17,8 @@ import pytest
 from probes.base.record import NOT_RECORDED
 from probes.catalogue.hardware import load_catalogue
 from probes.catalogue.thresholds import Cited
-from probes.compare.bench_references import BenchReferences, load_bench_references
 from probes.compare.comparing import beside_references
+from probes.compare.reference_rows import BenchReferences, load_bench_references
 from probes.facts import MachineFacts
 from probes.facts.measurements import Measurement
 from probes.judging.findings import Evidence, Status

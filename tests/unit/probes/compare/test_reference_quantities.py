@@ -11,13 +11,11 @@ import pytest
 
 from probes.base.record import NOT_RECORDED
 from probes.catalogue.hardware import GpuModel, load_catalogue
-from probes.compare.bench_references import load_bench_references
 from probes.compare.comparing import is_sound
-from probes.compare.expected_rates import host_copy_rate, peer_copy_rate, ring_rate, status_of
-from probes.compare.size_curves import collapse_of
+from probes.compare.reference_rows import load_bench_references, load_references
+from probes.compare.reference_values import host_copy_rate, peer_copy_rate, ring_rate, status_of
 from probes.compare.slow_causes import of_collective
-from probes.compare.slow_layers import slow_layer
-from probes.compare.tool_references import load_references
+from probes.compare.slow_parts import collapse_of, slow_layer
 from probes.facts import Gpu, PcieLink
 from probes.judging.findings import Evidence, Status
 from tests.support.machines import CATALOGUE, evidence_of, h100_node

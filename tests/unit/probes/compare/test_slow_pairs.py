@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.compare.slow_pairs import Pair, blamed, pair_of, slow_parts, words_of_part
+from probes.compare.slow_parts import Pair, blamed, pair_of, slow_parts, words_of_part
 
 
 def rates(count: int, slow: dict[tuple[int, int], float]) -> dict[Pair, float]:

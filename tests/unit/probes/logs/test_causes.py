@@ -1,4 +1,4 @@
-"""Order of causes: the first cause, and which of the others are its effects."""
+"""Test the order of causes: the first cause, and its effects."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from assistant.usecases import explain_compared
 from probes.base.rows import read_rows
 from probes.logs import frames
 from probes.logs.cause_rows import Cause, EventPattern, load_causes, sound_rows
-from probes.logs.causes import explain
 from probes.logs.causes.conditions import CONDITIONS
+from probes.logs.causes.explaining import explain
 from probes.logs.event import Event
-from probes.logs.events.record_kinds import RECORDS, unknown_names
 from tests.support.log_cases.reading import cases, explained, ids
-from tests.support.log_events import event
+from tests.support.log_events import RECORDS, event, unknown_names
 
 CASES = cases()
 LOGS = Path(probes.__file__).parent / "logs"
 
 
 def all_patterns() -> list[EventPattern]:
-    """Every pattern of events in the table."""
-    patterns = [pattern for row in load_causes().cause for pattern in row.pattern]
-    return [pattern.main for pattern in patterns]
+    """Return every pattern of events in the table."""
+    return [pattern for row in load_causes().cause for pattern in row.pattern]
 
 
 @pytest.mark.parametrize(("cause", "log"), CASES, ids=[cause for cause, _ in CASES])
@@ -101,7 +99,7 @@ def test_the_table_names_only_causes_of_its_own() -> None:
 
 
 def watchdog(rank: int, seq: int) -> str:
-    """A rank that waited in vain."""
+    """Return the lines of a rank that waited without success."""
     return (
         f"[rank{rank}]:[E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation "
         f"timeout: "
@@ -198,7 +196,7 @@ def test_an_unknown_failure_names_what_to_collect() -> None:
 
 
 def healthy_run(*, nvls: bool = True, gdr: str = "/GDRDMA", speed: int = 400_000) -> str:
-    """Rank 0 of a run on two hosts with eight HCAs each."""
+    """Return lines of rank 0 of a run on two hosts with eight HCAs each."""
     hcas = range(8)
     lines = [
         "NCCL version 2.27.7+cuda12.9",

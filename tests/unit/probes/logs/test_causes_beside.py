@@ -1,4 +1,4 @@
-"""Facts of the machine and the recipe make causes surer, and are no causes without events of the log."""
+"""Test that facts of the machine and the recipe support causes, and are no causes without events."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KILLED = (
 
 
 def check(name: str) -> Event:
-    """A check that the machine does not pass."""
+    """Return the event of a check that the machine does not pass."""
     words = f"what {name} found"
     return event(
         "machine.check",

@@ -1,4 +1,4 @@
-"""Prefixes of lines are removed and used; text that only resembles a prefix stays."""
+"""Test that prefixes of lines are removed and used, and that text that resembles a prefix stays."""
 
 from __future__ import annotations
 

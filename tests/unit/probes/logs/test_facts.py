@@ -1,4 +1,4 @@
-"""Facts of a run, folded from the events of its logs."""
+"""Test the facts of a run, collected from the events of its logs."""
 
 from __future__ import annotations
 

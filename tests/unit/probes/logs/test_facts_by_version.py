@@ -1,4 +1,4 @@
-"""The same facts in the words of NCCL 2.4 to 2.30, in lines written for this test."""
+"""Test that the words of NCCL 2.4 to 2.30 give the same facts, in lines written for this test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks and hosts in names of logs, and lines that name others."""
+"""Test ranks and hosts in names of logs, and lines with other ranks and hosts."""
 
 from __future__ import annotations
 

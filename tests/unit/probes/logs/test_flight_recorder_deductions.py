@@ -1,12 +1,12 @@
-"""Dumps of several ranks, compared."""
+"""Test the comparison of dumps of several ranks."""
 
 from __future__ import annotations
 
 import json
 
-from probes.logs.deducing.recorder_deductions import behind, dumps_differ
+from probes.logs.deducing.parted_collectives import behind, dumps_differ
+from probes.logs.logged_events import LoggedEvents
 from probes.logs.readers.flight_recorder_dumps import read_document
-from probes.logs.seen import Seen
 
 
 def _events(rank, ops, *, enqueued, sizes=(8,)):
@@ -35,7 +35,7 @@ def test_ranks_that_call_different_collectives_are_named():
         *_events(1, ["all_reduce", "all_reduce"], enqueued=2),
     )
 
-    (difference,) = dumps_differ(Seen(events))
+    (difference,) = dumps_differ(LoggedEvents(events))
 
     assert difference.fields["seq"] == 2
     assert difference.fields["why"] == "at number 2 rank 0 calls all_gather, rank 1 calls all_reduce"
@@ -45,14 +45,14 @@ def test_sizes_that_differ_are_named_where_they_must_be_equal():
     same = (*_events(0, ["all_reduce"], enqueued=1), *_events(1, ["all_reduce"], enqueued=1, sizes=(9,)))
     uneven = (*_events(0, ["all_to_all"], enqueued=1), *_events(1, ["all_to_all"], enqueued=1, sizes=(9,)))
 
-    assert len(list(dumps_differ(Seen(same)))) == 1
-    assert list(dumps_differ(Seen(uneven))) == []
+    assert len(list(dumps_differ(LoggedEvents(same)))) == 1
+    assert list(dumps_differ(LoggedEvents(uneven))) == []
 
 
 def test_the_rank_that_is_behind_is_the_straggler():
     events = (*_events(0, ["all_reduce"] * 5, enqueued=5), *_events(1, ["all_reduce"] * 3, enqueued=3))
 
-    (straggler,) = behind(Seen(events))
+    (straggler,) = behind(LoggedEvents(events))
 
     assert straggler.fields == {"names": "1", "op": "all_reduce", "seq": 5}
     assert straggler.rank == 0
@@ -61,4 +61,4 @@ def test_the_rank_that_is_behind_is_the_straggler():
 def test_equal_dumps_report_nobody():
     events = (*_events(0, ["all_reduce"] * 5, enqueued=5), *_events(1, ["all_reduce"] * 5, enqueued=5))
 
-    assert list(behind(Seen(events))) == list(dumps_differ(Seen(events))) == []
+    assert list(behind(LoggedEvents(events))) == list(dumps_differ(LoggedEvents(events))) == []

@@ -1,4 +1,4 @@
-"""Dumps of the flight recorder, and pickles that would run something."""
+"""Test dumps of the flight recorder, and pickles that would run something."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_pickle_that_holds_itself_is_read_in_bounded_work():
     loop.append(loop)
     wide: list[object] = []
     for _ in range(60):
-        wide = [wide] * 8  # eight times the one below, 8**60 in all
+        wide = [wide] * 8  # eight times the inner list, 8**60 in all
     dump = _dump()
     dump["entries"][1]["input_sizes"] = wide
     dump["entries"][0]["input_sizes"] = loop

@@ -1,4 +1,4 @@
-"""Messages of torch, Gloo, Slurm, CUDA and dying processes, by version of the message."""
+"""Test messages of torch, Gloo, Slurm, CUDA and dying processes, by version of the message."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
-from probes.logs.readers import cuda, gloo, slurm, torch
+from probes.logs.event import LogLine
+from probes.logs.readers import cuda, frameworks, slurm, torch
 from probes.logs.readers import process_ends as process
 
-_ALL = (torch, gloo, slurm, cuda, process)
+_ALL = (torch, frameworks, slurm, cuda, process)
 
 _TIMEOUT = "Watchdog caught collective operation timeout: WorkNCCL("
 
@@ -189,7 +189,7 @@ _MESSAGES = [
         {"gpu": 1},
     ),
     (
-        gloo,
+        frameworks,
         "[W ProcessGroupGloo.cpp:715] Warning: Unable to resolve hostname to a (local) address. Using the "
         "loopback "
         "address as fallback. "
@@ -198,14 +198,14 @@ _MESSAGES = [
         {},
     ),
     (
-        gloo,
+        frameworks,
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
         "[127.0.1.1]:26571",
         "gloo.remote-closed",
         {"host": "127.0.1.1", "port": 26571},
     ),
     (
-        gloo,
+        frameworks,
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
         "1800000ms for "
         "recv operation to "

@@ -1,29 +1,29 @@
-"""Bytes become events by the readers of the table, in bounded number; sources are merged by time."""
+"""Test that the readers of the table make a bounded number of events, and that sources are merged by time."""
 
 from __future__ import annotations
 
 import types
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
+from probes.base.table_rows import Row
 from probes.logs import gather
 from probes.logs.event import Event, event_of, reporting
 from probes.logs.events.log_record import LogRecord
 from probes.logs.gather import EventBook, SourceReader
-from probes.logs.merge import merged
-from probes.logs.reader_table import READERS, ReaderRow
+from probes.logs.ordering import merged
+from probes.logs.reader_table import READERS
 
 
-class Note(LogRecord, kw_only=True):
-    """A record that only these tests know."""
+class Note(LogRecord, kw_only=True, tag="own.note"):
+    """A record for these tests alone."""
 
-    KIND: ClassVar[str] = "own.note"
     name: str = "a"
 
 
-class OtherNote(Note, kw_only=True):
-    KIND: ClassVar[str] = "own.other-note"
+class OtherNote(Note, kw_only=True, tag="own.other-note"):
+    """Another kind of record, for limits by kind."""
 
 
 def event(name: str = "a", source: str = "x", number: int = 1, **others: Any) -> Event:
@@ -48,7 +48,7 @@ class _Row:
         return self.module
 
 
-def rows(**module: object) -> tuple[ReaderRow, ...]:
+def rows(**module: object) -> tuple[Row, ...]:
     return (_Row(**module),)  # type: ignore[return-value]
 
 
@@ -96,7 +96,7 @@ def test_the_like_is_counted_and_kinds_are_bounded(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(gather, "MOST_OF_A_KIND", 3)
     for rank in range(9):
         book.add(reporting(event(rank=rank), OtherNote()))
-    assert [each.rank for each in book.events() if each.kind == OtherNote.KIND] == [0, 1, 2]
+    assert [each.rank for each in book.events() if each.kind == "own.other-note"] == [0, 1, 2]
 
 
 def test_sources_are_merged_by_time_and_keep_their_own_order() -> None:

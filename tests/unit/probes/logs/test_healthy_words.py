@@ -1,10 +1,10 @@
-"""One sentence about a healthy run, and what its hardware should reach."""
+"""Test the sentence about a healthy run, and the rate that its hardware should reach."""
 
 from __future__ import annotations
 
 import pytest
 
-from probes.compare.bench_references import load_bench_references
+from probes.compare.reference_rows import load_bench_references
 from probes.logs.diagnosis import Explanation
 from probes.logs.event import Event
 from probes.logs.reading import Reading
@@ -27,7 +27,7 @@ H100 = event("machine.gpu", {"name": "NVIDIA H100 80GB HBM3"}, source="machine",
 
 
 def run(*said: str, nodes: int = 16, nvls: int = 16) -> str:
-    """Lines of rank 0 about a run with eight GPUs a node."""
+    """Return lines of rank 0 about a run with eight GPUs per node."""
     lines = (
         f"NET/IB : Using {RAILS} [RO]; OOB eth0:10.0.0.1<0>",
         *said,

@@ -1,10 +1,10 @@
-"""Output of host tools in a log."""
+"""Test the output of host tools in a log."""
 
 from __future__ import annotations
 
 import pytest
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers.host_tools import SIGNS, read
 
 

@@ -1,4 +1,4 @@
-"""The forms in which kernels' messages are handed on: each is read with its time and host."""
+"""Test that kernel messages are read with their time and host, whatever tool forwards them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's lines in a log, alone or between others."""
+"""Test the kernel's lines in a log, alone or between other lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers.kernel_lines import SIGNS, Reader
 from tests.support.recordings import MACHINES, index, needs_recordings
 

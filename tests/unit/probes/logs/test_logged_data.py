@@ -1,4 +1,4 @@
-"""Words in logged data, explanations and counts of zero are no events; the same words in reports are."""
+"""Test that words in logged data, help texts and counts of zero are no events, unlike the same words in reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations of machines, diagnostics and measurements."""
+"""Test explanations of machines, diagnostics and measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORT = """Infiniband device 'mlx5_4' port 1 status:
 
 
 def links(gpu: int, *rates: str, name: str = "NVIDIA A100-SXM4-80GB") -> str:
-    """A block of `nvidia-smi nvlink -s`."""
+    """Return a block of `nvidia-smi nvlink -s`."""
     lines = "".join(f"\t Link {place}: {rate}\n" for place, rate in enumerate(rates))
     return f"GPU {gpu}: {name} (UUID: GPU-{gpu})\n{lines}"
 
@@ -155,7 +155,7 @@ def test_a_tool_that_refuses_to_run_is_reported_by_its_own_words() -> None:
 
 
 def diagnostic(reason: str) -> str:
-    """`dcgmi diag -j` of DCGM 4 with one test that failed."""
+    """Return `dcgmi diag -j` of DCGM 4 with one failed test."""
     failed = {
         "entity_group": "GPU",
         "entity_id": 2,

@@ -1,4 +1,4 @@
-"""Lines of NCCL, RCCL and their plugins about faults, and the cause of each."""
+"""Test lines of NCCL, RCCL and their plugins about faults, and the cause of each."""
 
 from __future__ import annotations
 

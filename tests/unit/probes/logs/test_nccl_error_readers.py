@@ -1,11 +1,11 @@
-"""Warnings and failures of NCCL, RCCL and their plugins, by version of the message."""
+"""Test warnings and failures of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 
 import pytest
 
-from probes.logs.line import LogLine
-from probes.logs.readers import nccl_errors, ofi, plugins, rccl
+from probes.logs.event import LogLine
+from probes.logs.readers import nccl_errors, network_libraries, plugins, rccl
 
 _INFO = "gpu-7:4001:4008 [3] NCCL INFO "
 _WARN = "gpu-7:4001:4008 [3] file.cc:12 NCCL WARN "
@@ -453,49 +453,69 @@ _MESSAGES = [
         {"name": "GPUDirectTCPX", "version": "3.1.8"},
     ),
     (plugins, f"{_INFO}NET/FasTrak v1.0.15", "nccl.network-plugin", {"name": "FasTrak", "version": "1.0.15"}),
-    (ofi, f"{_INFO}NET/OFI Using aws-ofi-nccl 1.5.0aws", "ofi.version", {"version": "1.5.0aws"}),
-    (ofi, f"{_INFO}NET/OFI Initializing aws-ofi-nccl 1.16.2", "ofi.version", {"version": "1.16.2"}),
     (
-        ofi,
+        network_libraries,
+        f"{_INFO}NET/OFI Using aws-ofi-nccl 1.5.0aws",
+        "ofi.version",
+        {"version": "1.5.0aws"},
+    ),
+    (
+        network_libraries,
+        f"{_INFO}NET/OFI Initializing aws-ofi-nccl 1.16.2",
+        "ofi.version",
+        {"version": "1.16.2"},
+    ),
+    (
+        network_libraries,
         "INFO: Function: ofi_init Line: 686: NET/OFI Selected Provider is efa",
         "ofi.provider",
         {"name": "efa"},
     ),
     (
-        ofi,
+        network_libraries,
         "WARN: Function: f Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
         "ofi.failure",
         {"code": -22},
     ),
     (
-        ofi,
+        network_libraries,
         f"{_INFO}NET/OFI Selected Provider is efa (found 4 nics)",
         "ofi.provider",
         {"name": "efa", "nics": 4},
     ),
     (
-        ofi,
+        network_libraries,
         f"{_INFO}NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)",
         "ofi.provider",
         {"fabric": "efa-direct"},
     ),
-    (ofi, f"{_INFO}NET/OFI Using transport protocol RDMA (platform set)", "ofi.protocol", {"name": "RDMA"}),
     (
-        ofi,
+        network_libraries,
+        f"{_INFO}NET/OFI Using transport protocol RDMA (platform set)",
+        "ofi.protocol",
+        {"name": "RDMA"},
+    ),
+    (
+        network_libraries,
         "WARN: Function: find_ofi_provider Line: 543: NET/OFI Couldn't find any optimal provider",
         "ofi.no-provider",
         {},
     ),
-    (ofi, "WARN: Function: main Line: 66: NET/OFI OFI NCCL failure: 2", "ofi.failure", {"code": 2}),
     (
-        ofi,
+        network_libraries,
+        "WARN: Function: main Line: 66: NET/OFI OFI NCCL failure: 2",
+        "ofi.failure",
+        {"code": 2},
+    ),
+    (
+        network_libraries,
         "gpu-7:1:2 [0] ncclResult_t nccl_net_ofi_init_v6(ncclDebugLogger_t):166 NCCL WARN NET/OFI "
         "Initializing plugin failed",
         "ofi.failure",
         {"reason": "Initializing plugin failed"},
     ),
     (
-        ofi,
+        network_libraries,
         "gpu-7:1:2 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 20. "
         "Error: unknown error. "
         "Completed length: 0, Request: { buffer_index: 255, dev: 1, size: 0, state: CREATED, direction: "
@@ -504,14 +524,14 @@ _MESSAGES = [
         {"code": 20, "reason": "unknown error", "device": 1, "direction": "SEND"},
     ),
     (
-        ofi,
+        network_libraries,
         "libfabric:35:16680::efa:cq:rxr_cq_write_tx_error():243<warn> rxr_cq_write_tx_error: err: 20, "
         "prov_err: Not a directory (20)",
         "ofi.completion-error",
         {"provider": "efa", "reason": "Not a directory", "code": 20},
     ),
     (
-        ofi,
+        network_libraries,
         f"{_WARN}NET/OFI Request 0x7f completed with error. RC: 103. Error: 4126 (Unresponsive receiver "
         f"(reachable by EFA device "
         "but handshake failed) My EFA addr: fi_addr_efa://[fe80::c55]:0:1 Peer EFA addr: "
@@ -520,12 +540,17 @@ _MESSAGES = [
         {"code": 103},
     ),
     (
-        ofi,
+        network_libraries,
         f"{_WARN}NET/OFI Unable to register memory (type = 2) for device 4. RC: -22, Error: Invalid",
         "ofi.registration",
         {"code": -22},
     ),
-    (ofi, f"{_WARN}NET/OFI Failed to initialize GDRCopy: Failed to open gdr handle", "ofi.warning", {}),
+    (
+        network_libraries,
+        f"{_WARN}NET/OFI Failed to initialize GDRCopy: Failed to open gdr handle",
+        "ofi.warning",
+        {},
+    ),
     (rccl, "RCCL version : 2.22.3-HEAD:9b8ea4f", "nccl.version", {"version": "2.22.3", "flavour": "RCCL"}),
     (rccl, "RCCL version 2.18.3+hip6.0 HEAD:2f6d59e", "nccl.version", {"version": "2.18.3", "hip": "6.0"}),
     (rccl, "HIP version  : 6.4.43482-0f2d60242", "rccl.version", {"hip": "6.4.43482-0f2d60242"}),
@@ -563,7 +588,7 @@ def test_the_line_bears_a_sign_of_its_reader(module, text, kind, fields):
 
 @pytest.mark.parametrize("text", [text for _, text, _, _ in _MESSAGES])
 def test_cut_anywhere_nothing_is_raised(text):
-    for module in (nccl_errors, ofi, plugins, rccl):
+    for module in (nccl_errors, network_libraries, plugins, rccl):
         for place in range(0, len(text), 3):
             _read(module, text[:place])
             _read(module, text[place:])

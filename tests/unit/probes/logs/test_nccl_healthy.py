@@ -1,4 +1,4 @@
-"""Healthy runs over each network have no fault, whatever NCCL and its plugins write in passing."""
+"""Test that healthy runs over each network have no fault, whatever NCCL and its plugins write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from probes.logs.reading import Reading
 
 
 def _run(said: list[str], network: str, way: str, *, hosts: int = 2, extra: str = "") -> str:
-    """The log of a run of eight GPUs a host that trains."""
+    """Return the log of a training run with eight GPUs per host."""
     lines = []
     world = hosts * 8
     init = (

@@ -1,4 +1,4 @@
-"""Lines of NCCL, RCCL and their plugins, by version of the message."""
+"""Test lines of NCCL, RCCL and their plugins, by version of the message."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
-from probes.logs.readers import nccl, nccl_errors, ofi, plugins, rccl
+from probes.logs.event import LogLine
+from probes.logs.readers import nccl, nccl_errors, nccl_prefix, network_libraries, plugins, rccl
 from probes.logs.readers import nccl_transport_lines as nccl_transports
 
-_ALL = (nccl, nccl_errors, nccl_transports, plugins, ofi, rccl)
+_ALL = (nccl, nccl_errors, nccl_transports, plugins, network_libraries, rccl)
 _INFO = "gpu-7:4001:4008 [3] NCCL INFO "
 _WARN = "gpu-7:4001:4008 [3] file.cc:12 NCCL WARN "
 _WARN_226 = "[2026-03-13 22:26:02] gpu-7:4001:4008 [3] transport/net_ib/p2p.cc:648 (ncclIbTest) NCCL WARN "
@@ -467,3 +467,10 @@ def test_long_lines_cost_little(word):
     for module in _ALL:
         _read(module, text)
     assert time.perf_counter() - begun < 1.0
+
+
+def test_a_full_set_of_reported_items_begins_anew(monkeypatch):
+    monkeypatch.setattr(nccl_prefix, "_MOST_KNOWN", 2)
+    once = nccl_prefix.Once()
+
+    assert [once.is_new(item) for item in "aabbca"] == [True, False, True, False, True, True]

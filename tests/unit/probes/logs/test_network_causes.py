@@ -1,4 +1,4 @@
-"""Lines about faults of the network between nodes, and the cause of each."""
+"""Test lines about faults of the network between nodes, and the cause of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data to collect next for an unknown cause depends on what the logs contain and lack."""
+"""Test that the data to collect for an unknown cause depends on the content of the logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KERNEL = "[ 1234.5] nvidia 0000:1b:00.0: enabled\n[ 1240.1] mlx5_core 0000:1a:00
             "Run again with NCCL_DEBUG=INFO and",
         ),
         (BARE + INFO + CHANNEL, "kernel log", "NCCL_DEBUG_SUBSYS"),
-        (BARE + START, "tell of 1 of 12 ranks: add those of ranks 0-1, 3-11", "all other ranks"),
+        (BARE + START, "contain 1 of 12 ranks: add the logs of ranks 0-1, 3-11", "all other ranks"),
         (BARE + EXIT, "sacct -j", "ncclras"),
         (BARE + KERNEL, "NCCL_DEBUG=INFO", "kernel log"),
     ],

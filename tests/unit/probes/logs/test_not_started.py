@@ -36,13 +36,13 @@ _PLAIN = {
     "an end again and again": (
         "job-0   0/1   CrashLoopBackOff   7   9m\n",
         "again and again",
-        "its log of the last time",
+        "the log of its previous run",
     ),
     "a disk of a node": ("The node was low on resource: ephemeral-storage.\n", "ephemeral-storage", "volume"),
-    "a job that is not taken": (
+    "a job that is rejected": (
         "sbatch: error: Batch job submission failed: Invalid account or account/partition combination "
         "specified\n",
-        "does not take the job: Invalid account",
+        "rejects the job: Invalid account",
         "QOS",
     ),
     "an allocation": (
@@ -62,7 +62,7 @@ _PLAIN = {
     ),
     "slots": (
         "There are not enough slots available in the system to satisfy the 32\n",
-        "than it has slots",
+        "fewer slots than the requested",
         "hostfile",
     ),
     "a host's key": ("Host key verification failed.\n", "by ssh", "known_hosts"),
@@ -116,7 +116,7 @@ def test_losses_that_are_no_numbers() -> None:
     for loss, gradient in (("nan", "nan"), ("0.0", "nan")):
         explanation = explained(good + _STEP.format(loss, gradient, 6) + _STEP.format(loss, gradient, 7))
         assert explanation.state == "unknown"
-        assert "no numbers any more" in explanation.diagnoses[0].summary
+        assert "no longer numbers" in explanation.diagnoses[0].summary
     for harmless in (
         _STEP.format(1.9, "nan", 6),
         "step 6 loss 2.4 val_loss nan\n" * 3,

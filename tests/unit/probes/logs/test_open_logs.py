@@ -1,4 +1,4 @@
-"""The recorded logs outside the project: their cause comes first, and healthy ones are accused of nothing."""
+"""Test recorded logs outside the project: the right cause comes first, and healthy logs have no fault."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ KINDS = ("nccl_log", "kernel_log", "nccl_tests", "nvlink", "dcgm", "perftest", "
 FIRST = 0.95
 """Share of logs whose cause must be the first."""
 WITHOUT_ITS_EVIDENCE = ("nccl_log/excerpt-wrong-nic-mlx5_bond_0-included.log",)
-"""Recordings that do not contain what the index says of them: this one names eight HCAs and no bond."""
+"""Recordings that differ from their row of the index: this log names eight HCAs and no bond."""
 
 pytestmark = needs_recordings
 
 
 def paths(*, state: str = "", with_causes: bool = False) -> list[str]:
-    """The recordings of these kinds."""
+    """Return the recordings of some kinds."""
     return [
         path
         for path, row in index().items()

@@ -1,4 +1,4 @@
-"""A program's report that it goes on counts with a line of progress after it; similar words do not."""
+"""Test that a program's report that it goes on needs a line of progress after it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A program's own exception leads over the reports of its peers and launchers; the advice fits its kind."""
+"""Test that a program's own exception comes before reports of peers and launchers, with fitting advice."""
 
 from __future__ import annotations
 
 import pytest
 
-from probes.logs.exceptions import load_exceptions
+from probes.logs.own_failure import load_exceptions
 from tests.support.log_cases.reading import cases, explained
 
 _LAUNCHER = (
@@ -85,9 +85,9 @@ def test_a_rank_that_reports_first_that_it_lost_its_peers_is_believed() -> None:
         ("OSError: [Errno 28] No space left on device: '/out/a.pt'", "No space is left", "df -h; df -i"),
         ("OSError: [Errno 122] Disk quota exceeded", "No space is left", "quota"),
         ("OSError: [Errno 5] Input/output error", "failed to read or write", "dmesg"),
-        ("PermissionError: [Errno 13] Permission denied: '/out'", "may not do that", "id;"),
+        ("PermissionError: [Errno 13] Permission denied: '/out'", "lacks the permission", "id;"),
         ("ImportError: cannot import name 'a' from 'b'", "cannot be imported", "pip list"),
-        ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "cut short", "ls -l"),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "is truncated", "ls -l"),
         ("IndexError: list index out of range", "not of the machine", ""),
     ],
 )

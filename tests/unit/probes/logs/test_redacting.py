@@ -1,4 +1,4 @@
-"""Redacted explanations contain no name or secret of a log, wherever it was and wherever a line was cut."""
+"""Test that redacted explanations contain no name or secret of a log, wherever a line was cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice fits the events, and sentences are complete whatever names the log contains."""
+"""Test that advice fits the events, and that sentences are complete whatever names the log contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMEDIES = {
         "NVIDIA GB203 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
         "RuntimeError: CUDA error: no kernel image is available for execution on the device\n",
         "library-conflict",
-        ("sm_120", "a torch whose CUDA knows it", "get_arch_list"),
+        ("sm_120", "a torch whose CUDA supports it", "get_arch_list"),
     ),
     "an extension of another torch": (
         "ImportError: /opt/py/fast_attn_cuda.cpython-311-x86_64-linux-gnu.so: undefined symbol: "
@@ -48,7 +48,7 @@ _REMEDIES = {
             "Including non-PyTorch memory, this process has 18.30 GiB memory in use. "
         ),
         "gpu-oom",
-        ("process 51 with 20.00 GiB", "End what else is on that GPU", "compute-apps"),
+        ("process 51 with 20.00 GiB", "End the other process on that GPU", "compute-apps"),
     ),
     "a container hides which process is its own": (
         _OOM.format(
@@ -57,7 +57,7 @@ _REMEDIES = {
         "gpu-oom",
         (
             "process 51 with 20.00 GiB, process 77 with 18.30 GiB, one of which is this rank",
-            "End what else",
+            "End the other process",
             "compute-apps",
         ),
     ),
@@ -71,10 +71,10 @@ _REMEDIES = {
         "bus-error",
         ("signal 7", "shared memory ends by SIGBUS", "df -h"),
     ),
-    "a driver that knows an older CUDA": (
+    "a driver for an older CUDA": (
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n",
         "driver-too-old",
-        ("it knows CUDA 11.4", "driver", "nvidia-smi"),
+        ("it supports CUDA 11.4", "driver", "nvidia-smi"),
     ),
 }
 
@@ -129,7 +129,7 @@ def test_sentences_have_no_gaps(log: str) -> None:
 
 
 def _own_words(summary: str) -> str:
-    """Return the words without those of the log, which have colons and marks of their own."""
+    """Return the words without those of the log, which may contain colons."""
     return re.sub(r"https?://\S+|\S+::\S+|\S+:\d\S*|'[^']*'|\S+\.(?:cc|cpp|h|py)\S*", "x", summary)
 
 

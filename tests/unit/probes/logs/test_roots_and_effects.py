@@ -1,4 +1,4 @@
-"""Logs of a whole failure: the root comes first, and the reports of other ranks are its effects."""
+"""Test logs of a whole failure: the root comes first, and the reports of other ranks are its effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.log_cases.reading import explained, ids
 
 
 def timed_out(rank: int) -> str:
-    """A rank that waited in vain."""
+    """Return the lines of a rank that waited without success."""
     return (
         f"[rank{rank}]:[E ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation "
         f"timeout: "

@@ -23,7 +23,7 @@ def facts(*texts: str) -> dict[str, object]:
 
 
 def init(process: tuple[str, int], rank: int, ranks: int, step: str = "START", comm: str = "0xc0") -> str:
-    """A process of a host that begins or ends its initialisation."""
+    """Return the line of a process that begins or ends its initialisation."""
     host, pid = process
     return (
         f"{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} nranks {ranks} "

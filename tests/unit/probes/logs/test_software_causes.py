@@ -1,4 +1,4 @@
-"""Lines of programs, launchers and schedulers: the failure is stated plainly; a working run is none."""
+"""Test lines of programs, launchers and schedulers: failures are reported, and working runs have none."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _PLAIN = {
         "OSError: [Errno 28] No space left on device: '/data/step_100.pt'",
         "No space is left on a disk",
     ),
-    "a loss": ("Loss is nan, stopping training", "The loss is no number"),
+    "a loss": ("Loss is nan, stopping training", "The loss is no longer a number"),
     "a data loader": (
         "RuntimeError: Caught RuntimeError in DataLoader worker process 3.\nOriginal Traceback "
         "(most recent call last):\n"
@@ -128,14 +128,14 @@ _PLAIN = {
         "A worker ended with exit code 1",
     ),
     "interrupted": ("KeyboardInterrupt", "Ctrl-C"),
-    "told to stop": (
+    "signalled to stop": (
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 12 got signal: 15",
-        "told to stop from outside",
+        "received a signal to stop from outside",
     ),
 }
 
-_FROM_OUTSIDE = ("time limit", "preemption", "cancelled", "Ctrl-C", "told to stop from outside")
-"""Report no failure for runs that ended on purpose."""
+_FROM_OUTSIDE = ("time limit", "preemption", "cancelled", "Ctrl-C", "received a signal to stop from outside")
+"""Words about runs that ended on purpose, which are no failures."""
 
 
 @pytest.mark.parametrize("log", _HEALTHY.values(), ids=_HEALTHY.keys())

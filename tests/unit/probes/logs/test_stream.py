@@ -1,4 +1,4 @@
-"""Lines come out of bytes of any kind, wherever they are cut."""
+"""Test that bytes of any kind become lines, wherever they are cut."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.logs.reader_table import line_readers
-from probes.logs.sieve import MOST_ALIKE, Sieve
-from probes.logs.stream import LONGEST_LINE, LogStream
+from probes.logs.stream import LONGEST_LINE, MOST_ALIKE, LogStream, Sieve
 
 SIGNS = (b"Watchdog caught", b"Xid ", b"via NET/")
 WANTED = b"node-1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"

@@ -1,4 +1,4 @@
-"""Outputs of benchmarks and of other tools' tests as events."""
+"""Test the events of outputs of benchmarks and diagnostics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
-from probes.logs.readers import bench_tools, dcgm, nvlink
+from probes.logs.event import LogLine
+from probes.logs.readers import bench_tools, gpu_diagnostics
 from probes.logs.readers import fabric_manager_lines as fabric_manager
 from probes.logs.readers import nccl_tests_reader as nccl_tests
-from probes.logs.readers import nvbandwidth_reader as nvbandwidth
-from probes.logs.readers import perftest_reader as perftest
 from tests.support.log_cases.reading import explained
 from tests.support.recordings import MACHINES, index, needs_recordings
 
-_DOCUMENTS = (bench_tools, dcgm, nvbandwidth, nvlink, perftest)
+_DOCUMENTS = (bench_tools, gpu_diagnostics)
 
 _NCCL_TESTS = """\
 # Collective test starting: all_reduce_perf
@@ -235,7 +233,7 @@ _V4 = {
     ],
 )
 def test_reports_of_dcgm_3_and_4(report, fields):
-    events = _document(dcgm, json.dumps(report, indent=2))
+    events = _document(gpu_diagnostics, json.dumps(report, indent=2))
 
     (failure,) = _fields(events, "dcgm.failure")
     assert failure == fields
@@ -244,7 +242,7 @@ def test_reports_of_dcgm_3_and_4(report, fields):
 @needs_recordings
 @pytest.mark.parametrize("path", [path for path, row in index().items() if row["kind"] == "dcgm"])
 def test_recorded_reports_fail_where_the_index_states_it(path):
-    events = _document(dcgm, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
+    events = _document(gpu_diagnostics, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
 
     assert bool(_fields(events, "dcgm.failure")) == (index()[path]["state"] == "fault")
     assert _fields(events, "dcgm.summary")
@@ -269,7 +267,7 @@ def test_recorded_reports_fail_where_the_index_states_it(path):
     ],
 )
 def test_recorded_links(path, kind, fields):
-    events = _document(nvlink, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
+    events = _document(gpu_diagnostics, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
 
     assert any(fields.items() <= values.items() for values in _fields(events, kind))
 
@@ -278,7 +276,9 @@ def test_recorded_links(path, kind, fields):
 def test_healthy_links_have_no_errors_and_none_down_beside_others():
     for path, row in index().items():
         if row["kind"] == "nvlink" and row["state"] == "healthy":
-            events = _document(nvlink, (MACHINES / path).read_text(encoding="utf-8", errors="replace"))
+            events = _document(
+                gpu_diagnostics, (MACHINES / path).read_text(encoding="utf-8", errors="replace")
+            )
             assert _fields(events, "nvlink.errors") == _fields(events, "nvlink.link-down") == []
 
 
@@ -296,13 +296,23 @@ SUM device_to_device_memcpy_write_ce 2072.00
 
 
 def test_the_slowest_pair_of_a_matrix_is_named():
-    (result,) = _fields(_document(nvbandwidth, _MATRIX), "nvbandwidth.result")
+    (result,) = _fields(_document(bench_tools, _MATRIX), "nvbandwidth.result")
 
     assert (result["slowest"], result["slowest_gbps"], result["median_gbps"]) == ("GPU1-GPU2", 120.3, 390.05)
 
 
+def test_bandwidths_of_a_matrix_have_three_decimal_places():
+    matrix = (
+        _MATRIX.replace("390.10", "390.12345").replace("391.20", "391.23456").replace("120.30", "120.34567")
+    )
+    (result,) = _fields(_document(bench_tools, matrix), "nvbandwidth.result")
+
+    names = ("slowest_gbps", "median_gbps", "fastest_gbps")
+    assert [result[name] for name in names] == [120.346, 390.062, 391.235]
+
+
 def test_a_line_with_the_sum_is_read_alone():
-    (version, total) = _events(nvbandwidth, _MATRIX)
+    (version, total) = _events(bench_tools, _MATRIX)
 
     assert version.fields == {"version": "0.8"}
     assert total.fields["test"] == "device_to_device_memcpy_write_ce"
@@ -320,7 +330,7 @@ def test_a_line_with_the_sum_is_read_alone():
     ],
 )
 def test_errors_of_perftest(line, kind, fields):
-    (event,) = _events(perftest, line)
+    (event,) = _events(bench_tools, line)
 
     assert event.kind == kind
     assert fields.items() <= event.fields.items()
@@ -336,7 +346,7 @@ def test_errors_of_perftest(line, kind, fields):
 )
 def test_recorded_perftest(path, fields):
     (result,) = _fields(
-        _document(perftest, (MACHINES / "perftest" / path).read_text(encoding="utf-8")), "perftest.result"
+        _document(bench_tools, (MACHINES / "perftest" / path).read_text(encoding="utf-8")), "perftest.result"
     )
 
     assert fields.items() <= result.items()
@@ -363,10 +373,13 @@ def test_links_without_errors_and_cards_without_links_are_reported():
     heading = "GPU 0: NVIDIA L40S (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
     counters = "\t Link 0: Replay Errors: 0\n\t Link 0: CRC Errors: 0\n"
 
-    assert _fields(_document(nvlink, heading + "Device does not have or support Nvlink\n"), "nvlink.none")
-    assert _fields(_document(nvlink, heading + counters), "nvlink.no-errors")
     assert _fields(
-        _document(nvlink, heading + counters.replace("CRC Errors: 0", "CRC Errors: 2")), "nvlink.errors"
+        _document(gpu_diagnostics, heading + "Device does not have or support Nvlink\n"), "nvlink.none"
+    )
+    assert _fields(_document(gpu_diagnostics, heading + counters), "nvlink.no-errors")
+    assert _fields(
+        _document(gpu_diagnostics, heading + counters.replace("CRC Errors: 0", "CRC Errors: 2")),
+        "nvlink.errors",
     )
 
 
@@ -378,7 +391,7 @@ def test_cut_and_mixed_files_never_raise(text, start, garbage, end):
     mixed = text[:start] + garbage + text[end:]
     for reader in _DOCUMENTS:
         reader.read_document("out.txt", mixed.encode("utf-8", errors="replace"))
-    for reader in (nccl_tests, fabric_manager, nvbandwidth, perftest):
+    for reader in (nccl_tests, fabric_manager, bench_tools):
         _events(reader, mixed)
 
 

@@ -1,11 +1,11 @@
-"""The reports at the end of a torchrun job."""
+"""Test the reports at the end of a torchrun job."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.logs.line import LogLine
+from probes.logs.event import LogLine
 from probes.logs.readers.torchrun import SIGNS, Reader
 
 _REPORT = """\

@@ -1,4 +1,4 @@
-"""Attempts of NCCL that it can do without are no failures; attempts that its callers need are."""
+"""Test that failed attempts of NCCL are failures only if its callers need them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from probes.base.record import Reason, Unknown
 from probes.facts.named import state_of
-from probes.parsers.fabric import iblinkinfo, ibnetdiscover, ibswinfo, ip_json
+from probes.parsers.fabric import fabric_maps, ip_json
 from probes.parsers.host import network_files as network
 
 LINKINFO = """CA: node1 HCA-1:
@@ -52,7 +53,11 @@ fan status         | OK
 fan#1 (rpm)        | 6125
 fan#2 (rpm)        |
 """
-TEXTS = {iblinkinfo: LINKINFO, ibnetdiscover: DISCOVER, ibswinfo: SWITCH}
+TEXTS = {
+    fabric_maps.recognise_iblinkinfo: LINKINFO,
+    fabric_maps.recognise_ibnetdiscover: DISCOVER,
+    fabric_maps.recognise_ibswinfo: SWITCH,
+}
 IP_TEXT = """2: eth0@if5: <BROADCAST,MULTICAST,SLAVE,UP,LOWER_UP> mtu 9000 qdisc mq master bond0 state UP \
 group default qlen 1000
 3: bond0: <BROADCAST,MULTICAST,MASTER,UP,LOWER_UP> mtu 9000 qdisc noqueue state UP group default
@@ -88,14 +93,13 @@ COLLECTION = {
 }
 
 
-@pytest.mark.parametrize("module", TEXTS, ids=lambda module: module.__name__)
-def test_each_text_is_recognised_by_its_own_parser_alone(module: object) -> None:
-    others = (*TEXTS, ip_json)
-    assert [other for other in others if other.recognise(TEXTS[module])] == [module]  # type: ignore[index]
+@pytest.mark.parametrize(("recognise", "text"), TEXTS.items())
+def test_each_text_is_recognised_by_its_own_parser_alone(recognise: Callable[[str], bool], text: str) -> None:
+    assert [other for other in (*TEXTS, ip_json.recognise) if other(text)] == [recognise]
 
 
 def test_iblinkinfo() -> None:
-    host, first, slow = iblinkinfo.parse_fabric(LINKINFO)
+    host, first, slow = fabric_maps.parse_iblinkinfo(LINKINFO)
     assert (host.node, host.node_kind, host.peer, host.peer_port, host.speed) == (
         "node1 HCA-1",
         "host",
@@ -113,7 +117,7 @@ def test_iblinkinfo() -> None:
 
 
 def test_ibnetdiscover_in_full() -> None:
-    switch, host = ibnetdiscover.parse_fabric(DISCOVER)
+    switch, host = fabric_maps.parse_ibnetdiscover(DISCOVER)
     assert (switch.node, switch.port, switch.peer, switch.width, switch.speed) == (
         "leaf1",
         17,
@@ -125,19 +129,19 @@ def test_ibnetdiscover_in_full() -> None:
 
 
 def test_a_host_without_links() -> None:
-    (host,) = ibnetdiscover.parse_fabric(ALONE)
+    (host,) = fabric_maps.parse_ibnetdiscover(ALONE)
     assert (host.node, host.node_kind, host.peer) == ("node1 HCA-1", "host", None)
 
 
 def test_a_list_of_ports() -> None:
-    host, odd, free = ibnetdiscover.parse_fabric(LISTED)
+    host, odd, free = fabric_maps.parse_ibnetdiscover(LISTED)
     assert (host.peer, host.peer_port) == ("leaf1", 17)
     assert (odd.node, odd.peer, isinstance(odd.speed, Unknown)) == ("leaf1", None, True)
     assert (free.peer, free.speed) == (None, "SDR")
 
 
 def test_a_switch() -> None:
-    (switch,) = ibswinfo.parse_switches(SWITCH)
+    (switch,) = fabric_maps.parse_switches(SWITCH)
     assert (switch.name, switch.part_number, switch.temperature_c) == ("Quantum-2 leaf1", "MQM9790-NS2F", 61)
     assert isinstance(switch.power_supplies, tuple)
     assert isinstance(switch.fans, tuple)
@@ -202,11 +206,11 @@ def test_addresses_of_a_name() -> None:
 
 @given(st.text())
 def test_any_text_is_read_without_an_exception(text: str) -> None:
-    for module in (*TEXTS, ip_json):
-        assert module.recognise(text) in (True, False)
-    assert isinstance(iblinkinfo.parse_fabric(text), tuple)
-    assert isinstance(ibnetdiscover.parse_fabric(text), tuple)
-    assert isinstance(ibswinfo.parse_switches(text), tuple)
+    for recognise in (*TEXTS, ip_json.recognise):
+        assert recognise(text) in (True, False)
+    assert isinstance(fabric_maps.parse_iblinkinfo(text), tuple)
+    assert isinstance(fabric_maps.parse_ibnetdiscover(text), tuple)
+    assert isinstance(fabric_maps.parse_switches(text), tuple)
     assert isinstance(ip_json.parse_interfaces(text), tuple | Unknown)
 
 
@@ -216,7 +220,7 @@ def test_a_cut_text_invents_no_node(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(lines)))
     end = data.draw(st.integers(start, len(lines)))
     cut = "".join(lines[:start] + lines[end:])
-    for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric):
+    for parse in (fabric_maps.parse_iblinkinfo, fabric_maps.parse_ibnetdiscover):
         assert {(port.node, port.port) for port in parse(cut) if port.peer} <= {
             (n, p) for n in _nodes(text) for p in _ports(text)
         }
@@ -224,11 +228,15 @@ def test_a_cut_text_invents_no_node(text: str, data: st.DataObject) -> None:
 
 def _nodes(text: str) -> set[str]:
     return {
-        port.node for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)
+        port.node
+        for parse in (fabric_maps.parse_iblinkinfo, fabric_maps.parse_ibnetdiscover)
+        for port in parse(text)
     }
 
 
 def _ports(text: str) -> set[int]:
     return {
-        port.port for parse in (iblinkinfo.parse_fabric, ibnetdiscover.parse_fabric) for port in parse(text)
+        port.port
+        for parse in (fabric_maps.parse_iblinkinfo, fabric_maps.parse_ibnetdiscover)
+        for port in parse(text)
     }

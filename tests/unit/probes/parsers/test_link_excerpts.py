@@ -15,7 +15,7 @@ from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.fabric import fabric_manager_log
 from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
 from probes.parsers.nvidia_smi import nvlink_status
-from probes.parsers.topology import rocm_topology, topo_matrix
+from probes.parsers.topology import gpu_tables, topo_matrix
 
 CAPABILITIES = (
     "Link 0, P2P is supported: true\nLink 0, SLI is supported: false\nLink 1, P2P is supported: true\n"
@@ -79,8 +79,8 @@ def test_lines_of_the_journal() -> None:
 
 
 def test_numa_nodes_of_amd_gpus() -> None:
-    assert rocm_topology.recognise(NODES)
-    assert [(gpu.index, gpu.numa_node) for gpu in rocm_topology.parse_gpus(NODES)] == [(0, 1), (1, None)]
+    assert gpu_tables.recognise_rocm(NODES)
+    assert [(gpu.index, gpu.numa_node) for gpu in gpu_tables.parse_rocm_gpus(NODES)] == [(0, 1), (1, None)]
 
 
 def test_a_matrix_as_a_markdown_table() -> None:
@@ -99,8 +99,9 @@ def test_a_matrix_as_a_markdown_table() -> None:
 def test_cut_text_never_raises(text: str, data: st.DataObject) -> None:
     start, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
     part = text[start:end]
-    for module in (nvlink_status, nvlink_errors, rocm_topology, topo_matrix, fabric_manager_log):
+    gpus = list(gpu_tables.parse_rocm_gpus(part))
+    for module in (nvlink_status, nvlink_errors, topo_matrix, fabric_manager_log):
         module.recognise(part)
-        for gpu in module.parse_gpus(part):
-            assert gpu.index == UNNUMBERED or str(gpu.index) in part
+        gpus += module.parse_gpus(part)
+    assert all(gpu.index == UNNUMBERED or str(gpu.index) in part for gpu in gpus)
     fabric_manager_log.parse_fabric_manager_log(part)

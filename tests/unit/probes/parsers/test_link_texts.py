@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from probes.parsers.fabric import fabric_manager_log
 from probes.parsers.nvidia_smi import nvlink_error_counts as nvlink_errors
 from probes.parsers.nvidia_smi import nvlink_status
 from probes.parsers.tools import dcgm_nvlink
-from probes.parsers.topology import rocm_topology, topo_matrix, topo_p2p
+from probes.parsers.topology import gpu_tables, topo_matrix
 from tests.support.mutations import mutated
 
 P2P = (
@@ -83,28 +84,28 @@ MANAGER = (
 
 
 def test_each_direction_of_peer_access_with_what_was_asked() -> None:
-    access = {(pair.a, pair.b): (pair.capability, pair.status) for pair in topo_p2p.parse_peer_access(P2P)}
+    access = {(pair.a, pair.b): (pair.capability, pair.status) for pair in gpu_tables.parse_peer_access(P2P)}
     assert len(access) == 6
     assert access["GPU0", "GPU2"] == ("write", "CNS")
     assert access["GPU1", "GPU0"] == ("write", "OK")
-    assert [gpu.index for gpu in topo_p2p.parse_gpus(P2P)] == [0, 1, 2]
+    assert [gpu.index for gpu in gpu_tables.parse_p2p_gpus(P2P)] == [0, 1, 2]
 
 
 def test_a_table_without_its_command_has_the_capability_access() -> None:
-    (pair, *_) = topo_p2p.parse_peer_access(P2P.partition("\n")[2])
+    (pair, *_) = gpu_tables.parse_peer_access(P2P.partition("\n")[2])
     assert pair.capability == "access"
 
 
 def test_a_cut_row_of_peer_access_is_named() -> None:
     text = P2P[: P2P.index("CNS\tCNS") + 1]
-    (line,) = topo_p2p.parse_unread(text + "\tzz") or topo_p2p.parse_unread(
+    (line,) = gpu_tables.unread_p2p(text + "\tzz") or gpu_tables.unread_p2p(
         P2P.replace("GPU1\tOK\tX\tCNS", "GPU1\tOK\tX")
     )
     assert line.why == "2 of 3 cells"
 
 
 def test_links_of_amd_gpus() -> None:
-    links = {(link.a, link.b): link for link in rocm_topology.parse_links(ROCM)}
+    links = {(link.a, link.b): link for link in gpu_tables.parse_rocm_links(ROCM)}
     assert set(links) == {("GPU0", "GPU1"), ("GPU0", "GPU2"), ("GPU1", "GPU2")}
     assert links["GPU0", "GPU1"].kind == "NVLINK"
     assert links["GPU0", "GPU1"].nvlink_count is None
@@ -216,52 +217,46 @@ def test_every_matrix_of_a_text_is_read() -> None:
     assert [gpu.index for gpu in topo_matrix.parse_gpus(matrix)] == [0, 1]
 
 
+RECOGNISERS = (
+    gpu_tables.recognise_p2p,
+    gpu_tables.recognise_rocm,
+    nvlink_errors.recognise,
+    dcgm_nvlink.recognise,
+    fabric_manager_log.recognise,
+    nvlink_status.recognise,
+    topo_matrix.recognise,
+)
+
+
 @pytest.mark.parametrize(
-    ("module", "text"),
+    ("recognise", "text"),
     [
-        (topo_p2p, P2P),
-        (rocm_topology, ROCM),
-        (nvlink_errors, ERRORS),
-        (nvlink_errors, NEW_ERRORS),
-        (dcgm_nvlink, DCGM_STATES),
-        (dcgm_nvlink, DCGM_ERRORS),
-        (fabric_manager_log, MANAGER),
+        (gpu_tables.recognise_p2p, P2P),
+        (gpu_tables.recognise_rocm, ROCM),
+        (nvlink_errors.recognise, ERRORS),
+        (nvlink_errors.recognise, NEW_ERRORS),
+        (dcgm_nvlink.recognise, DCGM_STATES),
+        (dcgm_nvlink.recognise, DCGM_ERRORS),
+        (fabric_manager_log.recognise, MANAGER),
     ],
 )
-def test_each_text_is_of_one_kind(module: object, text: str) -> None:
-    modules = (
-        topo_p2p,
-        rocm_topology,
-        nvlink_errors,
-        dcgm_nvlink,
-        fabric_manager_log,
-        nvlink_status,
-        topo_matrix,
-    )
-    assert [other for other in modules if other.recognise(text)] == [module]
+def test_each_text_is_of_one_kind(recognise: Callable[[str], bool], text: str) -> None:
+    assert [other for other in RECOGNISERS if other(text)] == [recognise]
 
 
 def everything(text: str) -> list[object]:
     """Return all records that the parsers read from `text`."""
-    for module in (
-        topo_p2p,
-        rocm_topology,
-        nvlink_errors,
-        dcgm_nvlink,
-        fabric_manager_log,
-        nvlink_status,
-        topo_matrix,
-    ):
-        module.recognise(text)
+    for recognise in RECOGNISERS:
+        recognise(text)
     nvlink_errors.unread(text)
     dcgm_nvlink.unread(text)
-    rocm_topology.unread(text)
+    gpu_tables.unread_rocm(text)
     topo_matrix.unread(text)
-    topo_p2p.parse_unread(text)
+    gpu_tables.unread_p2p(text)
     fabric_manager_log.parse_version(text)
     return [
-        *topo_p2p.parse_peer_access(text),
-        *rocm_topology.parse_links(text),
+        *gpu_tables.parse_peer_access(text),
+        *gpu_tables.parse_rocm_links(text),
         *topo_matrix.parse_links(text),
         *topo_matrix.parse_gpus(text),
         *nvlink_errors.parse_gpus(text),

@@ -7,8 +7,7 @@ import pytest
 from probes.base.record import known
 from probes.parsers.nvidia_smi import (
     nvsmi_csv,
-    nvsmi_error,
-    nvsmi_monitor,
+    nvsmi_short,
     nvsmi_table,
     nvsmi_text,
     nvsmi_xml,
@@ -68,8 +67,8 @@ def test_error_counts_without_their_heading() -> None:
 
 
 def test_samples_with_date_and_time() -> None:
-    assert nvsmi_monitor.recognise(DATED)
-    (gpu,) = nvsmi_monitor.parse_gpus(DATED)
+    assert nvsmi_short.recognise_monitor(DATED)
+    (gpu,) = nvsmi_short.parse_monitor(DATED)
     assert (gpu.index, gpu.power_w, gpu.temperature_c, gpu.ecc_uncorrected_volatile) == (1, 301.0, 66, 6)
 
 
@@ -104,8 +103,8 @@ def test_prose_is_no_row(text: str) -> None:
     ],
 )
 def test_a_tool_that_is_not_there(text: str) -> None:
-    assert nvsmi_error.recognise(text)
-    assert nvsmi_error.failure(text) is not None
+    assert nvsmi_short.recognise_error(text)
+    assert nvsmi_short.failure(text) is not None
 
 
 def test_one_gpu_of_an_xml_log() -> None:
@@ -120,7 +119,7 @@ def test_one_gpu_of_an_xml_log() -> None:
 
 
 def test_a_mistyped_address_of_a_lost_gpu() -> None:
-    (gpu,) = nvsmi_error.parse_gpus(
+    (gpu,) = nvsmi_short.parse_error(
         "Unable to determine the device handle for GPU 000:BA:80.0: Unknown Error"
     )
     assert not known(gpu.name)

@@ -12,9 +12,7 @@ from probes.facts import Gpu
 from probes.facts.gpu_facts import UNNUMBERED
 from probes.parsers.nvidia_smi import (
     nvsmi_csv,
-    nvsmi_error,
-    nvsmi_list,
-    nvsmi_monitor,
+    nvsmi_short,
     nvsmi_table,
     nvsmi_text,
     nvsmi_xml,
@@ -256,11 +254,11 @@ LIST = (
 
 
 def test_list() -> None:
-    first, second = nvsmi_list.parse_gpus(LIST)
+    first, second = nvsmi_short.parse_list(LIST)
     assert isinstance(first.mig_devices, tuple)
     assert [(device.profile, device.uuid) for device in first.mig_devices] == [("3g.40gb", "MIG-1")]
     assert (first.mig_enabled, second.uuid) == (True, "GPU-2")
-    assert not nvsmi_list.recognise(LIST + "\t Link 0: 25 GB/s\n")
+    assert not nvsmi_short.recognise_list(LIST + "\t Link 0: 25 GB/s\n")
 
 
 DMON = """# gpu    pwr  gtemp  mtemp     sm    mem   mclk   pclk
@@ -276,14 +274,14 @@ PMON = """# gpu         pid   type     sm    mem    command
 
 
 def test_monitors() -> None:
-    (gpu,) = nvsmi_monitor.parse_gpus(DMON)
+    (gpu,) = nvsmi_short.parse_monitor(DMON)
     assert (gpu.power_w, gpu.temperature_c, gpu.limits.memory_temperature_c, gpu.sm_clock_mhz) == (
         630.0,
         53,
         41,
         1980,
     )
-    first, second = nvsmi_monitor.parse_gpus(PMON)
+    first, second = nvsmi_short.parse_monitor(PMON)
     assert isinstance(first.processes, tuple)
     assert [(process.pid, process.sm_percent, process.memory_percent) for process in first.processes] == [
         (7, 97, 1)
@@ -303,27 +301,27 @@ def test_monitors() -> None:
     ],
 )
 def test_a_gpu_that_an_error_names(text: str, index: int, address: str) -> None:
-    (gpu,) = nvsmi_error.parse_gpus(text)
+    (gpu,) = nvsmi_short.parse_error(text)
     assert (gpu.index, gpu.pci_bus_id) == (index, address)
     assert isinstance(gpu.name, Unknown)
     assert gpu.name.reason is Reason.ERROR
-    assert nvsmi_error.failure(text) is None
+    assert nvsmi_short.failure(text) is None
 
 
 def test_a_driver_that_does_not_answer() -> None:
     text = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.178\n"
-    failure = nvsmi_error.failure(text)
+    failure = nvsmi_short.failure(text)
     assert failure is not None
     assert "version mismatch" in failure.detail
-    assert nvsmi_error.library_version(text) == "580.178"
-    assert nvsmi_error.failure("No devices were found\n") is not None
+    assert nvsmi_short.library_version(text) == "580.178"
+    assert nvsmi_short.failure("No devices were found\n") is not None
     assert (
-        nvsmi_error.parse_gpus("WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")[0].inforom_valid
+        nvsmi_short.parse_error("WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")[0].inforom_valid
         is False
     )
 
 
-MODULES = (nvsmi_csv, nvsmi_error, nvsmi_list, nvsmi_monitor, nvsmi_table, nvsmi_text, nvsmi_xml)
+MODULES = (nvsmi_csv, nvsmi_table, nvsmi_text, nvsmi_xml)
 TEXTS = (REPORT, TABLE, CSV, LIST, DMON, PMON)
 
 
@@ -332,9 +330,16 @@ def read_all(text: str) -> list[Gpu]:
     for module in MODULES:
         module.recognise(text)
         gpus += module.parse_gpus(text)
-        if hasattr(module, "unread"):
-            module.unread(text)
-    return gpus
+        module.unread(text)
+    for function in (nvsmi_short.recognise_list, nvsmi_short.recognise_monitor, nvsmi_short.recognise_error):
+        function(text)
+    nvsmi_short.unread_list(text)
+    return [
+        *gpus,
+        *nvsmi_short.parse_list(text),
+        *nvsmi_short.parse_monitor(text),
+        *nvsmi_short.parse_error(text),
+    ]
 
 
 @given(st.text(max_size=400))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,16 +12,12 @@ from probes.base.record import Reason, Unknown
 from probes.facts import Nic
 from probes.facts.named import count_of
 from probes.parsers.fabric import (
+    fabric_maps,
     fi_info,
-    guid_list,
-    ibdev2netdev,
-    ibstatus,
     ibv_devinfo,
     mlxlink,
-    perfquery,
-    rdma_link,
+    rdma_lists,
     rdma_words,
-    show_gids,
 )
 from probes.parsers.fabric import infiniband_files as infiniband
 
@@ -150,33 +148,33 @@ fi_info:
 LIST = "VM_hostname node1\n946dae0300aa0b01\nVM_hostname node2\n946dae0300aa0b02\n"
 
 TEXTS = {
-    infiniband: IBSTAT,
-    ibstatus: IBSTATUS,
-    ibv_devinfo: DEVINFO,
-    ibdev2netdev: NETDEV,
-    rdma_link: RDMA,
-    show_gids: GIDS,
-    mlxlink: MLXLINK,
-    perfquery: PERFQUERY,
-    fi_info: FI_INFO,
-    guid_list: LIST,
+    infiniband.recognise: IBSTAT,
+    rdma_lists.recognise_ibstatus: IBSTATUS,
+    ibv_devinfo.recognise: DEVINFO,
+    rdma_lists.recognise_ibdev2netdev: NETDEV,
+    rdma_lists.recognise_rdma_link: RDMA,
+    rdma_lists.recognise_show_gids: GIDS,
+    mlxlink.recognise: MLXLINK,
+    rdma_lists.recognise_perfquery: PERFQUERY,
+    fi_info.recognise: FI_INFO,
+    fabric_maps.recognise_guid_list: LIST,
 }
 PARSERS = (
     infiniband.parse_ibstat,
-    ibstatus.parse_nics,
+    rdma_lists.parse_ibstatus,
     ibv_devinfo.parse_nics,
-    ibdev2netdev.parse_nics,
-    rdma_link.parse_nics,
-    show_gids.parse_nics,
+    rdma_lists.parse_ibdev2netdev,
+    rdma_lists.parse_rdma_link,
+    rdma_lists.parse_show_gids,
     mlxlink.parse_nics,
-    perfquery.parse_nics,
+    rdma_lists.parse_perfquery,
     fi_info.parse_nics,
 )
 
 
-@pytest.mark.parametrize("module", TEXTS, ids=lambda module: module.__name__)
-def test_each_text_is_recognised_by_its_own_parser_alone(module: object) -> None:
-    assert [other for other in TEXTS if other.recognise(TEXTS[module])] == [module]  # type: ignore[index]
+@pytest.mark.parametrize(("recognise", "text"), TEXTS.items())
+def test_each_text_is_recognised_by_its_own_parser_alone(recognise: Callable[[str], bool], text: str) -> None:
+    assert [other for other in TEXTS if other(text)] == [recognise]
 
 
 def test_ibstat_contains_all_fields_and_a_vanished_device() -> None:
@@ -214,13 +212,13 @@ def test_a_device_whose_ports_were_cut_off_is_there() -> None:
 
 def test_ibdev2netdev_in_columns_and_with_remarks() -> None:
     text = "mlx5_0   port  1  ==>  ibp26s0        (Down)  # rail 1 of 8\n"
-    assert ibdev2netdev.recognise(text)
-    (nic,) = ibdev2netdev.parse_nics(text)
+    assert rdma_lists.recognise_ibdev2netdev(text)
+    (nic,) = rdma_lists.parse_ibdev2netdev(text)
     assert (nic.name, nic.netdev, nic.netdev_up) == ("mlx5_0", "ibp26s0", False)
 
 
 def test_ibstatus() -> None:
-    (port,) = ibstatus.parse_nics(IBSTATUS)
+    (port,) = rdma_lists.parse_ibstatus(IBSTATUS)
     assert (port.state, port.rate_gbps, port.lanes, port.speed) == ("ACTIVE", 100.0, 2, "HDR")
     assert (port.lid, port.sm_lid, port.port_guid) == (31, 2, "946d:ae03:00aa:0b01")
 
@@ -248,7 +246,7 @@ def test_ibv_devinfo_of_roce_and_efa() -> None:
 
 
 def test_ibdev2netdev_plain_and_verbose() -> None:
-    plain, verbose = ibdev2netdev.parse_nics(NETDEV)
+    plain, verbose = rdma_lists.parse_ibdev2netdev(NETDEV)
     assert (plain.netdev, plain.netdev_up, isinstance(plain.pci_bus_id, Unknown)) == ("ib0", True, True)
     assert (verbose.pci_bus_id, verbose.device_type, verbose.firmware_version) == (
         "0000:3b:00.1",
@@ -259,14 +257,14 @@ def test_ibdev2netdev_plain_and_verbose() -> None:
 
 
 def test_rdma_link_old_and_new() -> None:
-    infini, roce, old = rdma_link.parse_nics(RDMA)
+    infini, roce, old = rdma_lists.parse_rdma_link(RDMA)
     assert (infini.link_layer, infini.lid, infini.sm_lid, infini.state) == ("InfiniBand", 31, 2, "ACTIVE")
     assert (roce.state, roce.physical_state, roce.netdev) == ("DOWN", "Disabled", "ens3f1")
     assert (old.name, old.state, old.netdev) == ("irdma0", "INIT", "eno3")
 
 
 def test_show_gids() -> None:
-    (port,) = show_gids.parse_nics(GIDS)
+    (port,) = rdma_lists.parse_show_gids(GIDS)
     assert isinstance(port.gids, tuple)
     assert [(gid.index, gid.kind, gid.address, gid.netdev) for gid in port.gids] == [
         (0, "RoCE v1", None, "ens1"),
@@ -296,7 +294,7 @@ def test_mlxlink_in_json() -> None:
 
 
 def test_perfquery_has_the_names_of_sysfs() -> None:
-    (port,) = perfquery.parse_nics(PERFQUERY)
+    (port,) = rdma_lists.parse_perfquery(PERFQUERY)
     assert isinstance(port.counters, tuple)
     names = ("symbol_error", "link_downed", "port_xmit_discards", "VL15_dropped")
     assert (port.name, port.lid, [count_of(port.counters, name) for name in names]) == ("", 31, [7, 2, 99, 3])
@@ -309,7 +307,7 @@ def test_fi_info() -> None:
 
 
 def test_guid_list() -> None:
-    assert guid_list.hosts_by_guid(LIST) == {"946d:ae03:00aa:0b01": "node1", "946d:ae03:00aa:0b02": "node2"}
+    assert fabric_maps.hosts_by_guid(LIST) == {"946d:ae03:00aa:0b01": "node1", "946d:ae03:00aa:0b02": "node2"}
 
 
 @pytest.mark.parametrize("text", ["node_guid", "", "0x", "0x1234567890abcdef0", "g00d:0000:0000:0000"])
@@ -324,11 +322,11 @@ def test_no_counter_is_unknown(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_read_without_an_exception(text: str) -> None:
-    for module in TEXTS:
-        assert module.recognise(text) in (True, False)
+    for recognise in TEXTS:
+        assert recognise(text) in (True, False)
     for parse in PARSERS:
         assert isinstance(parse(text), tuple)
-    assert isinstance(guid_list.hosts_by_guid(text), dict)
+    assert isinstance(fabric_maps.hosts_by_guid(text), dict)
     assert isinstance(infiniband.unread_ibstat(text), tuple)
 
 

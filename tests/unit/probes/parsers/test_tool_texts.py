@@ -272,6 +272,9 @@ def test_the_rates_of_a_row_imply_collective_and_ranks() -> None:
         ("none       0", "200.00", "200.00", "broadcast"),
         ("none      -1", "200.00", "200.00", "sendrecv"),
         (" sum      -1", "  0.20", "  0.37", "collective"),
+        # The rates may deviate by 0.4 % because they are rounded, so this factor may be 1.
+        (" sum      -1", "250.00", "251.00", "all_reduce or sendrecv"),
+        (" sum      -1", "250.00", "251.05", "all_reduce"),
     ],
 )
 def test_names_by_columns(columns: str, algorithm: str, bus: str, test: str) -> None:
@@ -292,6 +295,13 @@ def test_bandwidth_and_latency_of_perftest() -> None:
     (latency,) = perftest.parse_results(PERFTEST_LATENCY)
     assert (latency.test, latency.value, latency.unit) == ("ib_write_lat", pytest.approx(1.87e-6), "s")
     assert perftest.parse_results(PERFTEST + "Couldn't allocate MR\n")[-1].message == "Couldn't allocate MR"
+
+
+def test_messages_are_cut_after_300_characters() -> None:
+    error = f"{'x' * 110} Couldn't connect {'y' * 190}"
+    (result,) = perftest.parse_results(PERFTEST + error)[-1:]
+    assert len(error) > 300
+    assert result.message == error[:300]
 
 
 def test_mebibytes_of_perftest() -> None:

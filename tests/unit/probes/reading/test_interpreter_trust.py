@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.base.record import Unknown
-from probes.reading.interpreter_trust import caller_uid, refusal
+from probes.reading.pythons import caller_uid, refusal
 from probes.sources.live import LiveSource
 from tests.support.fake_source import FakeSource
 

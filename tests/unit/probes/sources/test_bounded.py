@@ -10,8 +10,7 @@ import pytest
 
 from assistant.storage import read_bytes
 from probes.base.errors import InputError
-from probes.sources.base import MAX_GIVEN_BYTES
-from probes.sources.bounded import read_at_most, read_bounded
+from probes.sources.base import MAX_GIVEN_BYTES, read_at_most, read_bounded
 from probes.sources.choose import open_source
 from probes.sources.stored import unpack
 

@@ -12,8 +12,8 @@ from probes.base.record import NOT_RECORDED, Unknown
 from probes.catalogue.hardware import load_catalogue
 from probes.collect.collecting import CollectOptions, assemble, gather
 from probes.facts import MachineFacts
+from probes.sources.catalogue import gpu_of_nic, lay_out
 from probes.sources.choose import open_source
-from probes.sources.pci_layout import gpu_of_nic, lay_out
 
 CATALOGUE = load_catalogue()
 

@@ -15,8 +15,7 @@ import pytest
 
 from probes.base.record import Reason, Unknown
 from probes.sources.commands import CommandRunner
-from probes.sources.deadline import within
-from probes.sources.live import LiveSource
+from probes.sources.live import LiveSource, within
 
 
 @pytest.fixture
@@ -84,8 +83,9 @@ def test_a_program_that_hung_is_not_waited_for_again(source, tmp_path):
     assert source.run(("true",)).ok
 
 
-def test_at_the_deadline_the_whole_group_is_killed(source):
-    program = f"import subprocess, sys, time; print({_SLEEPER}.pid, flush=True); time.sleep(600)"
+@pytest.mark.parametrize("sleeper", [_SLEEPER, _SLEEPER.removesuffix(")") + ", start_new_session=True)"])
+def test_at_the_deadline_the_whole_group_is_killed(source, sleeper):
+    program = f"import subprocess, sys, time; print({sleeper}.pid, flush=True); time.sleep(600)"
     result = source.run(_python(program), timeout_s=1.0)
     assert result.failure == Unknown(Reason.TIMEOUT, f"{sys.executable} took longer than 1 s")
     grandchild = int(result.stdout)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.errors import UsageError
-from recipes.launch.placeholders import PLACEHOLDERS, expand, program_arguments
-from recipes.launch.recipe import Command
+from recipes.launch.recipe import PLACEHOLDERS, Command, expand, program_arguments
 
 VALUES = {name: str(number) for number, name in enumerate(PLACEHOLDERS)}
 

@@ -18,8 +18,7 @@ from recipes.launch.recipe import (
     Recipe,
     Resources,
 )
-from recipes.launch.recipe_file import dump_recipe, load_recipe
-from recipes.launch.validation import faults
+from recipes.launch.recipe_file import dump_recipe, faults, load_recipe
 
 counts = st.integers(1, 10**9)
 rates = st.floats(1e-12, 1e12)

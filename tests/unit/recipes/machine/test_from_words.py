@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.catalogue.hardware import load_catalogue
-from recipes.cases.case import Case, CaseError
-from recipes.cases.machine_columns import cluster_of_case
+from recipes.cases.case import Case, CaseError, cluster_of_case
 from recipes.machine.cluster_records import Cluster
 
 CATALOGUE = load_catalogue()

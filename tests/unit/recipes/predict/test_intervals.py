@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recipes.cases.prediction import CasePrediction, predict_row
-from recipes.predict.intervals import memory_interval, time_interval
+from recipes.predict.parameters import memory_interval, time_interval
 
 RUNS = Path(os.environ.get("RIGTUNE_SHARED", "../shared")) / "data" / "training_open.csv"
 FEWEST = 30

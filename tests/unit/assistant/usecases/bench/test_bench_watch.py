@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from assistant.usecases.bench.bench_watch import Watch, _CpuTimes
+from assistant.usecases.bench.bench_watch import CpuWatch, Watch, _CpuTimes
 from probes.facts import Gpu, MachineFacts
 from tests.support.fake_source import FakeSource
 
@@ -126,3 +127,32 @@ def test_a_host_is_busy_from_a_tenth_on(monkeypatch, share, busy):
     watch.begin()
     watch.end()
     assert watch.conditions("CPU", frozenset())["host_busy"] is busy
+
+
+@pytest.fixture
+def cpu_watch(monkeypatch):
+    monkeypatch.setattr("assistant.usecases.bench.bench_watch._CPU_PERIOD_S", 0.0)
+    return CpuWatch()
+
+
+def test_the_cpus_have_their_median_clock_and_highest_temperature(cpu_watch, monkeypatch):
+    clocks = iter([3100.0, 3000.0, 2000.0])
+    heat = {
+        "coretemp": [SimpleNamespace(current=60.0), SimpleNamespace(current=91.0)],
+        "nvme": [SimpleNamespace(current=99.0)],
+    }
+    monkeypatch.setattr("psutil.cpu_freq", lambda: SimpleNamespace(current=next(clocks)))
+    monkeypatch.setattr("psutil.sensors_temperatures", lambda: heat, raising=False)
+    for _ in range(3):
+        cpu_watch.tick()
+    assert cpu_watch.conditions() == {"cpu_clock_hz": 3000e6, "cpu_temperature_c": 91.0}
+
+
+@pytest.mark.parametrize(
+    "silence", [lambda: None, lambda: (_ for _ in ()).throw(FileNotFoundError("cpufreq"))]
+)
+def test_a_kernel_that_reports_nothing_leaves_nothing(cpu_watch, monkeypatch, silence):
+    monkeypatch.setattr("psutil.cpu_freq", silence)
+    monkeypatch.setattr("psutil.sensors_temperatures", dict, raising=False)
+    cpu_watch.tick()
+    assert cpu_watch.conditions() == {}

@@ -12,10 +12,9 @@ from probes.base.errors import ExitCode, UsageError
 from probes.base.table_rows import CheckRow, Group
 from probes.judging.check_table import CHECKS
 from probes.judging.findings import Finding, Status
-from probes.judging.policies.exit_profiles import PROFILES, exit_status, failure_status
 from probes.judging.policies.policy import CheckPolicy, Policy
 from probes.judging.policies.selection import select, under_policy
-from probes.judging.verdict import Verdict, decisive, exit_code, judge
+from probes.judging.verdict import PROFILES, Verdict, decisive, exit_code, exit_status, failure_status, judge
 
 ROWS = (
     CheckRow(id="a", title="A", module="m.a", group="gpu"),

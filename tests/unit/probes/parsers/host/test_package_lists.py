@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.record import Unknown
-from probes.parsers.host import driver_version, lsmod
+from probes.parsers.host import package_lists, version_outputs
 from probes.parsers.host.package_lists import (
     library_version,
     parse_efa_packages,
@@ -56,23 +56,23 @@ def test_imex_and_efa() -> None:
 
 
 def test_modules() -> None:
-    assert lsmod.recognise(LSMOD)
-    assert lsmod.is_whole(LSMOD)
+    assert package_lists.recognise_lsmod(LSMOD)
+    assert package_lists.is_whole(LSMOD)
     part = "mlx5_ib   458752  0\nib_core   356352  8 rdma_cm,mlx5_ib\n"
-    assert lsmod.recognise(part)
-    assert not lsmod.is_whole(part)
-    assert not lsmod.recognise("Module\nnothing")
-    assert lsmod.parse_lsmod(LSMOD) == ("nvidia_uvm", "nvidia_drm", "ib_core")
-    assert lsmod.parse_lsmod("efa 40960 1 - Live 0x0000000000000000\n") == ("efa",)
+    assert package_lists.recognise_lsmod(part)
+    assert not package_lists.is_whole(part)
+    assert not package_lists.recognise_lsmod("Module\nnothing")
+    assert package_lists.parse_lsmod(LSMOD) == ("nvidia_uvm", "nvidia_drm", "ib_core")
+    assert package_lists.parse_lsmod("efa 40960 1 - Live 0x0000000000000000\n") == ("efa",)
 
 
 def test_the_module_of_the_driver() -> None:
     text = (
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n"
     )
-    assert driver_version.recognise(text)
-    assert not driver_version.recognise(f"[ 7.1] {text}")
-    module = driver_version.parse_driver_version(text)
+    assert version_outputs.recognise_driver(text)
+    assert not version_outputs.recognise_driver(f"[ 7.1] {text}")
+    module = version_outputs.parse_driver_module(text)
     assert not isinstance(module, Unknown)
     assert (module.version, module.is_open) == ("570.86.15", True)
 
@@ -99,10 +99,10 @@ def test_versions_that_texts_mention() -> None:
     st.binary(max_size=200),
 )
 def test_nothing_breaks_and_nothing_is_invented(text: str, data: bytes) -> None:
-    lsmod.recognise(text)
-    driver_version.recognise(text)
-    driver_version.parse_driver_version(text)
-    assert all(name.replace("_", "-") in text.replace("_", "-") for name in lsmod.parse_lsmod(text))
+    package_lists.recognise_lsmod(text)
+    version_outputs.recognise_driver(text)
+    version_outputs.parse_driver_module(text)
+    assert all(name.replace("_", "-") in text.replace("_", "-") for name in package_lists.parse_lsmod(text))
     assert all(name in text for name in parse_packages(text))
     parse_units(text)
     parse_imex(text)

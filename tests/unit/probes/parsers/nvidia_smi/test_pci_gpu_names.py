@@ -7,7 +7,7 @@ import re
 import pytest
 
 from probes.catalogue.hardware import load_catalogue
-from probes.parsers.nvidia_smi.pci_gpu_names import driver_name
+from probes.parsers.topology.pci_classes import driver_name
 
 GPUS = load_catalogue().gpus
 

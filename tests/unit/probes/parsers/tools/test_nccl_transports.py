@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.parsers.tools.nccl_transports import transports
+from probes.parsers.tools.nccl_log import transports
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.base.evidence import line_ref
+from probes.base.record import line_ref
 from probes.parsers.topology.dmidecode import parse_dmi, parse_slots, recognise
 from tests.support.damage import damaged
 

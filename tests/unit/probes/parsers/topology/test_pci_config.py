@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.record import Reason, Unknown
-from probes.parsers.host.cpumask import cpu_list, mask_cpus, mask_list
+from probes.parsers.host.cpulist import cpu_list, mask_cpus, mask_list
 from probes.parsers.topology.pci_config import parse_config
 
 

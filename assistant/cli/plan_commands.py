@@ -1,0 +1,148 @@
+"""`rigtune plan` and `rigtune auto`: plan how a model should run on a machine."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assistant.cli.diagnostics import follow, say
+from assistant.cli.options import (
+    PATH,
+    ProgramCommand,
+    collect_options,
+    facts_of,
+    format_option,
+    plan_options,
+    program_after_dashes,
+    python_option,
+    source_of,
+    source_options,
+    verbosity_options,
+)
+from assistant.cli.output import emit_answer
+from assistant.pages.training.plan_page import plan_page
+from assistant.storage import default_run_directory, read_measurements, write_bytes
+from assistant.usecases.plan import PlanRequest, plan_workload
+from recipes.job.workload import Pins
+from recipes.launch.recipe import Command
+from recipes.launch.recipe_file import dump_recipe
+from recipes.launch.resolve import recipe_of
+
+
+@click.command(cls=ProgramCommand)
+@click.argument("model", required=False, default="")
+@source_options
+@python_option
+@plan_options
+@click.option(
+    "--measurements",
+    type=PATH,
+    metavar="FILE",
+    help="Rates that `rigtune bench -o FILE` measured on such a machine.",
+)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="Write the recipe (TOML) to this file.")
+@format_option("text", "json")
+@verbosity_options
+def plan_command(
+    model: str,
+    from_paths: tuple[Path, ...],
+    machine: str | None,
+    python: str | None,
+    measurements: Path | None,
+    output: Path | None,
+    output_format: str,
+    quiet: bool,
+    verbose: bool,
+    **wanted: Any,
+) -> None:
+    """Plan MODEL (a preset or a model file) on this machine, a recording or a catalogue machine.
+
+    PROGRAM is your own training command after `--`, for example
+    `rigtune plan llama-3-8b -o recipe.toml -- train.py --batch {micro_batch} --lr {learning_rate}`;
+    without it the recipe runs the reference workload with the model's sizes.
+    """
+    facts = facts_of(from_paths, machine, python)
+    measured = read_measurements(measurements).measurements if measurements else ()
+    plan = follow(plan_workload(facts, measured, _request_of(model, wanted)), quiet=True)
+    if output is not None:
+        interpreter = python or (facts.training.path if isinstance(facts.training.path, str) else "")
+        recipe = recipe_of(plan, name=plan.workload.model.id, command=_own_program(), python=interpreter)
+        write_bytes(output, dump_recipe(recipe).encode("utf-8", "surrogateescape"))
+    emit_answer(plan, output_format, lambda _: plan_page(plan, verbose=verbose), is_wide=True)
+    if output_format != "json" and output is not None and not quiet:
+        say(f"wrote {output}; next: rigtune export {shlex.quote(str(output))}")
+
+
+@click.command(cls=ProgramCommand)
+@click.argument("model", required=False, default="")
+@source_options
+@python_option
+@plan_options
+@click.option(
+    "--out",
+    "directory",
+    type=PATH,
+    default=None,
+    help="Folder for all results (default: a new one in the state folder).",
+)
+@format_option("text", "json")
+@verbosity_options
+def auto_command(
+    model: str,
+    from_paths: tuple[Path, ...],
+    machine: str | None,
+    python: str | None,
+    directory: Path | None,
+    output_format: str,
+    quiet: bool,
+    verbose: bool,
+    **wanted: Any,
+) -> None:
+    """Probe, check, measure, plan and export in one go, and report the files.
+
+    MODEL is a preset or a model file. Without MODEL, rigtune takes the largest preset that suits the machine,
+    on a CPU its own small reference model. PROGRAM is your own training command after `--`.
+    """
+    from assistant.pages.training.auto_page import auto_page
+    from assistant.usecases.auto import AutoOptions, auto  # a plan alone needs no check and no benchmark
+
+    options = AutoOptions(
+        directory=str(directory or default_run_directory()),
+        request=_request_of(model, wanted),
+        command=_own_program(),
+        collect=collect_options(python),
+        measure=not from_paths and machine is None,
+    )
+    result = follow(auto(source_of(from_paths, machine), options), quiet=quiet, verbose=verbose)
+    emit_answer(result, output_format, lambda _: auto_page(result), is_wide=True)
+
+
+def _request_of(model: str, wanted: dict[str, Any]) -> PlanRequest:
+    """Return the options of `plan_options` as a request."""
+    pins = Pins(
+        **{name: wanted.pop(name) for name in ("strategy", "micro_batch", "ranks_per_node", "learning_rate")}
+    )
+    return PlanRequest(model=model, pins=pins, **wanted)
+
+
+def _own_program() -> Command:
+    """Return the user's training command: `script.py ARGS`, `python script.py ARGS` or `-m module ARGS`.
+
+    The program runs in the current folder, so that its relative paths keep their meaning.
+    """
+    words = list(program_after_dashes())
+    if words and Path(words[0]).name.startswith("python"):
+        words.pop(0)
+    if not words:
+        return Command(kind="reference")
+    is_module = words[0] == "-m" and len(words) > 1
+    target, *arguments = words[is_module:]
+    return Command(
+        kind="module" if is_module else "script",
+        target=target,
+        arguments=tuple(arguments),
+        working_directory=str(Path.cwd()),
+    )

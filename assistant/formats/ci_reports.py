@@ -1,0 +1,180 @@
+"""Write a verdict for CI: JUnit XML, and Markdown for the summary of a step.
+
+JUnit has one test case for each finding: FAIL is a failure, UNKNOWN an error, SKIP and waived findings are
+skipped, WARN passes with its words on system-out. Source of the form: the JUnit schema of the Jenkins xUnit
+plugin; goss, outputs/junit.go. The Markdown is one line, and a table of problems if there are any.
+"""
+
+from __future__ import annotations
+
+import re
+
+from assistant.formats.monitoring import problem_line
+from assistant.pages.terms import STATUS
+from assistant.pages.verdict.verdict_page import counts_line, name_of
+from assistant.text.plain_writer import clean
+from probes.base.record import known, printable
+from probes.judging.check_table import CHECKS
+from probes.judging.findings import Finding, Status
+from probes.judging.verdict import Verdict
+
+_SUITE = "rigtune check"
+_XML_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\n": "&#10;", "\t": "&#9;"}
+)
+_MARKS = {Status.PASS: "✅", Status.WARN: "⚠️", Status.FAIL: "❌", Status.UNKNOWN: "❓", Status.SKIP: "➖"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~]|:(?=//))")
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"})
+_MOST = 50
+"""Largest number of rows of a table; CI systems limit the size of a summary."""
+
+
+def junit_text(verdict: Verdict) -> str:
+    """Return the whole document."""
+    findings = verdict.findings
+    counted = {
+        "tests": len(findings),
+        "failures": verdict.counts[Status.FAIL],
+        "errors": verdict.counts[Status.UNKNOWN],
+        "skipped": verdict.counts[Status.SKIP] + verdict.waived,
+    }
+    numbers = "".join(f' {name}="{number}"' for name, number in counted.items())
+    time = f' time="{verdict.duration_s or 0.0:.3f}"'
+    host = _attribute("hostname", verdict.hostname) if known(verdict.hostname) else ""
+    moment = _attribute("timestamp", verdict.started.strftime("%Y-%m-%dT%H:%M:%S")) if verdict.started else ""
+    groups = {row.id: row.group for row in CHECKS}
+    return "\n".join((
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites name="{_SUITE}"{numbers}{time}>',
+        f'  <testsuite name="{_SUITE}"{numbers}{time}{host}{moment}>',
+        *(line for finding in findings for line in _case(finding, groups.get(finding.check_id, "other"))),
+        "  </testsuite>",
+        "</testsuites>",
+        "",
+    ))  # fmt: skip
+
+
+def _case(finding: Finding, group: str) -> list[str]:
+    name = f"{finding.check_id} [{finding.subject}]"
+    start = f"    <testcase{_attribute('classname', f'rigtune.{group}')}{_attribute('name', name)}"
+    inner = _inside(finding)
+    return [f"{start}>", f"      {inner}", "    </testcase>"] if inner else [f"{start}/>"]
+
+
+def _inside(finding: Finding) -> str:
+    message = _attribute("message", problem_line(finding))
+    if finding.waived is not None:
+        message = _attribute("message", f"waived until {finding.waived.expires}: {finding.waived.reason}")
+        return f"<skipped{message}/>"
+    match finding.status:
+        case Status.FAIL:
+            return f'<failure type="FAIL"{message}>{_xml(_words(finding))}</failure>'
+        case Status.UNKNOWN:
+            return f'<error type="UNKNOWN"{message}>{_xml(_words(finding))}</error>'
+        case Status.WARN:
+            text = _xml(f"WARN {problem_line(finding)}\n{_words(finding)}")
+            return f"<system-out>{text}</system-out>"
+        case Status.SKIP:
+            return f"<skipped{_attribute('message', finding.summary)}/>"
+    return ""
+
+
+def _words(finding: Finding) -> str:
+    remedy = finding.remedy
+    fields = (
+        ("found", finding.observed),
+        ("wanted", finding.expected),
+        ("why", finding.why),
+        ("do", remedy.text if remedy else ""),
+        ("command", remedy.command if remedy else ""),
+    )
+    return "\n".join(f"{name}: {value}" for name, value in fields if value)
+
+
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{_xml(value)}"'
+
+
+def _xml(text: str) -> str:
+    """Return `text` without the characters that XML 1.0 cannot contain in any form."""
+    return "".join(
+        each
+        if each in "\t\n" or (each.isprintable() and each not in "\ufffe\uffff")
+        else "\N{REPLACEMENT CHARACTER}"
+        for each in printable(text)
+    ).translate(_XML_ESCAPES)
+
+
+def markdown_text(verdict: Verdict) -> str:
+    """Return the whole summary."""
+    lines = [
+        f"### {_MARKS[verdict.verdict]} {_escaped(name_of(verdict))} {STATUS[verdict.verdict].answer}",
+        "",
+        f"{counts_line(verdict.findings)}.",
+    ]
+    counting = [finding for finding in verdict.findings if finding.waived is None]
+    problems = [finding for finding in counting if finding.status in (Status.FAIL, Status.WARN)]
+    if problems:
+        lines += ["", "| | check | where | what | found | wanted | do |", "|---|---|---|---|---|---|---|"]
+        lines += [_row(finding) for finding in problems[:_MOST]]
+        lines += _left_out(len(problems))
+    if verdict.required_unknown:
+        lines += ["", "Required and not checked: " + ", ".join(map(_code, verdict.required_unknown)) + "."]
+    lines += _folded(
+        "could not be checked",
+        [
+            f"{_code(f.check_id)} {_escaped(f.subject)}: "
+            + _escaped(", ".join(filter(None, (f.summary, f.observed))))
+            for f in counting
+            if f.status is Status.UNKNOWN
+        ],
+    )
+    lines += _folded(
+        "waived",
+        [
+            f"{_code(f.check_id)} {_escaped(f.subject)}: "
+            f"{_escaped(f.waived.reason)}, until {f.waived.expires}"
+            for f in verdict.findings
+            if f.waived is not None
+        ],
+    )
+    lines += [line for note in verdict.notes for line in ("", f"Note: {_escaped(note)}.")]
+    return "\n".join(lines) + "\n"
+
+
+def _row(finding: Finding) -> str:
+    remedy = finding.remedy
+    texts = (finding.subject, finding.summary, finding.observed, finding.expected)
+    cells = (
+        f"{_MARKS[finding.status]} {finding.status.value}",
+        _code(finding.check_id),
+        *map(_escaped, texts),
+        f"{_escaped(remedy.text)} {_code(remedy.command)}".strip() if remedy else "",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _folded(title: str, items: list[str]) -> list[str]:
+    if not items:
+        return []
+    entries = [f"- {item}" for item in (*items[:_MOST], *_left_out(len(items))[1:])]
+    return ["", f"<details><summary>{len(items)} {title}</summary>", "", *entries, "", "</details>"]
+
+
+def _left_out(count: int) -> list[str]:
+    return ["", f"{count - _MOST} more are left out here."] if count > _MOST else []
+
+
+def _escaped(text: str) -> str:
+    """Return text of a machine without markup, links or mentions of users."""
+    return _SPECIAL.sub(r"\\\1", _one_line(text)).translate(_ENTITIES)
+
+
+def _code(text: str) -> str:
+    """Return a code span; a table's bar is escaped and a backtick replaced."""
+    line = _one_line(text).replace("`", "'").replace("|", "\\|")
+    return f"`{line}`" if line else ""
+
+
+def _one_line(text: str) -> str:
+    return clean(" ".join(printable(text).split()))

@@ -1,0 +1,168 @@
+"""Write a verdict for monitoring: the line of reason, the output of a Nagios plugin, Prometheus metrics.
+
+Slurm, NHC, node-problem-detector and the journal keep the line of reason. Nagios: plugin guidelines, plugin
+output and performance data (2026-11). Prometheus: the text-based exposition format, which the textfile
+collector of node_exporter reads, with metric names like those of node_exporter's textfile scripts and goss
+(2026-11). Values of `rigtune_check_status`: 0 pass, 1 warn, 2 fail, 3 unknown, as in Nagios. Checks that do
+not apply have no sample, and device telemetry is left to the DCGM exporter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assistant.text.plain_writer import clean
+from probes.base.record import printable
+from probes.judging.check_table import CHECKS
+from probes.judging.findings import WORST_FIRST, Finding, Status
+from probes.judging.verdict import FailOn, Verdict, decisive
+
+_LONGEST = 200
+"""Largest number of characters; readers may cut sooner, so that the check's id comes first.
+
+node-problem-detector keeps 80.
+"""
+WORDS = {
+    Status.PASS: "OK",
+    Status.WARN: "WARNING",
+    Status.FAIL: "CRITICAL",
+    Status.UNKNOWN: "UNKNOWN",
+    Status.SKIP: "UNKNOWN",
+}
+_MOST_LINES = 20
+_LABELS = (
+    (Status.FAIL, "failed", ";;0"),
+    (Status.UNKNOWN, "unknown", ""),
+    (Status.WARN, "warned", ";0"),
+    (Status.PASS, "passed", ""),
+    (Status.SKIP, "skipped", ""),
+)
+"""Outcome, name, and the limits above which Nagios itself warns or alarms."""
+VALUES = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+def problem_line(finding: Finding) -> str:
+    """Return `nvlink-active GPU3: 17 of 18 NVLinks are up (17 up, 1 down)`."""
+    observed = (
+        f" ({finding.observed})" if finding.observed and finding.observed not in finding.summary else ""
+    )
+    return shortened(f"{finding.check_id} {finding.subject}: {finding.summary}{observed}")
+
+
+def reason_line(verdict: Verdict, fail_on: FailOn = "fail", *, first_only: bool = False) -> str:
+    """Return the reasons why the exit code is not 0, the worst first; empty if the code is 0."""
+    problems = decisive(verdict, fail_on)
+    if not problems:
+        return "verdict host: nothing is known of this machine" * (verdict.verdict is Status.UNKNOWN)
+    line = problem_line(problems[0])
+    others = dict.fromkeys(each.check_id for each in problems if each.check_id != problems[0].check_id)
+    return line if first_only or not others else shortened(f"{line}; also {', '.join(others)}")
+
+
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """Return one printable line of at most `longest` characters."""
+    line = clean(" ".join(text.split()))
+    return line if len(line) <= longest else line[: longest - 3].rstrip() + "..."
+
+
+def nagios_text(verdict: Verdict) -> str:
+    """Return `RIGTUNE CRITICAL - nvlink-active GPU3: ...
+
+    failed=1;;0 ...` and the further problems.
+    """
+    problems = [
+        problem_line(finding)
+        for finding in verdict.findings
+        if finding.waived is None
+        and (
+            finding.status in (Status.FAIL, Status.WARN)
+            or (finding.status is Status.UNKNOWN and finding.check_id in verdict.required_unknown)
+        )
+    ]
+    nothing = f"fit to train, {verdict.counts[Status.PASS]} passed"
+    if verdict.verdict is Status.UNKNOWN:
+        nothing = "nothing is known of this machine"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    numbers = [f"{name}={verdict.counts[status]}{limits}" for status, name, limits in _LABELS]
+    if verdict.duration_s is not None:
+        numbers.append(f"time={verdict.duration_s:.3f}s")
+    answer = _plain(f"RIGTUNE {WORDS[verdict.verdict]} - {problems[0] if problems else nothing}{more}")
+    lines = [f"{answer} | {' '.join(numbers)}"]
+    lines += [_plain(line) for line in problems[1 : _MOST_LINES + 1]]
+    return "\n".join(lines) + "\n"
+
+
+def nagios_failure(message: str) -> str:
+    """Return the line for a command that has no verdict."""
+    return _plain(shortened(f"RIGTUNE UNKNOWN - {printable(message)}")) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Return words without the pipe, which begins the performance data."""
+    return printable(line).replace("|", "/")
+
+
+def prometheus_text(verdict: Verdict) -> str:
+    """Return all metrics, each with its help and type."""
+    lines = _metric(
+        "rigtune_verdict", "Fit to train: 0 pass, 1 warn, 2 fail, 3 unknown.", [({}, VALUES[verdict.verdict])]
+    )
+    required = {row.id for row in CHECKS if row.required}
+    lines += _metric(
+        "rigtune_check_status",
+        "Outcome of a check: 0 pass, 1 warn, 2 fail, 3 unknown; severity says whether an unknown counts.",
+        [
+            (
+                {**labels, "severity": "required" if labels["check"] in required else "optional"},
+                VALUES[status],
+            )
+            for labels, status in _worst(finding for finding in verdict.findings if finding.waived is None)
+        ],
+    )
+    lines += _metric(
+        "rigtune_check_waived",
+        "Outcome of a check that does not count, as the policy waives it.",
+        [
+            (labels, VALUES[status])
+            for labels, status in _worst(finding for finding in verdict.findings if finding.waived)
+        ],
+    )
+    lines += _metric(
+        "rigtune_findings",
+        "Findings that are not waived, by outcome.",
+        [({"status": status.value.lower()}, verdict.counts[status]) for status in WORST_FIRST],
+    )
+    if verdict.duration_s is not None:
+        lines += _metric(
+            "rigtune_run_duration_seconds", "How long the check took.", [({}, round(verdict.duration_s, 3))]
+        )
+    if verdict.started is not None:
+        lines += _metric(
+            "rigtune_last_run_timestamp_seconds",
+            "When the check began.",
+            [({}, round(verdict.started.timestamp(), 3))],
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _worst(findings: Iterable[Finding]) -> list[tuple[dict[str, str], Status]]:
+    """Return one sample for each check and subject, because a series must not appear twice."""
+    worst: dict[tuple[str, str], Status] = {}
+    for finding in findings:
+        if finding.status in VALUES:
+            key = (finding.check_id, clean(printable(finding.subject)))
+            worst[key] = min(worst.get(key, finding.status), finding.status, key=WORST_FIRST.index)
+    return [
+        ({"check": check_id, "subject": subject}, status) for (check_id, subject), status in worst.items()
+    ]
+
+
+def _metric(name: str, words: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    lines = [f"{name}{_labels(labels)} {value}" for labels, value in samples]
+    return [f"# HELP {name} {words}", f"# TYPE {name} gauge", *lines] if lines else []
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""

@@ -1,0 +1,148 @@
+"""Show the plan with the basis of each decision, and the recipe: the exact files of each launcher."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Static
+
+from assistant.pages.blocks import Row, Section
+from assistant.pages.training import plan_page, recipe_page
+from assistant.tui.actions import screen_bindings
+from assistant.tui.dialogs import ExportChoice, ExportDialog, WorkloadDialog
+from assistant.tui.frame import Frame, PanelBox
+from assistant.tui.session import State
+from assistant.usecases.plan import PlanRequest
+
+
+class PlanScreen(Frame):
+    """The workload, the decisions and the prediction; one key shows the rejected candidates."""
+
+    SCREEN_ID = "plan"
+    BINDINGS = screen_bindings(SCREEN_ID)
+    AUTO_FOCUS = "#plan-panels"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._show_rejected: bool | None = None
+        """None until the user has chosen; then rejected candidates are shown if there is room."""
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="headline")
+        yield Static(id="problem")
+        with VerticalScroll(id="plan-panels"):
+            yield Static(id="notices")
+            yield PanelBox(id="decisions")
+            with Horizontal(id="prediction"):
+                yield PanelBox(id="memory")
+                yield PanelBox(id="time")
+            yield PanelBox(id="rejected")
+
+    def show(self, state: State) -> None:
+        problem = state.problem_of("plan")
+        self.show_problem(problem)
+        plan = state.plan if problem is None else None
+        self.query_one("#plan-panels").display = plan is not None
+        self.show_words(
+            "headline",
+            plan_page.headline(plan)
+            if plan
+            else plan_page.waiting("plan", state.facts, has_failed=problem is not None),
+        )
+        if plan is None:
+            return
+        self.show_words("notices", plan_page.notices(plan))
+        memory, time = plan_page.prediction(plan)
+        decisions = (
+            plan_page.decisions(plan, with_alternatives=True)
+            if self.is_roomy
+            else plan_page.narrow_decisions(plan)
+        )
+        rejected = plan_page.others(plan) if self._is_rejected_shown else Section()
+        self.show_panels({"decisions": decisions, "memory": memory, "time": time, "rejected": rejected})
+
+    @property
+    def _is_rejected_shown(self) -> bool:
+        return self.is_roomy if self._show_rejected is None else self._show_rejected
+
+    def action_rejected(self) -> None:
+        self._show_rejected = not self._is_rejected_shown
+        self.refresh_state()
+        if self._show_rejected:
+            self.call_after_refresh(self.query_one("#rejected").scroll_visible, animate=False, top=True)
+
+    def action_workload(self) -> None:
+        def planned(request: PlanRequest | None) -> None:
+            if request is not None:
+                self.desk.plan(request)
+
+        self.app.push_screen(WorkloadDialog(self.desk.state, self.desk.services.models), planned)
+
+
+class RecipeScreen(Frame):
+    """Tabs of launchers, the script as it will be written, and the result of writing it."""
+
+    SCREEN_ID = "recipe"
+    BINDINGS = screen_bindings(SCREEN_ID)
+    AUTO_FOCUS = "#script"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._launcher = 0
+        self._shown: tuple[recipe_page.LauncherFiles, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        yield Static(id="launchers")
+        yield Static(id="problem")
+        with VerticalScroll(id="script"):
+            yield Static(id="script-text")
+        yield PanelBox(id="destination")
+
+    def show(self, state: State) -> None:
+        problem = state.problem_of("export") or state.problem_of("recipe") or state.problem_of("plan")
+        self.show_problem(problem)
+        prepared = state.prepared
+        self.query_one("#script").display = prepared is not None
+        self.query_one("#destination").display = prepared is not None
+        if prepared is None:
+            self._shown = ()
+            self.show_words(
+                "launchers", plan_page.waiting("recipe", state.facts, has_failed=problem is not None)
+            )
+            return
+        self._launcher %= len(prepared.launchers)
+        files = prepared.launchers[self._launcher]
+        self.show_words("launchers", Section("", (Row(recipe_page.tabs(prepared, self._launcher)),)))
+        if self._shown != (files,):
+            self._shown = (files,)
+            self.show_words("script-text", recipe_page.scripts(files))
+            self.query_one("#script").scroll_home(animate=False)
+        self.query_one("#destination", PanelBox).show(
+            recipe_page.written(files, prepared.recipe, state.written)
+            if state.written and state.exported_launcher == files.launcher
+            else recipe_page.destination(files, self.desk.services.directory)
+        )
+
+    def action_launcher(self) -> None:
+        self._launcher += 1
+        self.refresh_state()
+
+    def action_copy(self) -> None:
+        if not self._shown:
+            self.desk.say("There is no script yet.", is_problem=True)
+            return
+        artifact = self._shown[0].artifacts[0]
+        self.app.copy_to_clipboard(artifact.text)
+        self.desk.say(f"Copied {artifact.path}")
+
+    def action_export(self) -> None:
+        if not self._shown:
+            self.desk.say("There is nothing to export yet. Make a plan first (press 5).", is_problem=True)
+            return
+        files = self._shown[0]
+
+        def chosen(choice: ExportChoice | None) -> None:
+            if choice is not None:
+                self.desk.export(files.launcher, choice.directory, overwrite=choice.overwrite)
+
+        self.app.push_screen(ExportDialog(files, self.desk.services.directory), chosen)

@@ -1,0 +1,322 @@
+"""Check that all pairs of GPUs have the same NVLinks, and that they access each other's memory directly.
+
+With NVSwitches, the link count of a pair is that of the GPU with fewer links. In a mesh or a hybrid cube the
+pairs differ, and each GPU still has the same sum; a smaller sum means a dead link. Machines with PCIe only,
+or with bridges between pairs, are built differently, and so are AMD's, whose pairs differ by design. A source
+that reads only the PCI bus reports nothing about NVLinks.
+
+If the driver refuses direct access, NCCL copies through host memory. Between GPUs joined by NVLink a refusal
+is a fault; over PCIe it is a property of the platform (a virtual machine, ACS, a GeForce driver) that costs
+speed. Atomics are not needed. Source: NVIDIA HGX and DGX-1 system architecture; NCCL user guide, topology and
+troubleshooting (GPU direct peer to peer); `nvidia-smi topo -m` and `-p2p` legends; NVIDIA/nccl-tests#117 on
+RTX 40.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known
+from probes.base.versions import at_least
+from probes.facts import Gpu, Link, PeerAccess
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import HOST, evidence_of, fold_names, on_gpus
+
+MESH = Judge(
+    check_id="nvlink-mesh",
+    why="A ring passes every GPU: the pair with the fewest links sets the speed for all, and one without "
+    "any goes over PCIe.",
+)
+
+_WHOLE_BOARDS = frozenset({8, 16})
+"""Numbers of GPUs on a board. Fewer GPUs may be a part of a hybrid cube that a container was given."""
+_MOST_BRIDGED = 4
+"""Most GPUs that one bridge joins (H200 NVL)."""
+_MORE_THAN_A_CUBE = 4
+"""Links of one pair; a hybrid cube of P100 or V100 gives one or two."""
+
+_RESET = Remedy(
+    text="Check the Fabric Manager and the NVLink state, end all jobs and reset the GPUs; what stays down "
+    "needs service.",
+    command="nvidia-smi nvlink -s",
+)
+ACCESS = Judge(
+    check_id="peer-access",
+    why="Without peer access NCCL copies every block through host memory, at a fraction of the speed.",
+)
+GEFORCE = Judge(
+    check_id="peer-access-geforce",
+    why="These drivers report that peer access works although it does not: NCCL hangs, or the data is wrong.",
+)
+
+_NOT_NEEDED = frozenset({"atomics"})
+_ONLY_NVLINK = frozenset({"nvlink"})
+_MEANING = {
+    "CNS": "the chipset does not support it",
+    "GNS": "the driver does not support it for these GPUs",
+    "TNS": "the topology does not support it",
+    "NS": "not supported",
+    "DR": "disabled in the driver's settings",
+    "U": "the driver does not know",
+}
+_AFFECTED = "geforce rtx 40"
+_PLATFORM = Remedy(
+    text="Turn ACS and the IOMMU's translation off where this is bare metal, and give a virtual machine "
+    "GPUs below one switch. Where the platform has no peer access (GeForce, clouds), plan without it: NCCL "
+    "then uses shared memory, which must be large."
+)
+_FAULT = Remedy(
+    text="Check that the fabric is set up and that ACS is off, reset the GPUs, and look at the kernel log."
+)
+
+
+@on_gpus(MESH)
+def nvlink_mesh(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
+    if len(gpus) < 2:
+        return MESH.skipped(HOST, "one GPU has no peer")
+    links = evidence.facts.links
+    if isinstance(links, Unknown):
+        return MESH.undetermined(HOST, links, what="the links between the GPUs")
+    pairs = {frozenset((link.a, link.b)): link for link in links if _is_between_gpus(link)}
+    unread = first_unknown(*(link.kind for link in pairs.values()))
+    if not pairs:
+        unread = Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")
+    if unread is not None:
+        return MESH.undetermined(HOST, unread, what="the links between the GPUs")
+    return _judge_mesh(evidence, gpus, pairs)
+
+
+def _judge_mesh(
+    evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]
+) -> Iterator[Finding]:
+    names = [f"GPU{gpu.index}" for gpu in gpus]
+    refs = evidence_of(pairs.values())
+    if not any(link.sees_nvlink or link.kind == "NVLINK" for link in pairs.values()):
+        yield MESH.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "only the PCI bus was read"), what="the NVLinks", evidence=refs
+        )
+        return
+    if any(known(gpu.name) and gpu.name.startswith("AMD ") for gpu in gpus):
+        yield MESH.skipped(HOST, "the links between AMD's GPUs differ by design", evidence=refs)
+        return
+    if any(link.kind == "NVLINK" and link.nvlink_count is None for link in pairs.values()):
+        yield MESH.skipped(HOST, "the number of links between two GPUs is unknown", evidence=refs)
+        return
+    sums = {name: total for name in names if (total := _sum(name, names, pairs)) is not None}
+    if len(sums) < 2:
+        yield MESH.undetermined(
+            HOST, Unknown(Reason.NOT_RECORDED, "the matrix was cut"), what="some pairs of GPUs", evidence=refs
+        )
+        return
+    # GPUs without any NVLink are a fault of their own; only then do different sums mean dead links.
+    bare = _left_out(sums) or _unlinked(evidence, gpus, pairs)
+    if bare:
+        yield MESH.failed(
+            fold_names(bare),
+            "GPUs reach their peers over PCIe, where others have NVLink or should have it",
+            expected="NVLink between all pairs",
+            observed=_kinds(pairs),
+            remedy=_RESET,
+            evidence=refs,
+        )
+    elif not any(sums.values()):
+        yield MESH.skipped(HOST, "no two GPUs are joined by NVLink", evidence=refs)
+    elif 0 in sums.values() or len(set(sums.values())) == 1:
+        is_even = len(set(sums.values())) == 1
+        yield MESH.passed(
+            fold_names(list(sums)),
+            "every GPU has the same NVLinks to its peers" if is_even else "bridges join some of the GPUs",
+            observed=_kinds(pairs),
+            evidence=refs,
+        )
+    elif len(gpus) in _WHOLE_BOARDS or _is_full_mesh(pairs):
+        yield _uneven(sums, pairs, refs)
+    else:
+        yield MESH.skipped(HOST, "these may be some GPUs of a hybrid cube, whose pairs differ", evidence=refs)
+
+
+def _uneven(
+    sums: dict[str, int], pairs: dict[frozenset[str], Link], refs: tuple[EvidenceRef, ...]
+) -> Finding:
+    """Return the failure of GPUs that have lost links.
+
+    One link less at one GPU also lowers the sums of its peers, by less than its own.
+    """
+    least, most = min(sums.values()), max(sums.values())
+    return MESH.failed(
+        fold_names([name for name, total in sums.items() if total == least]),
+        "fewer NVLinks than the other GPUs have",
+        expected=f"{most} in all to the other GPUs",
+        observed=f"{least}; pairs: {_kinds(pairs)}",
+        remedy=_RESET,
+        evidence=refs,
+    )
+
+
+def _is_full_mesh(pairs: dict[frozenset[str], Link]) -> bool:
+    """Return whether all pairs have NVLink, and more links than a cube gives to one pair."""
+    counts = [link.nvlink_count or 0 for link in pairs.values()]
+    return min(counts) > 0 and max(counts) >= _MORE_THAN_A_CUBE
+
+
+def _sum(name: str, names: Sequence[str], pairs: dict[frozenset[str], Link]) -> int | None:
+    """Return the number of NVLinks of one GPU to all its peers; None if one of its pairs is unknown."""
+    links = [pairs.get(frozenset((name, other))) for other in names if other != name]
+    counts = [link.nvlink_count or 0 for link in links if link is not None]
+    return sum(counts) if len(counts) == len(links) else None
+
+
+def _left_out(sums: dict[str, int]) -> list[str]:
+    """Return the GPUs without any NVLink, if the GPUs with NVLinks are more than one bridge can join."""
+    bare = sorted(name for name, total in sums.items() if total == 0)
+    return bare if len(sums) - len(bare) > _MOST_BRIDGED else []
+
+
+def _unlinked(evidence: Evidence, gpus: Sequence[Gpu], pairs: dict[frozenset[str], Link]) -> list[str]:
+    """Return GPUs that should sit behind switches or in a full mesh and have a pair without NVLink."""
+    meshed: set[str] = set()
+    for gpu in gpus:
+        if _is_meshed(gpu, evidence) and gpu.mig_enabled is not True:
+            meshed.add(f"GPU{gpu.index}")
+    bare: set[str] = set()
+    for pair, link in pairs.items():
+        if pair <= meshed and link.kind != "NVLINK" and link.sees_nvlink:
+            bare |= pair
+    return sorted(bare)
+
+
+def _is_meshed(gpu: Gpu, evidence: Evidence) -> bool:
+    """Return whether GPUs of this model have switches or a full mesh.
+
+    GPUs with six links (V100) form a cube in which some pairs have no NVLink by design.
+    """
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
+    return row is not None and row.nvlink_count >= 8 and not row.nvlink_bridge
+
+
+def _kinds(pairs: dict[frozenset[str], Link]) -> str:
+    """Return the kinds of pairs, the most frequent first: `NV18 x 28`."""
+    counts = Counter(
+        f"NV{link.nvlink_count}" if link.kind == "NVLINK" else str(link.kind) for link in pairs.values()
+    )
+    return ", ".join(f"{kind} x {count}" for kind, count in counts.most_common(6))
+
+
+@on_gpus(ACCESS)
+def peer_access(gpus: tuple[Gpu, ...], evidence: Evidence) -> Iterator[Finding]:
+    access = evidence.facts.peer_access
+    if isinstance(access, Unknown) or not access:
+        yield from _without_table(evidence, gpus, access)
+        return
+    joined = _joined(evidence, gpus)
+    wanted = [
+        pair
+        for pair in access
+        if pair.capability not in _NOT_NEEDED | _ONLY_NVLINK or _is_joined(pair, joined)
+    ]
+    refused: dict[tuple[str, bool], list[PeerAccess]] = {}
+    for pair in wanted:
+        if pair.status != "OK" and pair.capability not in _NOT_NEEDED:
+            refused.setdefault((pair.status, _is_joined(pair, joined)), []).append(pair)
+    for (status, is_fault), pairs in refused.items():
+        yield ACCESS.problem(
+            fold_names(sorted({pair.a for pair in pairs} | {pair.b for pair in pairs})),
+            "GPUs joined by NVLink do not reach each other"
+            if is_fault
+            else "GPUs do not reach each other's memory",
+            fails=is_fault,
+            expected="OK",
+            observed=f"{status} between {len({frozenset((pair.a, pair.b)) for pair in pairs})} pairs: "
+            + _MEANING.get(status, "a status that is not in the legend"),
+            remedy=_FAULT if is_fault else _PLATFORM,
+            evidence=evidence_of(pairs),
+        )
+    if not refused and wanted:
+        names = fold_names(sorted({pair.a for pair in wanted} | {pair.b for pair in wanted}))
+        yield ACCESS.passed(
+            names, "the GPUs reach each other's memory", observed="OK", evidence=evidence_of(wanted)
+        )
+    elif not refused:
+        yield ACCESS.skipped(
+            HOST, "only the access over NVLink or for atomics was asked for, which PCIe does not need"
+        )
+
+
+@on_gpus(GEFORCE)
+def peer_access_geforce(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    affected = [gpu for gpu in gpus if known(gpu.name) and _AFFECTED in gpu.name.lower()]
+    unread = first_unknown(*(gpu.name for gpu in gpus))
+    if unread is not None and not affected:
+        return GEFORCE.undetermined(HOST, unread, what="the GPU's model")
+    if len(affected) < 2:
+        return GEFORCE.skipped(HOST, "this machine has no two GeForce RTX 40 GPUs")
+    row = evidence.thresholds.geforce_peer_access_fixed
+    names = fold_names([f"GPU{gpu.index}" for gpu in affected])
+    refs = tuple(ref for gpu in affected for ref in gpu.evidence)
+    driver = affected[0].driver_version
+    is_fixed = driver if isinstance(driver, Unknown) else at_least(driver, row.value)
+    if isinstance(is_fixed, Unknown):
+        return GEFORCE.undetermined(names, is_fixed, what="the driver's version", evidence=refs)
+    if is_fixed:
+        return GEFORCE.passed(
+            names, "the driver refuses peer access where it is broken", observed=str(driver), evidence=refs
+        )
+    return GEFORCE.warned(
+        names,
+        "the driver offers peer access that does not work on these GPUs",
+        expected=f"driver {row.value} or newer",
+        observed=str(driver),
+        remedy=Remedy(
+            text="Update the driver; until then set NCCL_P2P_DISABLE=1.", command="export NCCL_P2P_DISABLE=1"
+        ),
+        evidence=(*refs, row.ref),
+    )
+
+
+def _without_table(
+    evidence: Evidence, gpus: Sequence[Gpu], access: tuple[PeerAccess, ...] | Unknown
+) -> Iterator[Finding]:
+    """Judge by the matrix of distances: a platform that hides the PCI tree allows no peer access."""
+    if len(gpus) < 2:
+        yield ACCESS.skipped(HOST, "one GPU has no peer")
+    elif (hidden := _hidden_tree(evidence, gpus)) is not None:
+        yield ACCESS.warned(
+            fold_names([f"GPU{gpu.index}" for gpu in gpus]),
+            "the platform hides how the GPUs are connected, and with it peer access",
+            expected="pairs of one NUMA node closer than SYS",
+            observed="every pair is SYS, also on one NUMA node",
+            remedy=_PLATFORM,
+            evidence=hidden,
+        )
+    else:
+        none = Unknown(Reason.NOT_RECORDED, "no pair of GPUs was asked for")
+        yield ACCESS.undetermined(HOST, access if isinstance(access, Unknown) else none, what="peer access")
+
+
+def _hidden_tree(evidence: Evidence, gpus: Sequence[Gpu]) -> tuple[EvidenceRef, ...] | None:
+    """Return evidence that every pair of devices is SYS although two GPUs are on one NUMA node; else None."""
+    links = evidence.facts.links
+    if isinstance(links, Unknown) or not links or any(link.kind != "SYS" for link in links):
+        return None
+    nodes = {f"GPU{gpu.index}": gpu.numa_node for gpu in gpus}
+    same = [
+        link for link in links if isinstance(node := nodes.get(link.a), int) and nodes.get(link.b) == node
+    ]
+    return evidence_of(same) if same else None
+
+
+def _joined(evidence: Evidence, gpus: Sequence[Gpu]) -> set[frozenset[str]] | None:
+    """Return the pairs with NVLink; None if all GPUs are of a kind that has switches or a full mesh."""
+    links = evidence.facts.links
+    if known(links) and any(_is_between_gpus(link) for link in links):
+        return {frozenset((link.a, link.b)) for link in links if link.kind == "NVLINK"}
+    return None if all(_is_meshed(gpu, evidence) for gpu in gpus) else set()
+
+
+def _is_between_gpus(link: Link) -> bool:
+    return link.a.startswith("GPU") and link.b.startswith("GPU")
+
+
+def _is_joined(pair: PeerAccess, joined: set[frozenset[str]] | None) -> bool:
+    return joined is None or frozenset((pair.a, pair.b)) in joined

@@ -1,0 +1,269 @@
+"""Check that the driver reports all installed GPUs, and that every GPU answers.
+
+A GPU on the PCI bus without a driver and a driver that does not answer both end in a CUDA error at start. A
+GPU on the bus that the driver does not list has failed to start; the job then runs with fewer ranks than
+planned, or not at all. Accelerators of other makers are recognised and not read, so they are UNKNOWN: such a
+machine is not "fit to train", and it is no machine without accelerators. A GPU that has fallen off the bus
+keeps its name and its place in lists; its readings are errors. Single queries that fail while the rest
+answers are a fault of the driver, and no reason to replace the GPU. Source: NVIDIA driver documentation; exit
+codes and outputs of nvidia-smi (`GPU is lost`, `Unknown Error`); NVIDIA Xid catalogue, Xid 79; awsome-
+distributed-training and Primus node checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from probes.base.record import NOT_RECORDED, Reason, Unknown, items_of, known
+from probes.facts import Accelerator, Gpu, MachineFacts
+from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
+from probes.judging.reporting import (
+    HOST,
+    NO_GPU,
+    Judged,
+    each_gpu,
+    has_no_gpu,
+    judge_each,
+    on_gpus,
+    smi_name,
+    unknown_among,
+)
+
+DRIVER = Judge(
+    check_id="gpu-driver", why="Without a driver that answers, no CUDA program starts on these GPUs."
+)
+
+_BROKEN = (Reason.ERROR, Reason.TIMEOUT)
+"""Reasons that mean "asked, and it did not answer", as opposed to "nobody could ask"."""
+
+_SMI = "nvidia-smi: "
+"""Begins the words of nvidia-smi itself, which no machine without a driver has."""
+
+_INSTALL = Remedy(
+    text="Install the NVIDIA driver of this distribution, or load it when it is installed.",
+    command="modprobe nvidia && nvidia-smi",
+    needs_root=True,
+)
+_LIBRARY = Remedy(
+    text="Install the driver's tools and libraries (nvidia-smi, libnvidia-ml), or start the container with "
+    "the NVIDIA runtime.",
+    command="rigtune advise install",
+)
+_REBOOT = Remedy(
+    text="Look for Xid lines in the kernel log, then restart the machine.",
+    command="dmesg | grep -i xid",
+    needs_root=True,
+)
+COUNT = Judge(
+    check_id="gpu-count",
+    why="A job planned for all GPUs does not start, or runs smaller, when one is missing.",
+)
+LOST = Judge(check_id="gpu-lost", why="A job that gets a lost GPU ends at start, or hangs all its ranks.")
+
+ACCELERATORS = Judge(
+    check_id="accelerators", why="A fault of a device that nobody has read is found by the training job only."
+)
+
+_SHOWN = 6
+_JUDGED_ELSEWHERE = ("fan", "fan_speed", "fan.speed")
+_LOST_WORDS = ("lost", "requires reset", "unable to determine")
+
+_RESTART = Remedy(
+    text="Restart the machine; if the GPU is lost again, look for Xid 79 and have the card, its power and "
+    "its slot checked.",
+    command="dmesg | grep -i xid",
+    needs_root=True,
+)
+
+
+def gpu_driver(evidence: Evidence) -> Findings:
+    facts = evidence.facts
+    gpus, on_bus, driver = facts.gpus, facts.pci_gpus, facts.software.driver_version
+    if isinstance(gpus, Unknown):
+        return _no_answer(facts, gpus)
+    if not gpus and known(on_bus) and on_bus:
+        return DRIVER.failed(
+            HOST,
+            "the PCI bus shows GPUs, and the driver shows none",
+            expected=f"{len(on_bus)} GPUs",
+            observed="no driver" if driver is None else "0 GPUs",
+            remedy=_INSTALL if driver is None else _REBOOT,
+        )
+    if not gpus:
+        return DRIVER.skipped(HOST, NO_GPU)
+    if silent := _all_silent(gpus):
+        return DRIVER.failed(
+            HOST, "no GPU answers the driver", expected="an answer", observed=silent.words, remedy=_REBOOT
+        )
+    if isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
+        return DRIVER.undetermined(HOST, driver, what="the driver version")
+
+    def judge(gpu: Gpu) -> Judged:
+        """Judge one GPU. `gpu-lost` reports lost GPUs, and `driver-library` versions that differ."""
+        version = driver if isinstance(driver, str) else gpu.driver_version
+        return version if isinstance(version, Unknown) else f"driver {version}"
+
+    return judge_each(DRIVER, gpus, judge, what="the GPU", good="the driver answers for every GPU")
+
+
+def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
+    """Return the first GPU's error if no GPU has a name or a memory size because of an error."""
+    words = [value for gpu in gpus for value in (gpu.name, gpu.memory_bytes) if isinstance(value, Unknown)]
+    is_silent = len(words) == 2 * len(gpus) and all(value.reason in _BROKEN for value in words)
+    return words[0] if is_silent else None
+
+
+def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
+    on_bus, driver = facts.pci_gpus, facts.software.driver_version
+    if driver is None and known(on_bus) and on_bus:
+        return DRIVER.failed(
+            HOST,
+            "GPUs without a driver",
+            expected="a driver",
+            observed=f"{len(on_bus)} GPUs on the PCI bus",
+            remedy=_INSTALL,
+        )
+    if has_no_gpu(facts):
+        return DRIVER.skipped(HOST, NO_GPU)
+    if unknown.reason in _BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
+        return DRIVER.failed(
+            HOST,
+            "the driver is loaded and does not answer",
+            expected="an answer",
+            observed=unknown.words,
+            remedy=_REBOOT,
+        )
+    return DRIVER.undetermined(
+        HOST, unknown, what="the GPUs", remedy=_LIBRARY if known(driver) and driver is not None else None
+    )
+
+
+@on_gpus(COUNT)
+def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
+    on_bus, attached = evidence.facts.pci_gpus, evidence.facts.attached_gpus
+    available = f"{len(gpus)} GPUs"
+    if isinstance(attached, int) and attached > len(gpus):
+        return COUNT.warned(
+            HOST,
+            "the driver counts more GPUs than it describes",
+            expected=f"{attached} GPUs",
+            observed=available,
+            remedy=Remedy(
+                text="Truncated output looks like this: capture it again. If it stays so, a GPU is lost.",
+                command="nvidia-smi -L",
+            ),
+        )
+    if isinstance(on_bus, Unknown):
+        if isinstance(attached, int):
+            return COUNT.passed(HOST, "every GPU that the driver counts is available", observed=available)
+        return COUNT.undetermined(HOST, on_bus, what="the GPUs on the PCI bus")
+    if len(on_bus) <= len(gpus):
+        return COUNT.passed(HOST, "every GPU on the PCI bus is available", observed=available)
+    listed = {gpu.pci_bus_id for gpu in gpus}
+    missing = [bus_id for bus_id in on_bus if bus_id not in listed]
+    if isinstance(evidence.facts.container.runtime, str) or isinstance(evidence.facts.scheduler.kind, str):
+        return COUNT.warned(
+            HOST,
+            "this container or job sees fewer GPUs than the machine has",
+            expected=f"{len(on_bus)} GPUs",
+            observed=available,
+            remedy=Remedy(
+                text="If training should use all GPUs, start the container or the job with all of them."
+            ),
+        )
+    return COUNT.failed(
+        HOST,
+        "the driver lists fewer GPUs than the PCI bus",
+        expected=f"{len(on_bus)} GPUs",
+        observed=f"{available}; not listed: {', '.join(missing) or 'unknown'}",
+        remedy=Remedy(
+            text="Look for Xid 79 in the kernel log and restart the machine; if the GPU is still missing, "
+            "its card or slot is faulty.",
+            command="dmesg | grep -i xid",
+            needs_root=True,
+        ),
+    )
+
+
+@each_gpu(LOST, what="the readings of the GPU", good="every GPU answers all queries")
+def gpu_lost(gpu: Gpu, evidence: Evidence) -> Judged:
+    # These are the readings that every GPU of every driver has.
+    readings = (
+        gpu.name,
+        gpu.memory_bytes,
+        gpu.memory_used_bytes,
+        gpu.temperature_c,
+        gpu.power_w,
+        gpu.utilization_percent,
+        gpu.sm_clock_mhz,
+    )
+    broken = [value for value in readings if isinstance(value, Unknown) and value.reason is Reason.ERROR]
+    failed = [name for name in items_of(gpu.failed_queries) if name not in _JUDGED_ELSEWHERE]
+    lost = [value for value in broken if any(word in value.detail.lower() for word in _LOST_WORDS)]
+    if lost or len(broken) >= 2:
+        return LOST.failed(
+            f"GPU{gpu.index}",
+            "the driver has lost this GPU" if lost else "the GPU does not answer",
+            expected="an answer",
+            observed=(lost or broken)[0].words,
+            remedy=_RESTART,
+        )
+    if failed or broken:
+        shown = ", ".join(failed[:_SHOWN]) + (" ..." if len(failed) > _SHOWN else "")
+        return LOST.warned(
+            f"GPU{gpu.index}",
+            "the driver answers some queries with an error",
+            expected="no error",
+            observed=shown or broken[0].words,
+            remedy=Remedy(
+                text="If all else is well, a newer driver fixes it; reset the GPU where a sensor or a mode "
+                "fails.",
+                command=f"nvidia-smi -q -i {smi_name(gpu)} | grep -i error",
+            ),
+        )
+    if all(isinstance(value, Unknown) for value in readings):
+        return unknown_among(*readings)
+    return "all readings that were asked for"
+
+
+def accelerators(evidence: Evidence) -> Iterator[Finding]:
+    """Yield one finding for each model."""
+    others, gpus = evidence.facts.accelerators, evidence.facts.gpus
+    if isinstance(others, Unknown):
+        if others.reason is NOT_RECORDED.reason or (known(gpus) and gpus):
+            yield ACCELERATORS.skipped(HOST, "no listing of the PCI bus or of device files was read")
+        else:
+            yield ACCELERATORS.undetermined(HOST, others, what="the PCI bus")
+        return
+    by_name: dict[str, list[Accelerator]] = {}
+    for accelerator in others:
+        by_name.setdefault(accelerator.name, []).append(accelerator)
+    for name, devices in by_name.items():
+        yield _unread(name, devices)
+    if not others and known(gpus) and gpus:
+        yield ACCELERATORS.passed(HOST, "all accelerators are NVIDIA GPUs", observed=f"{len(gpus)} GPUs")
+    elif not others:
+        yield ACCELERATORS.skipped(HOST, "there is no accelerator of another maker than NVIDIA")
+
+
+def _unread(name: str, devices: list[Accelerator]) -> Finding:
+    references = tuple(reference for device in devices for reference in device.evidence)
+    without_driver = [device.bus_id for device in devices if device.driver is None]
+    if without_driver:
+        return ACCELERATORS.failed(
+            HOST,
+            f"{name} without a driver",
+            expected="a driver",
+            observed=f"{len(without_driver)} of {len(devices)} devices: {', '.join(without_driver)}",
+            remedy=Remedy(
+                text="Install the maker's driver, or load it when it is installed.", command="lspci -k"
+            ),
+            evidence=references,
+        )
+    return ACCELERATORS.undetermined(
+        HOST,
+        Unknown(Reason.NOT_SUPPORTED, "rigtune reads NVIDIA GPUs only"),
+        what=f"the health of {len(devices)} {name}",
+        remedy=Remedy(text="Judge these devices with the maker's own tools."),
+        evidence=references,
+    )

@@ -1,0 +1,315 @@
+"""Check that PCIe links have full width and the speed of both ends, without replays or lost packets.
+
+A link that trained narrow halves host copies, offloading and GPUDirect. An idle GPU lowers its PCIe
+generation to save power: its current generation counts only while it is busy, and otherwise only its maximum,
+which is that of its path, as the driver reports it. NICs and NVMe devices keep theirs. Other devices are
+compared with the lanes that both ends of their link have. Source: oracle-quickstart/oci-hpc (width), Primus
+(outliers); DCGM, nvvs/plugin_src/pcie (replays); Linux, drivers/pci/pcie/aer.c and pci.c (limited bandwidth);
+leptonai/gpud, kmsg and mlx5 driver (slot power).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from probes.base.record import Reason, Unknown, items_of, known, only_known, value_or
+from probes.facts import Gpu, MachineFacts, PciDevice
+from probes.judging.findings import Evidence, Finding, Judge, Remedy
+from probes.judging.reporting import (
+    HOST,
+    SMI_LINK,
+    Judged,
+    events_in,
+    fold_names,
+    gpus_of,
+    judge_each,
+    unknown_among,
+)
+from probes.reading.pci.paths import (
+    Tree,
+    is_for_training,
+    name_at,
+    names_of,
+    subject_of,
+    tree_of,
+    unread_tree,
+)
+
+WIDTH = Judge(
+    check_id="pcie-link",
+    why="Host copies, offloading and GPUDirect RDMA share this link; at half the width they take twice as "
+    "long.",
+)
+
+_RESEAT = Remedy(
+    text="Reseat the card and its riser, and look at the slot's settings in the BIOS.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
+_COMPARE = Remedy(
+    text="Compare with the data sheet: many machines are built so (AWS g4dn, g5, g6e). If it promises more, "
+    "reseat the card.",
+    command="lspci -vv | grep LnkSta",
+    needs_root=True,
+)
+_WATCHED = frozenset({"rdma", "nvme", "nvswitch"})
+_WATCH = Remedy(
+    text="Look at the link again during a copy, then at the slot's generation in the BIOS.", command=SMI_LINK
+)
+SPEED = Judge(
+    check_id="pcie-speed",
+    why="Each generation doubles the bandwidth: host copies and RDMA stop at half of what was bought.",
+)
+ERRORS = Judge(
+    check_id="pcie-errors",
+    why="Damaged and lost packets slow transfers down; an uncorrectable one ends the job or the GPU.",
+)
+
+_SLOT = Remedy(
+    text="Look at the slot's generation and bifurcation in the BIOS, then at riser and retimer; compare "
+    "with the data sheet.",
+    command="lspci -vv | grep -E 'LnkCap:|LnkSta:'",
+    needs_root=True,
+)
+_LOAD = Remedy(
+    text="An idle GPU lowers its speed: read the link again during a copy. If it stays, look at card, riser "
+    "and power.",
+    command=SMI_LINK,
+)
+_RESEAT_OR_REPLACE = Remedy(
+    text="Reseat the card, its riser and cables; when the count still grows, have the card or slot replaced."
+)
+_NEEDED = frozenset({"gpu", "rdma", "nvswitch", "nvme"})
+_STEADY = frozenset({"rdma", "nvme"})
+"""Kinds that keep their speed when idle. Plain Ethernet serves the management."""
+
+
+def pcie_link(evidence: Evidence) -> Iterator[Finding]:
+    rest = tuple(_others(evidence))
+    yield from rest
+    if rest and not known(evidence.facts.gpus):
+        return
+    gpus = yield from gpus_of(WIDTH, evidence)
+    widest = max(only_known(gpu.pcie.width for gpu in gpus), default=0)
+    yield from judge_each(
+        WIDTH,
+        gpus,
+        lambda gpu: _judge_width(gpu, widest, evidence),
+        what="the PCIe link",
+        good="PCIe links have their full width",
+    )
+
+
+def _others(evidence: Evidence) -> Iterator[Finding]:
+    """Yield NICs, NVMe and NVSwitches that trained narrower than both ends allow.
+
+    The others share one finding.
+    """
+    facts, well = evidence.facts, []
+    tree, names = tree_of(facts), names_of(facts)
+    for device in items_of(facts.pci_devices):
+        subject, now, most = subject_of(device, names), device.pcie.width, tree.possible_width(device)
+        is_other = device.kind not in _WATCHED and device.bus_id
+        if is_other or isinstance(now, Unknown) or isinstance(most, Unknown):
+            continue
+        if now >= most:
+            well.append(subject)
+            continue
+        yield WIDTH.warned(
+            subject,
+            "the PCIe link is narrower than both of its ends allow",
+            expected=f"x{most}",
+            observed=f"x{now}",
+            remedy=_RESEAT,
+            evidence=device.evidence,
+        )
+    if well:
+        yield WIDTH.passed(fold_names(well), "PCIe links have the width of both ends")
+
+
+def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
+    link, subject = gpu.pcie, f"GPU{gpu.index}"
+    if isinstance(link.width, Unknown) or isinstance(link.width_max, Unknown):
+        return unknown_among(link.width, link.width_max)
+    if link.width < link.width_max:
+        floor = evidence.thresholds.pcie_width_minimum_fraction
+        fault = link.width < widest or link.width < floor.value * link.width_max
+        return WIDTH.problem(
+            subject,
+            "the PCIe link is narrower than it could be"
+            if fault
+            else "the PCIe link is narrower than the GPU allows; the slot may be so",
+            fails=fault,
+            expected=f"x{link.width_max}",
+            observed=f"x{link.width}",
+            remedy=_RESEAT if fault else _COMPARE,
+            evidence=(floor.ref,),
+        )
+    slow = known(link.generation) and known(link.generation_max) and link.generation < link.generation_max
+    # A busy GPU shows both signs of work; between two kernels it shows neither.
+    reasons = value_or(gpu.throttle_reasons, ("gpu_idle",))
+    if slow and value_or(gpu.utilization_percent, 0) > 0 and "gpu_idle" not in reasons:
+        return WIDTH.warned(
+            subject,
+            "the PCIe link of a busy GPU runs at a lower generation than it could",
+            expected=f"generation {link.generation_max}",
+            observed=f"generation {link.generation}",
+            remedy=_WATCH,
+        )
+    return f"x{link.width}"
+
+
+def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    gpus = items_of(facts.gpus)
+    slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
+    if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
+        # This is a property of the machine and not a fault of each card, so one finding is enough.
+        yield msgspec.structs.replace(
+            slow[0], subject=fold_names([f"GPU{gpu.index}" for gpu in gpus]), evidence=gpus[0].evidence
+        )
+    else:
+        yield from judge_each(
+            SPEED,
+            gpus,
+            lambda gpu: _gpu_speed(gpu, evidence),
+            what="the fastest PCIe speed",
+            good="PCIe paths have the card's speed",
+        )
+    tree, names = tree_of(facts), names_of(facts)
+    judged = [
+        (device, _device_speed(device, tree, subject_of(device, names)))
+        for device in items_of(facts.pci_devices)
+    ]
+    yield from (verdict for _, verdict in judged if isinstance(verdict, Finding))
+    well = [subject_of(device, names) for device, verdict in judged if isinstance(verdict, str)]
+    if well:
+        yield SPEED.passed(fold_names(well), "links run at the speed of both ends")
+    if not gpus and not any(verdict is not None for _, verdict in judged):
+        yield _nothing(SPEED, facts, "the PCIe links")
+
+
+def _gpu_speed(gpu: Gpu, evidence: Evidence) -> Judged:
+    row = evidence.catalogue.checked_gpu(gpu.name) if known(gpu.name) else None
+    if isinstance(gpu.pcie.generation_max, Unknown):
+        return gpu.pcie.generation_max
+    if row is None:
+        return Unknown(Reason.NOT_SUPPORTED, "the catalogue has no checked figures of the GPU")
+    if gpu.pcie.generation_max >= row.pcie_generation:
+        return f"generation {gpu.pcie.generation_max}"
+    return SPEED.warned(
+        f"GPU{gpu.index}",
+        "the slot or its setting is slower than the card",
+        expected=f"generation {row.pcie_generation}",
+        observed=f"generation {gpu.pcie.generation_max} at most",
+        remedy=_SLOT,
+    )
+
+
+def _device_speed(device: PciDevice, tree: Tree, subject: str) -> Finding | str | None:
+    """Return a problem, the good value, or None if there is nothing to judge."""
+    now = device.pcie.generation
+    if isinstance(now, Unknown):
+        if now.reason is not Reason.UNPARSABLE:
+            return None
+        return SPEED.warned(
+            subject,
+            "the link states a speed that no PCIe generation has",
+            expected="2.5, 5, 8, 16, 32 or 64 GT/s",
+            observed=f"{now.detail}, "
+            + (f"x{device.pcie.width}" if known(device.pcie.width) else "width unknown"),
+            remedy=_SLOT,
+            evidence=device.evidence,
+        )
+    if not device.bus_id and known(device.downgraded):
+        if "speed" not in device.downgraded:
+            return f"generation {now}"
+        return SPEED.warned(
+            subject,
+            "a link runs below the speed that its device has",
+            expected="the speed of LnkCap, under load",
+            observed=f"generation {now}, downgraded",
+            remedy=_LOAD,
+            evidence=device.evidence,
+        )
+    most = tree.possible_generation(device)
+    if device.kind not in _STEADY or isinstance(most, Unknown):
+        return None
+    if now >= most:
+        return f"generation {now}"
+    return SPEED.warned(
+        subject,
+        "the link runs below the speed that both of its ends have",
+        expected=f"generation {most}",
+        observed=f"generation {now}",
+        remedy=_SLOT,
+        evidence=device.evidence,
+    )
+
+
+def _nothing(judge: Judge, facts: MachineFacts, what: str) -> Finding:
+    if facts.pci_devices == () or (known(facts.pci_devices) and not known(facts.gpus)) or facts.gpus == ():
+        return judge.skipped(HOST, "no PCI device that training uses states it")
+    return judge.undetermined(HOST, unread_tree(facts), what=what)
+
+
+def pcie_errors(evidence: Evidence) -> Iterator[Finding]:
+    facts = evidence.facts
+    names, findings, counted = names_of(facts), 0, []
+    logged = events_in(facts)
+    for event in items_of(logged):
+        if event.kind == "pcie-error" and is_for_training(facts, event.device):
+            findings += 1
+            yield ERRORS.problem(
+                HOST if event.device is None else name_at(names, event.device),
+                "the kernel reports PCIe errors",
+                fails=event.fatal is True,
+                expected="none",
+                observed=f"{event.message} ({event.count} times)" if event.count > 1 else event.message,
+                remedy=_RESEAT_OR_REPLACE,
+                evidence=event.evidence,
+            )
+    for device in tree_of(facts).devices.values():
+        if device.responds is False and device.kind in _NEEDED:
+            findings += 1
+            yield ERRORS.failed(
+                subject_of(device, names),
+                "the device does not answer on the bus",
+                expected="its own identity and revision",
+                observed=f"{device.bus_id} reads as all ones (rev ff)",
+                remedy=Remedy(
+                    text="Power the machine off and on; if it comes back, have card, slot and power checked."
+                ),
+                evidence=device.evidence,
+            )
+        verdict = _counters(device, subject_of(device, names), evidence)
+        if isinstance(verdict, Finding):
+            findings += 1
+            yield verdict
+        elif verdict:
+            counted.append(subject_of(device, names))
+    if counted:
+        yield ERRORS.passed(HOST, "few or no PCIe errors since boot", observed=f"{len(counted)} devices")
+    elif known(logged) and not findings:
+        yield ERRORS.passed(HOST, "the log names no PCIe error")
+    elif not findings:
+        yield _nothing(ERRORS, facts, "the PCIe errors")
+
+
+def _counters(device: PciDevice, subject: str, evidence: Evidence) -> Finding | bool:
+    """Return a finding, or whether the counters are known at all."""
+    most = evidence.thresholds.pcie_correctable_errors_most
+    fatal, nonfatal = value_or(device.aer_fatal, 0), value_or(device.aer_nonfatal, 0)
+    corrected = value_or(device.aer_correctable, 0)
+    if not fatal and not nonfatal and corrected <= most.value:
+        return known(device.aer_correctable)
+    return ERRORS.warned(
+        subject,
+        "the PCIe link lost packets" if fatal or nonfatal else "the PCIe link corrected many errors",
+        expected=f"none lost, at most {most.value:g} corrected",
+        observed=f"{fatal} fatal, {nonfatal} not fatal, {corrected} corrected since boot",
+        remedy=_RESEAT_OR_REPLACE,
+        evidence=(*device.evidence, most.ref),
+    )

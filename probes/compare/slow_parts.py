@@ -1,0 +1,187 @@
+"""Detect the slow part: a layer between ranks, the device, host or pair behind slow pairs, large messages.
+
+Layers are judged from an all-reduce over each layer alone and over all together. `nvlink` is NVLink alone,
+`host-memory` the host's memory (for GPUs without NVLink), `nic` the NICs alone, `all` the transports that
+NCCL chooses. Each has a bus bandwidth and its own reference: a layer is slow only in comparison with its
+reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from probes.base.record import Record
+from probes.base.statistics import outliers, quantile
+from probes.compare.reference_rows import load_references
+
+Layer = Literal["all", "nvlink", "host-memory", "nic"]
+LAYERS: tuple[Layer, ...] = ("all", "nvlink", "host-memory", "nic")
+FAMILIES: dict[Layer, tuple[str, ...]] = {
+    "all": ("P2P", "NVLS", "SHM", "NET", "COLLNET"),
+    "nvlink": ("P2P", "NVLS"),
+    "host-memory": ("SHM",),
+    "nic": ("NET",),
+}
+"""NCCL's transports in each layer, by the first part of their names in its log."""
+_ON_THE_CPU = "NET/Socket"
+Pair = frozenset[str]
+"""Two names, in either order."""
+
+_ENDS = re.compile(r"(.+?)\s*(?:->|<->|→|↔|-)\s*(GPU\d+|rank \d+)")
+_ARROW = re.compile(r" - |\s*<?->\s*|\s*[→↔]\s*")
+Point = TypeVar("Point")
+
+
+class LayerVerdict(Record, kw_only=True):
+    """The combined verdict over the layers."""
+
+    slow: tuple[Layer, ...] = ()
+    shares: dict[str, float] = {}
+    """Measured over reference, for the layers that have both."""
+    because: str = ""
+    """Explanation in one sentence."""
+
+
+def slow_layer(
+    measured: Mapping[Layer, float], references: Mapping[Layer, float], limit: float = 0.9
+) -> LayerVerdict:
+    """Return the layers whose share of their reference is below `limit`; bandwidths are in bytes/s.
+
+    If a single layer is slow, a slow `all` follows from it and is not named. If every single layer is fast
+    and `all` is slow, the fault is in their combination: NCCL's choice of algorithm, its channels, or a
+    setting. A layer without a reference is not judged.
+    """
+    both = [layer for layer in LAYERS if measured.get(layer, 0.0) > 0 and references.get(layer, 0.0) > 0]
+    shares: dict[str, float] = {layer: measured[layer] / references[layer] for layer in both}
+    alone = tuple(layer for layer in LAYERS if layer != "all" and shares.get(layer, 1.0) < limit)
+    if alone:
+        sentence = " and ".join(
+            f"{layer} alone reaches {shares[layer]:.0%} of what it should" for layer in alone
+        )
+        return LayerVerdict(slow=alone, shares=shares, because=sentence)
+    if shares.get("all", 1.0) < limit:
+        fine = ", ".join(layer for layer in shares if layer != "all")
+        sentence = f"all layers together reach {shares['all']:.0%} of what they should"
+        why = (
+            f", though {fine} alone is fine: NCCL's choice of algorithm or a setting is the suspect"
+            if fine
+            else ""
+        )
+        return LayerVerdict(slow=("all",), shares=shares, because=sentence + why)
+    judged = ", ".join(shares)
+    return LayerVerdict(
+        shares=shares, because=f"no layer is slow: {judged}" if judged else "no layer has a reference"
+    )
+
+
+def not_isolated(layer: Layer, transports: tuple[str, ...]) -> str:
+    """Return the transports that NCCL used outside the selected layer; empty if it used none.
+
+    NCCL may ignore a setting without a message.
+    """
+    others = [name for name in transports if name.split("/")[0] not in FAMILIES[layer]]
+    if layer == "nic":
+        others += [name for name in transports if name == _ON_THE_CPU]
+    return ", ".join(others)
+
+
+def pair_of(subject: str) -> Pair | None:
+    """Return the two ends of a pair such as `GPU0-GPU3`, `rank 0-rank 3` or `GPU0->GPU3`.
+
+    Host names may contain a dash, so that ` - ` or an arrow separates hosts.
+    """
+    match = _ENDS.fullmatch(subject)
+    ends = [match[1], match[2]] if match else _ARROW.split(subject)
+    return frozenset(ends) if len(ends) == 2 and len(set(ends)) == 2 else None
+
+
+def blamed(slow: Collection[Pair], measured: Collection[Pair]) -> tuple[str | Pair, ...]:
+    """Return the members whose pairs are all slow, and the slow pairs that no member explains.
+
+    A member needs two pairs or more: a single slow pair does not show which end is bad. If all members have
+    only slow pairs, no member is the cause.
+    """
+    pairs_of = {name: [pair for pair in measured if name in pair] for name in frozenset().union(*measured)}
+    members = sorted(
+        name for name, own in pairs_of.items() if len(own) > 1 and all(pair in slow for pair in own)
+    )
+    if len(members) == len(pairs_of):
+        members = []
+    return (*members, *sorted((pair for pair in slow if not pair & set(members)), key=sorted))
+
+
+class SlowPart(NamedTuple):
+    """A member of many pairs, or one pair, that is slower than its equals."""
+
+    part: str | Pair
+    value: float
+    """Rate of the pair, or of the member's best pair."""
+    usual: float
+    """Median rate of its equals."""
+
+    @property
+    def share(self) -> float:
+        return self.value / self.usual if self.usual else 0.0
+
+
+def slow_parts(rates: Mapping[Pair, float], *, least_difference: float) -> tuple[SlowPart, ...]:
+    """Return the slow members, then the slow pairs, among pairs that should be equal.
+
+    A member is represented by its best pair: a good member has a fast pair with another good member, a bad
+    member has none, even if it slows most pairs, like one member of three. Of two members neither can be
+    named.
+    """
+    best: dict[str, float] = {}
+    for pair, rate in rates.items():
+        for name in pair:
+            best[name] = max(rate, best.get(name, 0.0))
+    bad = outliers(best, worse="low", least_difference=least_difference)
+    usual = quantile(list(best.values()), 0.5) if bad else 0.0
+    members = {outlier.name for outlier in bad}
+    remaining = {"\0".join(sorted(pair)): rate for pair, rate in rates.items() if not pair & members}
+    slow = outliers(remaining, worse="low", least_difference=least_difference)
+    usual_pair = quantile(list(remaining.values()), 0.5) if slow else 0.0
+    return (
+        *(SlowPart(outlier.name, outlier.value, usual) for outlier in bad),
+        *(SlowPart(frozenset(pair.name.split("\0")), pair.value, usual_pair) for pair in slow),
+    )
+
+
+def words_of_part(part: str | Pair) -> str:
+    """Return `GPU3` for a member, or `GPU0-GPU3` for a pair."""
+    return part if isinstance(part, str) else "-".join(sorted(part, key=lambda name: (len(name), name)))
+
+
+class Collapse(NamedTuple, Generic[Point]):
+    """The largest drop of a curve."""
+
+    peak: Point
+    low: Point
+    share: float
+    """Rate of the low point over the peak before it."""
+
+    @property
+    def fails(self) -> bool:
+        return self.share < load_references().collapse.fail_fraction
+
+
+def collapse_of(points: Sequence[tuple[float, float, Point]]) -> Collapse[Point] | None:
+    """Return the larger message whose rate drops furthest below that of a smaller message.
+
+    None without a drop. Points are bytes, rate, and the caller's own identification of the point.
+    """
+    rule = load_references().collapse
+    best: tuple[float, Point] | None = None
+    worst: Collapse[Point] | None = None
+    for size_bytes, rate, point in sorted(points, key=lambda entry: entry[0]):
+        if size_bytes < rule.smallest_bytes:
+            continue
+        if best is None or rate > best[0]:
+            best = (rate, point)
+        elif best[0] > 0:
+            share = rate / best[0]
+            if share < rule.warn_fraction and (worst is None or share < worst.share):
+                worst = Collapse(best[1], point, share)
+    return worst

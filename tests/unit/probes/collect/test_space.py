@@ -1,0 +1,32 @@
+"""Read the answers of df, and the lack of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.base.record import Reason, Unknown
+from probes.collect.resources import read_spaces
+from tests.support.fake_source import FakeSource
+
+DF = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/sda1 1000 400 600 40% /\n"
+
+
+@pytest.mark.parametrize("reason", [Reason.PERMISSION, Reason.TOOL_MISSING])
+def test_df_that_fails_gives_its_own_reason(reason: Reason) -> None:
+    source = FakeSource(commands={"df -Pk": Unknown(reason, "df")})
+    assert read_spaces(source) == Unknown(reason, "df")
+    assert source.asked == ["df -Pk"]
+
+
+def test_df_that_says_nothing_is_not_readable() -> None:
+    found = read_spaces(FakeSource(commands={"df -Pk": ""}))
+    assert isinstance(found, Unknown)
+    assert found.reason is Reason.UNPARSABLE
+
+
+def test_local_filesystems_are_asked_for_where_a_server_is_gone() -> None:
+    late = Unknown(Reason.TIMEOUT, "df took longer than 10 s")
+    found = read_spaces(FakeSource(commands={"df -Pk": late, "df -Pkl": DF}))
+    assert not isinstance(found, Unknown)
+    assert list(found) == ["/"]
+    assert read_spaces(FakeSource(commands={"df -Pk": late, "df -Pkl": late})) == late
