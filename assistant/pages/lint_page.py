@@ -7,6 +7,7 @@ from probes.base.units import plural
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding, LintReport, Severity
 from recipes.lint.rule_table import load_rules
+from recipes.lint.understanding import in_words
 
 WIDTH = 100
 _WIDEST = 160
@@ -20,7 +21,7 @@ def lint_page(report: LintReport, documents: tuple[Document, ...], *, verbose: b
     return (
         *(_finding(finding, texts.get(finding.document, []), verbose=verbose) for finding in report.findings),
         section("", [Row(note, "note: ") for note in report.notes], indent=6),
-        section("", [summary(report)]),
+        section("", [*([in_words(report.understood)] if report.understood else []), summary(report)]),
     )
 
 
@@ -30,6 +31,7 @@ def summary(report: LintReport) -> str:
     named = ", ".join(plural(count, severity) for severity, count in counts.items() if count)
     text = f"{named or 'nothing found'} in {plural(len(report.documents), 'file')}"
     text += f"; {report.waived} waived" if report.waived else ""
+    text += f"; {report.left_out} of rules that are not selected" if report.left_out else ""
     safe = sum(bool(finding.edits) for finding in report.findings)
     unsafe = sum(bool(finding.unsafe_edits) for finding in report.findings)
     text += f"; --diff shows the safe fix of {safe}" if safe else ""

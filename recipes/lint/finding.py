@@ -7,6 +7,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from recipes.lint.document import Document, Place
+from recipes.lint.understanding import Understood
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
@@ -51,6 +52,9 @@ class LintReport(Record, kw_only=True):
     notes: tuple[str, ...] = ()
     """Files that were not judged and rules that failed, with the reason."""
     documents: tuple[str, ...] = ()
+    left_out: int = 0
+    """Number of findings of rules that the caller did not select, or ignores."""
+    understood: tuple[Understood, ...] = ()
 
 
 def without_waived(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from probes.base.record import StrictRecord
-from probes.base.rows import read_rows
+from probes.base.rows import load_rows, read_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind, Place
 from recipes.lint.editing import with_safe_edits
@@ -86,6 +87,50 @@ def load_rules() -> dict[str, LintRule]:
             continue  # `lint` reports this row; the other rules still apply
         rules[rule.id] = rule
     return rules
+
+
+class Example(StrictRecord, kw_only=True):
+    """A text that shows the mistake of a rule, and the same text without the mistake."""
+
+    id: str
+    """Id of the rule."""
+    name: str
+    """Name of the file."""
+    bad: str
+    good: str
+    when: str = ""
+    """Version or machine without which the rule does not judge."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_examples() -> dict[str, Example]:
+    """Return the examples of all rules, by id."""
+    return {row.id: row for row in load_rows("recipes", "examples", Example, file="lint_examples")}
+
+
+def example_of(rule_id: str) -> Example:
+    return load_examples()[rule_id]
+
+
+_ISSUE = re.compile(r"\b([\w.-]+/[\w.-]+)#(\d+)")
+_REPOSITORY = re.compile(r"(?:^|; )([A-Za-z][\w.-]*/[A-Za-z][\w.-]*)(?=,|;|$| )")
+
+
+def help_link(rule: LintRule) -> str | None:
+    """Return the address of the source of a rule; None if the source is not on the web."""
+    for link in rule_links():
+        if link["begins"] in rule.source:
+            return str(link["url"])
+    issue, repository = _ISSUE.search(rule.source), _REPOSITORY.search(rule.source)
+    if issue is not None:
+        return f"https://github.com/{issue[1]}/issues/{issue[2]}"
+    return None if repository is None else f"https://github.com/{repository[1]}"
+
+
+@functools.lru_cache(maxsize=1)
+def rule_links() -> tuple[dict[str, str], ...]:
+    """Return the addresses of documents that sources name."""
+    return tuple(read_rows("lint_examples", "recipes")["links"])
 
 
 def make_finding(

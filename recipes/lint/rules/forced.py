@@ -11,6 +11,7 @@ from recipes.lint.document import Document, Place, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
+from recipes.lint.rules.variables import unknown_words
 from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, option
 
 _OWN_RULE = (
@@ -87,6 +88,8 @@ def forced(document: Document, context: Context) -> Findings:
                 edits=removal(document, item),
             )
             continue
+        if item.name in ("NCCL_ALGO", "NCCL_PROTO") and unknown_words(item.name, text):
+            continue  # the rule value-algorithm reports it
         if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of sums
         if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):

@@ -315,6 +315,14 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
         )
 
 
+def unknown_words(name: str, value: str) -> list[str]:
+    """Return the words of NCCL_ALGO or NCCL_PROTO that name no algorithm or protocol."""
+    known = _ALGORITHMS if name == "NCCL_ALGO" else _PROTOCOLS
+    parts = [part.rpartition(":")[2] for part in value.lower().split(";")]
+    words = [word for part in parts for word in part.lstrip("^").split(",")]
+    return [word for word in words if word.strip() and word.strip() not in known]
+
+
 @per_document()
 def lists(document: Document, context: Context) -> Findings:
     """Check for algorithms and protocols that do not exist."""
@@ -322,13 +330,7 @@ def lists(document: Document, context: Context) -> Findings:
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue
         known = _ALGORITHMS if item.name == "NCCL_ALGO" else _PROTOCOLS
-        parts = [part.rpartition(":")[2] for part in item.value.lower().split(";")]
-        wrong = [
-            word
-            for part in parts
-            for word in part.lstrip("^").split(",")
-            if word.strip() and word.strip() not in known
-        ]
+        wrong = unknown_words(item.name, item.value)
         if wrong:
             yield make_finding(
                 "value-algorithm",
