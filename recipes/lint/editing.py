@@ -41,8 +41,9 @@ def _has_template(text: str) -> bool:
 
 def _conditional_lines(document: Document) -> set[int]:
     """Return the lines of settings and commands that may never run."""
-    parts = (*document.given, *document.commands)
-    return {part.place.line for part in parts if part.is_conditional}
+    return {item.place.line for item in document.given if item.is_conditional} | {
+        command.place.line for command in document.commands if command.is_conditional
+    }
 
 
 def edited(document: Document, findings: Iterable[LintFinding], *, unsafe: bool = False) -> str:

@@ -37,7 +37,8 @@ def understood(document: Document) -> Understood:
         settings=len(document.settings),
         requests=len(document.directives),
         keys=len(document.entries),
-        values_of_run=sum(not part.is_literal for part in (*words, *document.settings)),
+        values_of_run=sum(not word.is_literal for word in words)
+        + sum(not item.is_literal for item in document.settings),
         parts_not_read=len(document.problems) + len(document.faults),
     )
 

@@ -19,7 +19,7 @@ from recipes.lint.readers.scope import (
     assignment_in,
     default_in,
 )
-from recipes.lint.readers.span import Span
+from recipes.lint.readers.span import Span, unescaped
 from recipes.lint.readers.words import REDIRECTIONS, HereDocument, Token, Word, tokens_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -28,7 +28,6 @@ _SILENT = frozenset({"[[", "[", "test", "shift", "let", "true", "false", "return
 _TESTS = frozenset({"[", "[[", "test"})
 _DEEPEST = 6
 _EARLY = re.compile(rf"(?<!\\)\$\{{?({'|'.join(sorted(PER_TASK))})\b")
-_ESCAPED = re.compile(r"\\(?=[$`\\])")
 _SCRIPT_NAME = re.compile(r"\.(sh|bash|sbatch|slurm|job|run|pbs|lsf)$")
 
 
@@ -422,7 +421,7 @@ class ScriptReader:
         last = self.launches.commands[-1] if programs else None
         single = document.is_quoted or not _EARLY.search(body.text)
         if not document.is_quoted:
-            body = _unescaped(body)
+            body = unescaped(body)
         if programs and target.endswith("nccl.conf"):
             self.settings += settings_in(body)
         elif last is not None and (last.program in SHELLS or last.program in REMOTE):  # `bash <<EOF`
@@ -441,14 +440,3 @@ class ScriptReader:
 
 def _is_script(text: str) -> bool:
     return re.match(r"#!\s*\S*(/|env )(ba|da|z|k)?sh\b", text) is not None
-
-
-def _unescaped(span: Span) -> Span:
-    keep = [True] * len(span.text)
-    for match in _ESCAPED.finditer(span.text):
-        keep[match.start()] = False
-    return Span(
-        "".join(character for character, kept in zip(span.text, keep, strict=True) if kept),
-        [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept],
-        span.lines,
-    )

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from probes.catalogue.nccl_variables import Use, Variable, is_default, load_variables, misread
+from recipes.lint.algorithms import unknown_words
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.rules.variables import unknown_words
 from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, option
 
 _OWN_RULE = (

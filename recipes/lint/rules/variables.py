@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import Variable, load_variables, misread, numbered_level, read_integer
+from recipes.lint.algorithms import WORDS, unknown_words
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rename, rewrite
@@ -89,8 +90,6 @@ _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _READERS = {"nccl": "NCCL", "torch": "PyTorch", "cuda": "CUDA"}
-_ALGORITHMS = ("ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "collnet")
-_PROTOCOLS = ("ll", "ll128", "simple")
 
 
 @functools.lru_cache(maxsize=1)
@@ -315,21 +314,13 @@ def _wrong_number(document: Document, item: Setting, row: Variable, text: str, m
         )
 
 
-def unknown_words(name: str, value: str) -> list[str]:
-    """Return the words of NCCL_ALGO or NCCL_PROTO that name no algorithm or protocol."""
-    known = _ALGORITHMS if name == "NCCL_ALGO" else _PROTOCOLS
-    parts = [part.rpartition(":")[2] for part in value.lower().split(";")]
-    words = [word for part in parts for word in part.lstrip("^").split(",")]
-    return [word for word in words if word.strip() and word.strip() not in known]
-
-
 @per_document()
 def lists(document: Document, context: Context) -> Findings:
     """Check for algorithms and protocols that do not exist."""
     for item in _settings(document):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue
-        known = _ALGORITHMS if item.name == "NCCL_ALGO" else _PROTOCOLS
+        known = WORDS[item.name]
         wrong = unknown_words(item.name, item.value)
         if wrong:
             yield make_finding(
