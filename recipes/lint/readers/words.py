@@ -17,6 +17,8 @@ from recipes.lint.readers.span import Span
 
 _FAILED_SCANS = 2_000_000
 """Largest number of characters of one file that are searched for the ends of unclosed brackets."""
+_LONGEST_NESTED = 20_000
+"""Largest number of characters of a script in which quotes inside of `${ }` are matched."""
 _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -393,6 +395,7 @@ def _double_end(text: str, at: int) -> int:
 
     Quotes inside of `$( )` and `${ }` do not count.
     """
+    openings = "({" if len(text) <= _LONGEST_NESTED else "("  # nested quotes take quadratic time
     at += 1
     while at < len(text):
         character = text[at]
@@ -400,16 +403,17 @@ def _double_end(text: str, at: int) -> int:
             at += 1
         elif character == '"':
             return at
-        elif character == "$" and (brackets := text[at + 1 : at + 2]) and brackets in "({":
+        elif character == "$" and (brackets := text[at + 1 : at + 2]) and brackets in openings:
             closing = ")" if brackets == "(" else "}"
             depth = 1
             begin = at
             at += 2
-            while at < len(text) and depth:
+            stop = len(text) if brackets == "(" else min(len(text), at + _LONGEST_TEMPLATE)
+            while at < stop and depth:
                 depth += {brackets: 1, closing: -1}.get(text[at], 0)
                 at += 1 + (text[at] == "\\")
             if depth and brackets == "{":
-                at = begin + 2  # an unclosed `${` does not hide the quote
+                at, openings = begin + 2, "("  # an unclosed `${` does not hide the quote
             continue
         at += 1
     return -1
