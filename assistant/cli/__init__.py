@@ -34,7 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("recipe_commands", "train a few steps, and compare predicted with measured"),
     "explain": ("explain_command", "what NCCL, torch, Slurm or kernel logs show: what happened, where, why"),
     "advise": ("table_commands", "what to install for this distribution and these GPUs"),
-    "list": ("table_commands", "checks, benchmarks, launchers, models, machines, gpus, stacks or kinds"),
+    "list": (
+        "table_commands",
+        "checks, benchmarks, launchers, models, machines, gpus, stacks, kinds or rules",
+    ),
     "tui": ("tui_command", "the terminal UI (the default on a terminal)"),
 }
 """The module in this package that defines `<name>_command`, and one line of help."""

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import click
+import msgspec
 
 from assistant.cli.diagnostics import say
 from assistant.cli.options import PATH, facts_of, source_options
 from assistant.cli.output import emit_data, emit_text, wants_colour
 from assistant.usecases.lint import Linted, lint_files
+from assistant.usecases.lint_settings import FailOn, LintSettings, settings_in, settings_of
 from probes.base.errors import ExitCode, UsageError
 from probes.base.record import printable, to_json
 from recipes.lint.context import Context
@@ -19,7 +21,6 @@ from recipes.lint.document import DocumentKind
 from recipes.lint.finding import Severity
 
 Format = Literal["text", "json", "sarif", "github"]
-FailOn = Literal["error", "warning", "note", "never"]
 _GRAVITY: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 
@@ -37,6 +38,7 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     metavar="VERSION",
     help="Version of NCCL that the job will load, such as 2.27.5; versions read different variables.",
 )
+@click.option("--slurm-version", metavar="VERSION", help="Version of Slurm on the cluster, such as 24.05.")
 @click.option(
     "--torch-version", metavar="VERSION", help="Version of torch that the job will load, such as 2.8."
 )
@@ -54,6 +56,25 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
 )
 @click.option("--diff", "as_diff", is_flag=True, help="Print the safe fixes as a patch instead.")
 @click.option(
+    "--unsafe-fixes",
+    is_flag=True,
+    help="With --diff, also the fixes after which the job may behave differently. Read them.",
+)
+@click.option("--select", metavar="RULE", multiple=True, help="Only these rules, such as `slurm-*`.")
+@click.option("--ignore", metavar="RULE", multiple=True, help="All rules but these.")
+@click.option(
+    "--config",
+    type=PATH,
+    metavar="FILE",
+    help="Settings; by default the nearest rigtune-lint.toml, or pyproject.toml with [tool.rigtune.lint].",
+)
+@click.option(
+    "--skip-unknown", is_flag=True, help="Skip files of unknown kind without a note, as for pre-commit."
+)
+@click.option(
+    "--explain", metavar="RULE", help="Print why a rule exists, with a bad and a good example, and end."
+)
+@click.option(
     "--redact",
     is_flag=True,
     help="Replace names, addresses and paths as `rigtune capture` does, and show no lines of the files.",
@@ -65,8 +86,8 @@ _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,3}")
     metavar="FILE",
     help="Write the output to this file, completely or not at all.",
 )
-@click.option("--fail-on", type=click.Choice(get_args(FailOn)), default="error", show_default=True,
-              help="Lightest finding that gives exit code 1.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(get_args(FailOn)),
+              help="Lightest finding that gives exit code 1.  [default: error]")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print why each rule exists, and its source.")
 def lint_command(
@@ -74,40 +95,50 @@ def lint_command(
     environment: bool,
     kind: DocumentKind | None,
     nccl_version: str | None,
+    slurm_version: str | None,
     torch_version: str | None,
     here: bool,
     from_paths: tuple[Path, ...],
     machine: str | None,
     output_format: Format,
     as_diff: bool,
+    unsafe_fixes: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    config: Path | None,
+    skip_unknown: bool,
+    explain: str | None,
     redact: bool,
     output: Path | None,
-    fail_on: FailOn,
+    fail_on: FailOn | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
     """Report what FILES will do wrong: scripts for a shell or Slurm, Dockerfiles, compose and Kubernetes
     files, configurations of accelerate and DeepSpeed, TF_CONFIG, nccl.conf, .env, lists of hosts; - is
-    standard input. They are judged together, with what they source. Nothing is started.
+    standard input, and of a folder all such files. A file is judged together with the files that it names.
+    Nothing is started.
 
     A comment waives a rule: # rigtune: ignore=RULE reason. assistant/docs/lint.md says more.
 
     Exit code 0: nothing at or above --fail-on; 1: something; 2: a file cannot be read.
     """
-    if not files and not environment:
+    if explain is not None:
+        _explain(explain, output_format)
+        return int(ExitCode.OK)
+    settings = _settings(config, select, ignore, fail_on, nccl_version, torch_version, slurm_version)
+    if not files and not environment and not skip_unknown:
         raise UsageError("no file is given", "rigtune lint train.sbatch ds_config.json, or --environment")
-    if redact and as_diff:
-        raise UsageError(
-            "--redact and --diff exclude each other", "a patch must contain the lines that it changes"
-        )
-    _check_version("--nccl-version", nccl_version)
-    _check_version("--torch-version", torch_version)
+    _check_diff(as_diff=as_diff, redact=redact, unsafe_fixes=unsafe_fixes)
     context = Context(
-        nccl_version=nccl_version,
-        torch_version=torch_version,
+        nccl_version=settings.nccl_version,
+        slurm_version=settings.slurm_version,
+        torch_version=settings.torch_version,
         machine=facts_of(from_paths, machine) if here or from_paths or machine else None,
     )
-    linted = lint_files(files, context, kind=kind, environment=environment)
+    linted = lint_files(
+        files, context, kind=kind, environment=environment, settings=settings, skip_unknown=skip_unknown
+    )
     if redact:
         from assistant.usecases.lint import redacted
 
@@ -115,7 +146,8 @@ def lint_command(
     if as_diff:
         from recipes.lint.editing import patch
 
-        text = "".join(patch(document, linted.report.findings) for document in linted.documents)
+        findings = linted.report.findings
+        text = "".join(patch(document, findings, unsafe=unsafe_fixes) for document in linted.documents)
     else:
         text = _formatted(linted, output_format, colour=output is None, verbose=verbose)
     if output is not None:
@@ -130,8 +162,67 @@ def lint_command(
     else:
         emit_data(text)
         if as_diff and not text and not quiet:
-            say("no finding has a safe fix")
-    return _exit_code(linted, fail_on)
+            unsafe = sum(bool(finding.unsafe_edits) for finding in linted.report.findings)
+            rest = f"; --unsafe-fixes shows {unsafe} that may change the job" if unsafe else ""
+            say(f"no finding has a safe fix{rest}")
+    return _exit_code(linted, settings.fail_on or "error")
+
+
+def _check_diff(*, as_diff: bool, redact: bool, unsafe_fixes: bool) -> None:
+    if redact and as_diff:
+        raise UsageError(
+            "--redact and --diff exclude each other", "a patch must contain the lines that it changes"
+        )
+    if unsafe_fixes and not as_diff:
+        raise UsageError("--unsafe-fixes is a part of --diff", "rigtune lint --diff --unsafe-fixes FILE")
+
+
+def _explain(rule_id: str, output_format: Format) -> None:
+    from assistant.pages.lint_rule_page import explained_json, rule_text
+    from recipes.lint.choosing import known_rule
+
+    rule = known_rule(rule_id)
+    if output_format == "json":
+        emit_data(explained_json(rule))
+    else:
+        emit_text(rule_text(rule))
+
+
+def _settings(
+    config: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: FailOn | None,
+    nccl_version: str | None,
+    torch_version: str | None,
+    slurm_version: str | None,
+) -> LintSettings:
+    """Return the settings of the file and, with precedence, those of the command line."""
+    from recipes.lint.choosing import refuse_unknown
+
+    stored = settings_of(config) if config is not None else settings_in(Path.cwd())
+    select, ignore = _ids(select) or stored.select, (*stored.ignore, *_ids(ignore))
+    refuse_unknown(select, "select")
+    refuse_unknown(ignore, "ignore")
+    refuse_unknown([rule for rules in stored.per_file_ignores.values() for rule in rules], "per-file-ignores")
+    settings = msgspec.structs.replace(
+        stored,
+        select=select,
+        ignore=ignore,
+        fail_on=fail_on or stored.fail_on,
+        nccl_version=nccl_version or stored.nccl_version,
+        torch_version=torch_version or stored.torch_version,
+        slurm_version=slurm_version or stored.slurm_version,
+    )
+    _check_version("--nccl-version", settings.nccl_version)
+    _check_version("--torch-version", settings.torch_version)
+    _check_version("--slurm-version", settings.slurm_version)
+    return settings
+
+
+def _ids(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the ids of options that may be repeated or separated by commas."""
+    return tuple(name for text in given for name in text.split(",") if name)
 
 
 def _check_version(option: str, version: str | None) -> None:
@@ -146,13 +237,8 @@ def _formatted(linted: Linted, output_format: Format, *, colour: bool, verbose: 
         from assistant.pages.lint_page import WIDTH, lint_page
         from assistant.text.plain_writer import text_of
 
-        return printable(
-            text_of(
-                lint_page(linted.report, linted.documents, verbose=verbose),
-                colour=colour and wants_colour(),
-                width=WIDTH,
-            )
-        )
+        page = lint_page(linted.report, linted.documents, verbose=verbose)
+        return printable(text_of(page, colour=colour and wants_colour(), width=WIDTH))
     from assistant.formats.lint_formats import github_text, sarif_text
 
     return sarif_text(linted.report) if output_format == "sarif" else github_text(linted.report)

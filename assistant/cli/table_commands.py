@@ -86,10 +86,10 @@ def install(
 @click.argument("kind", type=click.Choice(KINDS))
 @format_option("text", "json")
 def list_command(kind: str, output_format: str) -> None:
-    """List checks, benchmarks, launchers, models, machines, gpus, stacks, or kinds.
+    """List checks, benchmarks, launchers, models, machines, gpus, stacks, kinds, or rules.
 
     Stacks are software stacks whose speed `rigtune predict` can model. Kinds are the kinds of tool output
-    that `--from` can read.
+    that `--from` can read. Rules are those of `rigtune lint`, whose option `--explain RULE` shows more.
     """
     entries = list_entries(kind)
     if output_format == "json":
@@ -109,6 +109,8 @@ def _cells(kind: str, entry: dict[str, Any]) -> tuple[str, ...]:
     """
     if kind == "benchmarks":
         return entry["id"], ", ".join(entry["suites"]) or "on request", _benchmark_words(entry)
+    if kind == "rules":
+        return (entry["id"], entry["severity"], entry["title"])
     if kind != "checks":
         return (entry["id"], entry["title"])
     needs = f"  (needs {', '.join(entry['needs'])})" if entry["needs"] else ""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from probes.base.record import printable, to_json, visible
 from recipes.lint.document import Place
 from recipes.lint.finding import LintFinding, LintReport
-from recipes.lint.rule_table import load_rules
+from recipes.lint.rule_table import example_of, help_link, load_rules
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -57,11 +57,15 @@ def _rule(rule_id: str) -> dict[str, Any]:
     row = load_rules().get(rule_id)
     if row is None:
         return {"id": rule_id}
+    example, link = example_of(rule_id), help_link(row)
+    texts = f"Bad:\n\n```\n{example.bad}```\n\nGood:\n\n```\n{example.good}```\n"
+    page = f"{row.reason}\n\nSource: {row.source}\n\n{texts}"
     return {
         "id": rule_id,
         "shortDescription": _words(row.title),
         "fullDescription": _words(row.reason),
-        "help": _words(f"{row.reason} Source: {row.source}."),
+        **({"helpUri": link} if link else {}),
+        "help": {**_words(f"{row.reason} Source: {row.source}."), "markdown": page},
         "defaultConfiguration": {"level": row.severity},
     }
 

@@ -7,6 +7,7 @@ from probes.base.units import plural
 from recipes.lint.document import Document
 from recipes.lint.finding import LintFinding, LintReport, Severity
 from recipes.lint.rule_table import load_rules
+from recipes.lint.understanding import in_words
 
 WIDTH = 100
 _WIDEST = 160
@@ -20,20 +21,21 @@ def lint_page(report: LintReport, documents: tuple[Document, ...], *, verbose: b
     return (
         *(_finding(finding, texts.get(finding.document, []), verbose=verbose) for finding in report.findings),
         section("", [Row(note, "note: ") for note in report.notes], indent=6),
-        section("", [summary(report, sum(bool(finding.edits) for finding in report.findings))]),
+        section("", [*([in_words(report.understood)] if report.understood else []), summary(report)]),
     )
 
 
-def summary(report: LintReport, fixable: int = 0) -> str:
-    """Return `2 errors, 1 warning in 3 files; 1 waived; --diff shows the safe fix of 2`.
-
-    `fixable` is the number of findings with a safe fix; 0 leaves out the hint.
-    """
+def summary(report: LintReport) -> str:
+    """Return `2 errors, 1 warning in 3 files; 1 waived; --diff shows the safe fix of 2`."""
     counts = {severity: sum(each.severity == severity for each in report.findings) for severity in _TONES}
     named = ", ".join(plural(count, severity) for severity, count in counts.items() if count)
     text = f"{named or 'nothing found'} in {plural(len(report.documents), 'file')}"
     text += f"; {report.waived} waived" if report.waived else ""
-    return text + (f"; --diff shows the safe fix of {fixable}" if fixable else "")
+    text += f"; {report.left_out} of rules that are not selected" if report.left_out else ""
+    safe = sum(bool(finding.edits) for finding in report.findings)
+    unsafe = sum(bool(finding.unsafe_edits) for finding in report.findings)
+    text += f"; --diff shows the safe fix of {safe}" if safe else ""
+    return text + (f"; --diff --unsafe-fixes shows the fix of {safe + unsafe}" if unsafe else "")
 
 
 def _finding(finding: LintFinding, lines: list[str], *, verbose: bool) -> Section:

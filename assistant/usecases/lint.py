@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from assistant.storage import read_bytes
-from probes.base.errors import InputError
+from assistant.usecases.lint_settings import LintSettings
+from probes.base.errors import InputError, UsageError
 from probes.base.record import Record
 from probes.sources.base import read_bounded
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind
 from recipes.lint.finding import LintReport, idle_waivers, without_waived
-from recipes.lint.reading import READERS, fault_of_unknown, named_files, read_document
+from recipes.lint.reading import READERS, fault_of_unknown, named_files, read_document, recognise
+from recipes.lint.understanding import understood
 
 _LONGEST_BYTES = 8 * 1024 * 1024
+_STDIN = Path("-")
 _MOST_FOLLOWED = 20
+_MOST_FILES = 20_000
+"""Largest number of files of a folder; a larger one is no project but a file system."""
+_NOT_OWN = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
+"""Folders whose files belong to somebody else."""
+_ENDINGS = frozenset({
+    "sh", "bash", "zsh", "ksh", "csh", "sbatch", "slurm", "pbs", "lsf", "qsub", "job", "cmd", "yaml", "yml",
+    "json", "jsonc", "conf", "env", "j2", "jinja", "jinja2", "tmpl", "tpl", "template", "gotmpl",
+})  # fmt: skip
+"""Endings of files in a folder that are read to recognise their kind."""
 
 
 class Linted(Record, kw_only=True):
@@ -30,35 +43,98 @@ class Linted(Record, kw_only=True):
 
 
 def lint_files(
-    paths: Sequence[Path], context: Context, *, kind: DocumentKind | None = None, environment: bool = False
+    paths: Sequence[Path],
+    context: Context,
+    *,
+    kind: DocumentKind | None = None,
+    environment: bool = False,
+    settings: LintSettings | None = None,
+    skip_unknown: bool = False,
 ) -> Linted:
-    """Judge the files together, with `environment` also the variables of this process.
+    """Judge the files, with `environment` also the variables of this process.
 
-    The path `-` is standard input. Files that a script sources, and host lists that it names, are read too if
-    they are in the same folder or in the working directory. Raises InputError for a file that cannot be read
-    as text, and if no file is of a known kind.
+    Files that belong together are judged together.
+
+    The path `-` is standard input. In a folder, files of unknown kind are skipped; with `skip_unknown`, all
+    such files are. Files that a script sources, and host lists that it names, are read too if they are in the
+    same folder or in the working directory. Raises InputError for a file that cannot be read as text, and
+    if no file is of a known kind.
     """
     documents: list[Document] = []
     notes: list[str] = []
-    for path in dict.fromkeys(paths):
+    settings = settings or LintSettings()
+    given, in_folders = _files(paths, settings.exclude)
+    for path in given:
         text = _text(path)
         document = read_document(str(path), text, kind)
         if document is None:
-            notes.append(_unknown(path, text))
+            notes += [] if skip_unknown else [_unknown(path, text)]
         else:
             documents.append(document)
             notes += [f"{path}, {problem}" for problem in document.problems]
-    documents += _followed(documents, {path.resolve() for path in paths})
+    for path in in_folders:
+        try:
+            document = read_document(str(path), _text(path))
+        except UsageError:
+            continue  # a binary file, or one without permission
+        documents += [document] if document is not None else []
+    documents += _followed(documents, {path.resolve() for path in (*given, *in_folders)})
     if environment:
         one_line = str.maketrans("\r\n", "  ")
         text = "".join(f"{name}={value.translate(one_line)}\n" for name, value in sorted(os.environ.items()))
         document = read_document("environment", text, "environment")
         documents += [document] if document is not None else []
-    if not documents:
+    if not documents and not skip_unknown:
         raise InputError(
-            notes[0] if notes else "no file is given", f"name its kind: --kind {'|'.join(READERS)}"
+            notes[0] if notes else f"{paths[0]} contains no launch file of a known kind",
+            f"name its kind: --kind {'|'.join(READERS)}",
         )
-    return Linted(report=judge_documents(tuple(documents), context, notes), documents=tuple(documents))
+    report = judge_documents(tuple(documents), context, notes, settings)
+    return Linted(report=report, documents=tuple(documents))
+
+
+def _files(paths: Sequence[Path], exclude: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Return the given files, and the files of the given folders."""
+    given: list[Path] = []
+    in_folders: list[Path] = []
+    for path in dict.fromkeys(paths):
+        if path == _STDIN or not _is_folder(path):
+            given.append(path)
+        else:
+            in_folders += _below(path, exclude)
+    return given, [path for path in dict.fromkeys(in_folders) if path not in given]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # the reader reports the reason
+        return False
+
+
+def _below(folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
+    """Yield the files below a folder in a fixed order, without links and hidden folders."""
+    count = 0
+    for above, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_OWN)
+        for name in sorted(names):
+            path = Path(above, name)
+            if path.is_symlink() or any(fnmatch.fnmatch(str(path), pattern) for pattern in exclude):
+                continue
+            count += 1
+            if count > _MOST_FILES:
+                raise InputError(
+                    f"{folder} contains more than {_MOST_FILES} files", "give its folders one by one"
+                )
+            if _may_be_launch_file(name):
+                yield path
+
+
+def _may_be_launch_file(name: str) -> bool:
+    """Return whether a file in a folder is read: Python and files of other languages are not."""
+    ending = name.rpartition(".")[2].lower() if "." in name.strip(".") else ""
+    is_known = ending in _ENDINGS or recognise(name, "") is not None
+    return is_known and ending != "py"
 
 
 def _unknown(path: Path, text: str) -> str:
@@ -90,18 +166,31 @@ def _followed(documents: Sequence[Document], given: set[Path]) -> list[Document]
 
 
 def judge_documents(
-    documents: tuple[Document, ...], context: Context, notes: Sequence[str] = ()
+    documents: tuple[Document, ...],
+    context: Context,
+    notes: Sequence[str] = (),
+    settings: LintSettings | None = None,
 ) -> LintReport:
-    """Return the report of the rules, without the findings that comments waive."""
-    from recipes.lint.rule_table import lint  # noqa: PLC0415 - the table of rules is read for files that were
+    """Return the report of the rules, without the findings that comments waive.
+
+    Rules compare only files that belong together.
+    """
+    from recipes.lint.choosing import chosen  # noqa: PLC0415 - the rules are read for files that were read
+    from recipes.lint.grouping import groups  # noqa: PLC0415
+    from recipes.lint.rule_table import in_order, lint  # noqa: PLC0415
 
     broken: list[str] = []
-    findings = lint(documents, context, broken)
+    parts = [lint(group, context, broken) for group in groups(documents, str(Path.cwd()))]
+    findings = in_order((finding for part in parts for finding in part), documents)
     kept, waived = without_waived(findings, documents)
+    settings = settings or LintSettings()
+    selected = chosen(kept, settings.select, settings.ignore, settings.per_file_ignores)
     return LintReport(
-        findings=kept,
+        findings=selected,
+        left_out=len(kept) - len(selected),
+        understood=tuple(map(understood, documents)),
         waived=waived,
-        notes=(*notes, *broken, *idle_waivers(findings, documents)),
+        notes=(*notes, *dict.fromkeys(broken), *idle_waivers(findings, documents)),
         documents=tuple(document.name for document in documents),
     )
 
@@ -126,12 +215,19 @@ def redacted(linted: Linted) -> Linted:
             message=names.text(finding.message),
             fix=names.text(finding.fix),
             edits=(),
+            unsafe_edits=(),
         )
         for finding in report.findings
     )
     notes, documents = tuple(map(names.text, report.notes)), tuple(map(names.text, report.documents))
+    parts = tuple(
+        msgspec.structs.replace(part, document=name)
+        for part, name in zip(report.understood, documents, strict=True)
+    )
     return Linted(
-        report=msgspec.structs.replace(report, findings=findings, notes=notes, documents=documents),
+        report=msgspec.structs.replace(
+            report, findings=findings, notes=notes, documents=documents, understood=parts
+        ),
         documents=(),
     )
 

@@ -12,9 +12,10 @@ from probes.judging.check_table import CHECKS
 from recipes.job.models.counts import load_models, parameter_count
 from recipes.job.models.image_models import load_vision_models
 from recipes.launch.launcher_table import LAUNCHERS
+from recipes.lint.rule_table import load_rules
 from recipes.predict.stacks import load_stacks
 
-KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds")
+KINDS = ("checks", "benchmarks", "launchers", "models", "machines", "gpus", "stacks", "kinds", "rules")
 
 
 def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
@@ -64,6 +65,18 @@ def list_entries(kind: str) -> tuple[dict[str, Any], ...]:
             return tuple({"id": row.id, "title": row.title} for row in load_catalogue().machines)
         case "stacks":
             return tuple({"id": row.id, "title": row.title} for row in load_stacks().values())
+        case "rules":
+            return tuple(
+                {
+                    "id": rule.id,
+                    "title": rule.title,
+                    "severity": rule.severity,
+                    "since": rule.since,
+                    "until": rule.until,
+                    "edit": rule.edit,
+                }
+                for rule in load_rules().values()
+            )
         case "kinds":
             return tuple({"id": row.id, "title": row.title} for row in PASTES)
         case _:

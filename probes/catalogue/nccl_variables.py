@@ -55,6 +55,7 @@ class Variable(StrictRecord, kw_only=True):
     default: str | None = None
     harmless: tuple[str, ...] = ()
     since: str | None = None
+    until: str | None = None
     costs: str = ""
     note: str = ""
     platforms: tuple[str, ...] = ()

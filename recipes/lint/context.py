@@ -28,7 +28,23 @@ class Context(Record, kw_only=True):
     nccl_version: str | None = None
     """Version such as `2.27.5`, from `--nccl-version`."""
     torch_version: str | None = None
+    slurm_version: str | None = None
+    """Version such as `23.02`, from `--slurm-version`."""
     machine: MachineFacts | None = None
+
+    @property
+    def slurm(self) -> str | None:
+        """Version of Slurm; None if unknown."""
+        if self.slurm_version or self.machine is None:
+            return self.slurm_version
+        version = self.machine.software.slurm_version
+        return version if known(version) else None
+
+    def slurm_is_within(self, first: str, after: str) -> bool | None:
+        """Return whether Slurm is at least `first` and older than `after`; None if its version is unknown."""
+        if self.slurm is None:
+            return None
+        return at_least(self.slurm, first) is True and at_least(self.slurm, after) is False
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:

@@ -126,6 +126,8 @@ class Directive(Record, kw_only=True):
     """Long name without dashes."""
     value: str
     place: Place
+    scheduler: Literal["SBATCH", "PBS", "BSUB"] = "SBATCH"
+    """Word after `#`."""
     is_read: bool = True
     """False after the first command, because the scheduler reads no requests after a command."""
 
@@ -150,7 +152,7 @@ class Fault(Record, kw_only=True):
 
 
 _LAUNCHERS = frozenset(
-    {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer"}
+    {"torchrun", "accelerate", "accelerate-launch", "deepspeed", "horovodrun", "srun", "composer", "axolotl"}
 )
 _MPI_OR_VARIABLE = re.compile(r"mpirun|mpiexec|orterun|prterun|\$\{?[A-Za-z_]")
 """Launchers of MPI, whose names have endings, and a variable that contains a launcher: `$LAUNCHER train.py`.

@@ -1,7 +1,7 @@
-"""Safe changes: the file does the same as before, apart from the mistake.
+"""Changes that correct a mistake, and which of them are safe.
 
-Rules attach changes to a finding. If a change might be unsafe, the functions return none. `edited` applies
-the changes to the text.
+Rules attach changes to a finding. `with_safe_edits` keeps a change as safe only if a job that works cannot
+behave differently afterwards. `edited` applies the changes to the text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,43 @@ import functools
 import re
 from collections.abc import Iterable
 
+import msgspec
+
+from recipes.lint.comments import is_explained
 from recipes.lint.document import Document, Place, Setting, lines_of
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.readers.span import Lines
 
 
-def edited(document: Document, findings: Iterable[LintFinding]) -> str:
-    """Return the text with all edits of these findings.
+def with_safe_edits(finding: LintFinding, document: Document, *, is_harmless: bool) -> LintFinding:
+    """Return the finding with its edits judged: safe, unsafe or none.
+
+    A line for which a comment gives a reason is never changed. A change in a branch or a template is unsafe,
+    and so is each change of a rule that is not harmless: the job may behave differently afterwards.
+    """
+    if not finding.edits:
+        return finding
+    lines = {edit.place.line for edit in finding.edits}
+    if any(is_explained(document, line) for line in lines):
+        return msgspec.structs.replace(finding, edits=())
+    if is_harmless and not _has_template(document.text) and not lines & _conditional_lines(document):
+        return finding
+    return msgspec.structs.replace(finding, edits=(), unsafe_edits=finding.edits)
+
+
+def _has_template(text: str) -> bool:
+    return re.search(r"\{%|\{\{-?\s*(?:if|else|range|with|end)\b", text) is not None
+
+
+def _conditional_lines(document: Document) -> set[int]:
+    """Return the lines of settings and commands that may never run."""
+    return {item.place.line for item in document.given if item.is_conditional} | {
+        command.place.line for command in document.commands if command.is_conditional
+    }
+
+
+def edited(document: Document, findings: Iterable[LintFinding], *, unsafe: bool = False) -> str:
+    """Return the text with all safe edits of these findings, with `unsafe` also the others.
 
     If two findings overlap, the first one in the list wins. The edits of a finding are applied all together
     or not at all.
@@ -27,7 +57,8 @@ def edited(document: Document, findings: Iterable[LintFinding]) -> str:
     for finding in findings:
         if finding.document != document.name:
             continue
-        ranges = [(*_range(lines, edit), edit.text) for edit in finding.edits]
+        edits = (*finding.edits, *finding.unsafe_edits) if unsafe else finding.edits
+        ranges = [(*_range(lines, edit), edit.text) for edit in edits]
         new = [change for change in ranges if change not in taken]
         if not any(_overlap(change, earlier) for change in new for earlier in taken):
             taken += dict.fromkeys(new)
@@ -37,9 +68,9 @@ def edited(document: Document, findings: Iterable[LintFinding]) -> str:
     return text
 
 
-def patch(document: Document, findings: Iterable[LintFinding]) -> str:
+def patch(document: Document, findings: Iterable[LintFinding], *, unsafe: bool = False) -> str:
     """Return the edits as a unified diff for `patch -p1` and `git apply`; empty if nothing changes."""
-    after = edited(document, findings)
+    after = edited(document, findings, unsafe=unsafe)
     if after == document.text:
         return ""
     name = document.name.lstrip("/")

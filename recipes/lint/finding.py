@@ -7,6 +7,7 @@ from typing import Literal
 
 from probes.base.record import Record
 from recipes.lint.document import Document, Place
+from recipes.lint.understanding import Understood
 
 SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
@@ -17,7 +18,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Edit(Record, kw_only=True):
-    """A safe change: replace the text at `place` by `text`."""
+    """A change: replace the text at `place` by `text`."""
 
     place: Place
     text: str
@@ -37,6 +38,8 @@ class LintFinding(Record, kw_only=True):
     """The correction in words."""
     edits: tuple[Edit, ...] = ()
     """The correction as changes of the text; empty if no change is safe."""
+    unsafe_edits: tuple[Edit, ...] = ()
+    """The correction as changes after which the job may behave differently; a person must agree to them."""
 
 
 class LintReport(Record, kw_only=True):
@@ -49,6 +52,9 @@ class LintReport(Record, kw_only=True):
     notes: tuple[str, ...] = ()
     """Files that were not judged and rules that failed, with the reason."""
     documents: tuple[str, ...] = ()
+    left_out: int = 0
+    """Number of findings of rules that the caller did not select, or ignores."""
+    understood: tuple[Understood, ...] = ()
 
 
 def without_waived(

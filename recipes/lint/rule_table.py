@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from probes.base.record import StrictRecord
-from probes.base.rows import read_rows
+from probes.base.rows import load_rows, read_rows
 from recipes.lint.context import Context
 from recipes.lint.document import Document, DocumentKind, Place
+from recipes.lint.editing import with_safe_edits
 from recipes.lint.finding import Edit, LintFinding, Severity
 from recipes.lint.parts import embedded, parted
 
@@ -57,6 +59,8 @@ class LintRule(StrictRecord, kw_only=True):
     function: str
     also: tuple[str, ...] = ()
     """Other functions that detect the same mistake, as `module.function`; each has a row of its own."""
+    edit: Literal["safe", "unsafe"] = "unsafe"
+    """`safe` if the correction cannot change a job that works: the text had no effect, or was refused."""
     judges: Literal["container", "file"] = "container"
     """Input of the function: each container alone, or a file with all its containers."""
 
@@ -83,6 +87,50 @@ def load_rules() -> dict[str, LintRule]:
             continue  # `lint` reports this row; the other rules still apply
         rules[rule.id] = rule
     return rules
+
+
+class Example(StrictRecord, kw_only=True):
+    """A text that shows the mistake of a rule, and the same text without the mistake."""
+
+    id: str
+    """Id of the rule."""
+    name: str
+    """Name of the file."""
+    bad: str
+    good: str
+    when: str = ""
+    """Version or machine without which the rule does not judge."""
+
+
+@functools.lru_cache(maxsize=1)
+def load_examples() -> dict[str, Example]:
+    """Return the examples of all rules, by id."""
+    return {row.id: row for row in load_rows("recipes", "examples", Example, file="lint_examples")}
+
+
+def example_of(rule_id: str) -> Example:
+    return load_examples()[rule_id]
+
+
+_ISSUE = re.compile(r"\b([\w.-]+/[\w.-]+)#(\d+)")
+_REPOSITORY = re.compile(r"(?:^|; )([A-Za-z][\w.-]*/[A-Za-z][\w.-]*)(?=,|;|$| )")
+
+
+def help_link(rule: LintRule) -> str | None:
+    """Return the address of the source of a rule; None if the source is not on the web."""
+    for link in rule_links():
+        if link["begins"] in rule.source:
+            return str(link["url"])
+    issue, repository = _ISSUE.search(rule.source), _REPOSITORY.search(rule.source)
+    if issue is not None:
+        return f"https://github.com/{issue[1]}/issues/{issue[2]}"
+    return None if repository is None else f"https://github.com/{repository[1]}"
+
+
+@functools.lru_cache(maxsize=1)
+def rule_links() -> tuple[dict[str, str], ...]:
+    """Return the addresses of documents that sources name."""
+    return tuple(read_rows("lint_examples", "recipes")["links"])
 
 
 def make_finding(
@@ -112,6 +160,10 @@ def _run(name: str, documents: tuple[Document, ...], context: Context) -> Iterat
     module, _, function = name.rpartition(".")
     check: Check = getattr(importlib.import_module(f"recipes.lint.rules.{module}"), function)
     return check(documents, context)
+
+
+def _is_harmless(rule_id: str) -> bool:
+    return load_rules()[rule_id].edit == "safe"
 
 
 def _findings_in(
@@ -152,16 +204,26 @@ def lint(
         broken += [f"the row of the rule {name} is not valid and was not used" for name in names]
     chosen = table.values() if only is None else [table[rule_id] for rule_id in only]
     functions = dict.fromkeys(name for rule in chosen for name in rule.functions)  # rows share functions
-    order = {document.name: index for index, document in enumerate(documents)}
     groups = (documents, *((inner,) for document in documents for inner in embedded(document)))
-    findings = {
-        (finding.rule_id, finding.document, finding.place.line, finding.message): finding
+    by_name = {document.name: document for document in documents}
+    findings = (
+        with_safe_edits(finding, by_name[finding.document], is_harmless=_is_harmless(finding.rule_id))
         for group in groups
         for finding in _findings_in(group, functions, context, broken)
+    )
+    return in_order(findings, documents)
+
+
+def in_order(findings: Iterable[LintFinding], documents: tuple[Document, ...]) -> tuple[LintFinding, ...]:
+    """Return each finding once, in the order of the files and their lines."""
+    order = {document.name: index for index, document in enumerate(documents)}
+    once = {
+        (finding.rule_id, finding.document, finding.place.line, finding.message): finding
+        for finding in findings
     }
     return tuple(
         sorted(
-            findings.values(),
+            once.values(),
             key=lambda item: (order.get(item.document, 0), item.place.line, item.place.column, item.rule_id),
         )
     )

@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from recipes.lint.document import Command, Document, DocumentKind, Entry, Place, Setting, lines_of
+from recipes.lint.document import Command, Directive, Document, DocumentKind, Entry, Place, Setting, lines_of
 
 _SHORT_SLURM = {
     "N": "nodes",
@@ -87,6 +87,17 @@ def _code_lines(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
+_ACCELERATED = re.compile(
+    r"(?i)\bgpus?\b|gres\b|cuda|nccl|torch|deepspeed|accelerate\b|horovod|tensorflow|\bjax\b|nvidia|rocm|rccl|"
+    r"megatron|_perf\b|\btrain"
+)
+
+
+def may_use_gpus(document: Document) -> bool:
+    """Return whether a file names a GPU, or software that trains on GPUs. Other jobs run on CPUs alone."""
+    return _ACCELERATED.search(document.text) is not None
+
+
 def mentions(document: Document, expression: str) -> bool:
     """Return whether an expression matches outside of comments."""
     return _mentions(document.text, expression)
@@ -134,17 +145,27 @@ def resolved(document: Document, text: str | None) -> str | None:
 
 def directive(document: Document, *names: str) -> str | None:
     """Return the value of a request of a batch script; None if the script has no such request."""
-    for item in document.directives:
-        if _SHORT_SLURM.get(item.name, item.name) in names:
-            return item.value.strip()
-    return None
+    item = _directive(document, names)
+    return None if item is None else item.value.strip()
 
 
 def directive_place(document: Document, *names: str) -> Place:
+    item = _directive(document, names)
+    return Place(line=1) if item is None else item.place
+
+
+def slurm_requests(document: Document) -> Iterator[Directive]:
+    """Return the requests to Slurm, not those to PBS or LSF."""
+    return (item for item in document.directives if item.scheduler == "SBATCH")
+
+
+def _directive(document: Document, names: tuple[str, ...]) -> Directive | None:
     for item in document.directives:
-        if _SHORT_SLURM.get(item.name, item.name) in names:
-            return item.place
-    return Place(line=1)
+        # the letters of PBS and LSF mean something else
+        long = _SHORT_SLURM.get(item.name, item.name) if item.scheduler == "SBATCH" else item.name
+        if long in names:
+            return item
+    return None
 
 
 def option(command: Command, *names: str) -> str | None:

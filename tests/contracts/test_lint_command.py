@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,8 @@ def test_text_shows_the_line_and_a_mark(folder: Path) -> None:
 
 def test_clean_files_give_0(folder: Path) -> None:
     done = lint("clean.sh", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing found in 1 file\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "read: 1 variable\nnothing found in 1 file\n"
 
 
 def test_a_broken_file_gives_1_and_the_rest_is_judged(folder: Path) -> None:
@@ -97,9 +99,12 @@ def test_json_conforms(folder: Path) -> None:
 
 
 def test_sarif(folder: Path) -> None:
+    (folder / "train.sbatch").write_text(SCRIPT.replace("srun", "export NCCL_TREE_THRESHOLD=0\nsrun"))
     log = json.loads(lint("train.sbatch", "clean.sh", "--format", "sarif", cwd=folder).stdout)
     jsonschema.validate(log, sarif_shape.schema(), format_checker=jsonschema.FormatChecker())
     (run,) = log["runs"]
+    assert all(rule["helpUri"].startswith("https://") for rule in run["tool"]["driver"]["rules"])
+    assert all("Good:" in rule["help"]["markdown"] for rule in run["tool"]["driver"]["rules"])
     rules = run["tool"]["driver"]["rules"]
     assert [one["location"]["uri"] for one in run["artifacts"]] == ["train.sbatch", "clean.sh"]
     assert any("fixes" in result for result in run["results"])
@@ -195,8 +200,8 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
         if document is None:
             continue
         findings = judge_documents((document,), Context()).findings
-        fixed = {finding.rule_id for finding in findings if finding.edits}
-        after = edited(document, findings)
+        fixed = {finding.rule_id for finding in findings if finding.edits or finding.unsafe_edits}
+        after = edited(document, findings, unsafe=True)
         if not fixed:
             continue
         patches[document.name] = after
@@ -204,7 +209,7 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
             file = tmp_path / tool / document.name
             file.parent.mkdir(parents=True)
             file.write_bytes(document.text.encode())
-        (tmp_path / f"{number}.diff").write_bytes(patch(document, findings).encode())
+        (tmp_path / f"{number}.diff").write_bytes(patch(document, findings, unsafe=True).encode())
         again = read_document(document.name, after)
         left = (
             set() if again is None else {one.rule_id for one in judge_documents((again,), Context()).findings}
@@ -221,13 +226,107 @@ def test_patches_of_all_cases_apply_and_take_their_findings_away(
 
 
 def test_the_patch_applies_and_heals(folder: Path) -> None:
-    done = lint("train.sbatch", "--diff", cwd=folder)
+    done = lint("train.sbatch", "--diff", "--unsafe-fixes", cwd=folder)
     assert "-export NCCL_SOKET_IFNAME=eth0\n+export NCCL_SOCKET_IFNAME=eth0\n" in done.stdout
     if shutil.which("patch"):
         subprocess.run(
             ["patch", "-p1"], cwd=folder, input=done.stdout, text=True, check=True, capture_output=True
         )
         assert "variable-misspelt" not in lint("train.sbatch", cwd=folder).stdout
+
+
+def test_patch_without_unsafe_fixes_keeps_what_may_change_the_job(folder: Path) -> None:
+    done = lint("train.sbatch", "--diff", cwd=folder)
+    assert (done.stdout, done.stderr) == (
+        "",
+        "no finding has a safe fix; --unsafe-fixes shows 1 that may change the job\n",
+    )
+    assert lint("train.sbatch", "--unsafe-fixes", cwd=folder).returncode == 2
+
+
+_MANY = "export NCCL_SOKET_IFNAME=eth0\nexport NCCL_ALGO=Rings\n"
+
+
+def _found(folder: Path, *arguments: str, file: str = "a.sh") -> set[str]:
+    report = json.loads(lint(file, "--format", "json", *arguments, cwd=folder).stdout)
+    return {finding["rule_id"] for finding in report["findings"]}
+
+
+def test_rules_are_selected_and_ignored(folder: Path) -> None:
+    (folder / "a.sh").write_text(_MANY)
+    assert _found(folder) == {"variable-misspelt", "value-algorithm"}
+    assert _found(folder, "--select", "value-*") == {"value-algorithm"}
+    assert _found(folder, "--ignore", "value-algorithm,slurm-time") == {"variable-misspelt"}
+    assert "1 of rules that are not selected" in lint("a.sh", "--ignore", "value-*", cwd=folder).stdout
+
+
+@pytest.mark.parametrize("name", ["rigtune-lint.toml", "pyproject.toml"])
+def test_settings_of_the_nearest_file_apply(folder: Path, name: str) -> None:
+    inner = folder / "jobs"
+    inner.mkdir()
+    (inner / "a.sh").write_text(_MANY)
+    (inner / "old.sh").write_text(_MANY)
+    head = "[tool.rigtune.lint]\n" if name == "pyproject.toml" else ""
+    table = "[tool.rigtune.lint.per-file-ignores]" if head else "[per-file-ignores]"
+    (folder / name).write_text(
+        f'{head}ignore = ["value-algorithm"]\nfail-on = "warning"\n{table}\n"old*" = ["variable-*"]\n'
+    )
+    assert _found(inner) == {"variable-misspelt"}
+    assert _found(inner, file="old.sh") == set()
+    assert _found(inner, "--ignore", "variable-misspelt") == set()
+    assert lint("a.sh", cwd=inner).returncode == 1
+    assert lint("a.sh", "--fail-on", "error", cwd=inner).returncode == 0
+    (inner / "own.toml").write_text("")
+    assert _found(inner, "--config", "own.toml") == {"variable-misspelt", "value-algorithm"}
+
+
+def test_settings_stop_at_the_root_of_the_repository(folder: Path) -> None:
+    (folder / "rigtune-lint.toml").write_text('ignore = ["*"]\n')
+    inner = folder / "repository"
+    (inner / ".git").mkdir(parents=True)
+    (inner / "a.sh").write_text(_MANY)
+    assert _found(inner) == {"variable-misspelt", "value-algorithm"}
+
+
+def test_files_of_a_folder_are_judged(folder: Path) -> None:
+    (folder / "jobs" / "old").mkdir(parents=True)
+    (folder / "jobs" / ".hidden").mkdir()
+    for name in ("a.sh", "old/b.sh", ".hidden/c.sh"):
+        (folder / "jobs" / name).write_text(_MANY)
+    (folder / "jobs" / "notes.yaml").write_text("a: 1\n")
+    (folder / "jobs" / "binary.sh").write_bytes(b"\x7fELF\0\0")
+    (folder / "jobs" / "again").symlink_to(folder / "jobs")
+    report = json.loads(lint("jobs", "--format", "json", cwd=folder).stdout)
+    assert report["documents"] == ["jobs/a.sh", "jobs/old/b.sh"]
+    assert report["notes"] == []
+    assert [part["settings"] for part in report["understood"]] == [2, 2]
+    (folder / "rigtune-lint.toml").write_text('exclude = ["*/old/*"]\n')
+    report = json.loads(lint("jobs", "--format", "json", cwd=folder).stdout)
+    assert report["documents"] == ["jobs/a.sh"]
+
+
+def test_files_of_unknown_kind_can_be_skipped(folder: Path) -> None:
+    (folder / "values.yaml").write_text("a: 1\n")
+    assert lint("values.yaml", cwd=folder).returncode == 2
+    done = lint("values.yaml", "--skip-unknown", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_rule_is_explained_with_a_bad_and_a_good_example(folder: Path) -> None:
+    text = lint("--explain", "slurm-time", cwd=folder).stdout
+    assert "--time=2days" in text
+    assert "--time=2-00:00:00" in text
+    assert "https://slurm.schedmd.com/sbatch.html" in text
+    rule = json.loads(lint("--explain", "slurm-time", "--format", "json", cwd=folder).stdout)["rule"]
+    assert rule["example"]["good"].endswith("--time=2-00:00:00\n")
+
+
+def test_hook_of_pre_commit_names_the_files_that_lint_knows() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    assert hook["entry"].startswith("rigtune lint ")
+    names = ["a/b.sbatch", "train.sh", "ds.json", "conf/nccl.conf", "Dockerfile.gpu", "hostfile", "pod.yaml"]
+    assert [name for name in names if not re.search(hook["files"], name)] == []
+    assert re.search(hook["files"], "train.py") is None
 
 
 def test_waivers_are_counted(folder: Path) -> None:
@@ -277,7 +376,10 @@ def test_output_goes_to_a_file(folder: Path) -> None:
     [
         ((), "no file is given"),
         (("missing.sh",), "missing.sh"),
-        ((".",), "folder"),
+        (("nothing",), "nothing contains no launch file"),
+        (("clean.sh", "--select", "slurm-tyme"), "slurm-time"),
+        (("clean.sh", "--config", "bad.toml"), "bad.toml"),
+        (("--explain", "slurm-tim?"), "slurm-time"),
         (("notes.md",), "notes.md"),
         (("binary.sh",), "binary.sh"),
         (("clean.sh", "--nccl-version", "new"), "new"),
@@ -286,6 +388,8 @@ def test_output_goes_to_a_file(folder: Path) -> None:
 )
 def test_bad_input_is_one_line(folder: Path, arguments: tuple[str, ...], words: str) -> None:
     (folder / "notes.md").write_text("Hello there.\n")
+    (folder / "nothing").mkdir()
+    (folder / "bad.toml").write_text("selected = []\n")
     (folder / "binary.sh").write_bytes(b"\x7fELF\0\0")
     done = lint(*arguments, cwd=folder)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr

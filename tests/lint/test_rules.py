@@ -52,8 +52,9 @@ def _applied(text: str, edits: tuple[Edit, ...]) -> str:
 @pytest.mark.parametrize(("rule_id", "name", "text"), MISTAKES, ids=_label)
 def test_an_edit_removes_what_it_is_for(rule_id: str, name: str, text: str):
     for finding in judge(read(name, text), only=[rule_id]):
-        if finding.edits:
-            edited = read_document(name, _applied(text, finding.edits))
+        edits = finding.edits or finding.unsafe_edits
+        if edits:
+            edited = read_document(name, _applied(text, edits))
             ids_after = {other.rule_id for other in judge(edited, only=[rule_id])} if edited else set()
             assert finding.rule_id not in ids_after
 

@@ -57,16 +57,16 @@ def test_severity_of_disabled_peers_follows_the_known_reason(
 ):
     findings = [finding for finding in _findings(text, context) if finding.rule_id == "p2p-disabled"]
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
-    assert not any(finding.edits for finding in findings)
+    assert not any(finding.edits or finding.unsafe_edits for finding in findings)
 
 
 def test_idle_nvlink_is_reported_only_if_the_board_may_have_it():
     assert "NVLink" not in _findings(_OFF, _gpus("NVIDIA L40S", links=False))[0].message
 
 
-def _fixed(text: str) -> str:
+def _fixed(text: str, *, unsafe: bool = True) -> str:
     document = read("a.sh", text)
-    return edited(document, judge(document, context=Context(torch_version="2.8.0")))
+    return edited(document, judge(document, context=Context(torch_version="2.8.0")), unsafe=unsafe)
 
 
 def test_new_name_replaces_the_old_name_everywhere():
@@ -112,3 +112,56 @@ def test_setting_that_may_hide_a_fault_is_not_removed(line: str):
 )
 def test_adapters_are_named_exactly_if_all_names_are_complete(value: str, fixed: str):
     assert _fixed(f"export NCCL_IB_HCA={value}\n{_TWO}") == f"export NCCL_IB_HCA={fixed}\n{_TWO}"
+
+
+_BLOCKING = "export CUDA_LAUNCH_BLOCKING=1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# do not remove or the training will hang\n" + _BLOCKING,
+        "# do not remove\n# NCCL\nexport NCCL_DEBUG=WARN\n" + _BLOCKING,
+        "# hangs otherwise\n\n" + _BLOCKING,
+        "# this is needed by the cluster\nexport A=1  # first\n" + _BLOCKING,
+        _BLOCKING.replace("\n", "  # keep\n"),
+        _BLOCKING.replace("\n", "\t# keep\n"),
+        "# \u4e0d\u8981\u5220\u9664\n" + _BLOCKING,
+        "# ne pas supprimer cette ligne\n" + _BLOCKING,
+        "# hangs without\n" + _BLOCKING.replace("CUDA_LAUNCH_BLOCKING=1", "NCCL_TREE_THRESHOLD=0"),
+        "# hangs without\n" + _BLOCKING.replace("CUDA_LAUNCH_BLOCKING", "NCCL_BLOCKING_WAIT"),
+    ],
+)
+def test_line_with_a_reason_is_never_edited(text: str):
+    assert judge(read("a.sh", text + _RUN))
+    assert _fixed(text + _RUN) == text + _RUN
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("export NCCL_TREE_THRESHOLD=0\n", ""),
+        ("export NCCL_BLOCKING_WAIT=1\n", "export TORCH_NCCL_BLOCKING_WAIT=1\n"),
+        ("export GLOO_SOCKET_IFNAME==eth0\n", "export GLOO_SOCKET_IFNAME=eth0\n"),
+        ("# NCCL\nexport NCCL_TREE_THRESHOLD=0\n", "# NCCL\n"),
+    ],
+)
+def test_safe_edit_cannot_change_a_job_that_works(line: str, fixed: str):
+    assert _fixed(line + _RUN, unsafe=False) == fixed + _RUN
+    branch = f'if [ -n "$A" ]; then\n  echo b\n  {line.splitlines()[-1]}\nfi\n' + _RUN
+    assert _fixed(branch, unsafe=False) == branch
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export CUDA_LAUNCH_BLOCKING=1\n",
+        "export NCCL_SOKET_IFNAME=eth0\n",
+        "export NCCL_IB_HCA=mlx5_1,mlx5_2\n",
+        "export NCCL_BUFFSIZE=4M\n",
+        "export TORCH_DISTRIBUTED_DEBUG=DETAIL\n",
+    ],
+)
+def test_edit_that_may_change_the_job_is_unsafe(line: str):
+    assert _fixed(line + _TWO, unsafe=False) == line + _TWO
+    assert _fixed(line + _TWO) != line + _TWO

@@ -27,6 +27,23 @@ def test_waiver_that_silences_nothing_is_reported():
     )
 
 
+def test_late_requests_are_one_finding():
+    text = (
+        "#!/bin/bash\n#SBATCH --nodes=2\nmodule load a\n#SBATCH --gpus-per-node=8\n"
+        "#SBATCH --mem=0\npython t.py\n"
+    )
+    (finding,) = judge(read("a.sh", text), only=["slurm-directive-late"])
+    assert (finding.place.line, "--gpus-per-node, --mem come" in finding.message) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "severity"), [("nodes", "error"), ("gres", "error"), ("output", "warning")]
+)
+def test_variable_in_a_request_is_an_error_if_sbatch_refuses_the_text(option: str, severity: str):
+    (finding,) = judge(read("a.sh", f"#!/bin/bash\n#SBATCH --{option}=$N\npython t.py\n"))
+    assert (finding.rule_id, finding.severity) == ("slurm-directive-variable", severity)
+
+
 def _together(*files: tuple[str, str]) -> list[str]:
     documents = [read(name, text) for name, text in files]
     return [finding.rule_id for finding in judge(*documents)]

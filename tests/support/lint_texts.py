@@ -33,7 +33,33 @@ _TEMPLATE = (
     "t.py]\n              resources: {{limits: {{nvidia.com/gpu: 8}}}}\n"
 )
 
+_RDMA_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n{notes}spec:\n  containers:\n    - name: a\n      "
+    "image: a:1\n      command: [bash, -c, 'torchrun --nnodes 2 --node-rank $R --nproc-per-node=8 "
+    "--master-addr x t.py']\n"
+    "      env: [{{name: NCCL_IB_HCA, value: mlx5}}]\n"
+    "      securityContext: {{capabilities: {{add: [IPC_LOCK]}}}}\n"
+    "      volumeMounts: [{{name: shm, mountPath: /dev/shm}}]\n"
+    "      resources: {{limits: {{nvidia.com/gpu: 8{device}}}}}\n"
+    "  volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]\n"
+)
+
+_ENV_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n    - name: a\n      image: a:1\n"
+    "      env:\n        - {{name: POD_IP, valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}}}\n"
+    '        - {{name: MASTER_ADDR, value: "{value}"}}\n'
+)
+
 MISTAKES = [
+    ("kubernetes-env-variable", "pod.yaml", _ENV_POD.format(value="$POD_IP")),
+    ("kubernetes-env-variable", "pod.yaml", _ENV_POD.format(value="tcp://${POD_IP}:29500")),
+    ("deepspeed-value", "ds.json", '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": "stage2"}\n'),
+    ("deepspeed-value", "ds.json", '{"train_micro_batch_size_per_gpu": 1, "optimizer": "AdamW"}\n'),
+    (
+        "deepspeed-value",
+        "ds.json",
+        '{"train_micro_batch_size_per_gpu": 1, "activation_checkpointing": true}\n',
+    ),
     (
         "container-gpus-fewer",
         "a.sh",
@@ -522,6 +548,30 @@ MISTAKES = [
 """Rule, file name and text."""
 
 SCRIPT_MISTAKES = [
+    ("slurm-directive-misspelt", "#!/bin/bash\n#SBATCH --nodes=2\n# SBATCH --gpus-per-node=8\npython t.py\n"),
+    ("slurm-step-wide", "#!/bin/bash\n#SBATCH --nodes=2\nsrun -N 4 python t.py\n"),
+    ("slurm-step-wide", "#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun --gpus-per-node=8 python t.py\n"),
+    ("slurm-output-folder", "#!/bin/bash\n#SBATCH --output=logs/%j.out\nmkdir -p ./logs\npython t.py\n"),
+    (
+        "shell-array-one",
+        'lines=$(scontrol show hostnames $SLURM_JOB_NODELIST)\narr=("$lines")\nMASTER_ADDR=${arr[0]}\n',
+    ),
+    ("slurm-rank-too-early", _JOB + "LOG=logs/$SLURM_PROCID.txt\nsrun -c 8 python t.py --log $LOG\n"),
+    ("slurm-rank-too-early", _JOB + 'LOG=logs/$SLURM_PROCID\nsrun -c 8 python t.py --log "$LOG"\n'),
+    ("slurm-rank-too-early", _JOB + "srun -c 8 python t.py > logs/$SLURM_PROCID.txt\n"),
+    ("slurm-rank-too-early", _JOB + "srun -c 8 -o logs/$SLURM_PROCID.txt python t.py\n"),
+    ("mpi-parameter-exported", "mpirun -np 8 -x coll_hcoll_enable=0 -x PATH all_reduce_perf\n"),
+    ("variable-misspelt", "runai submit -i img -g 8 --environment NCCL_SOKET_IFNAME=eth0 -- python t.py\n"),
+    ("variable-misspelt", "arena submit pytorchjob --env=NCCL_SOKET_IFNAME=eth0 'python t.py'\n"),
+    (
+        "slurm-launcher-per-task",
+        _JOB.replace("=1", "=8") + "srun shifter --image=a torchrun --nproc-per-node 8 t.py\n",
+    ),
+    (
+        "slurm-launcher-per-task",
+        _JOB.replace("=1", "=8") + 'srun podman-hpc run img bash -c "torchrun --nproc-per-node 8 t.py"\n',
+    ),
+    ("slurm-srun-missing", _JOB + "axolotl train a.yaml\n"),
     (
         "megatron-world",
         "D=(--nproc_per_node 8 --nnodes 1)\nM=(--tensor-model-parallel-size 16)\ntorchrun ${D[@]} pre.py "
@@ -577,16 +627,53 @@ REACHING_MISTAKES = {
     "no peers beside a helper": ("p2p-disabled", 'run() { "$@"; }\nNCCL_P2P_DISABLE=1 ' + _RUN),
     "no peers in the job": ("p2p-disabled", "NCCL_P2P_DISABLE=1 " + _RUN),
     "a pair before one command": ("variable-conflict", "NCCL_NET=Socket NCCL_IB_HCA==mlx5_0 " + _RUN),
-    "cores that come too late": (
-        "slurm-cpus-not-passed",
-        _EXCLUSIVE_JOB.replace("exclusive", "cpus-per-task=8")
-        + _STEP.replace("-c 8 ", "")
-        + "export SRUN_CPUS_PER_TASK=8\n",
+    "the branch that runs": (
+        "ib-disabled",
+        "NET=tcp\nif [ $NET = ib ]; then\n  echo a\nelse\n  export NCCL_IB_DISABLE=1\nfi\n" + _TWO_NODES,
+    ),
+    "a branch that the run chooses": (
+        "ib-disabled",
+        'NET=tcp\nif [ "$1" = ib ]; then NET=ib; fi\nif [ $NET = ib ]; then\n  export NCCL_IB_DISABLE=1\nfi\n'
+        + _TWO_NODES,
     ),
 }
 """Settings that reach the command which they harm: rule and text of a shell script."""
 
 SOUND_SCRIPTS = {
+    "requests that are turned off": "#!/bin/bash\n#SBATCH --nodes=2\n##SBATCH --mem=0\n# SBATCH --nodes=4\n"
+    "srun -c 8 python t.py\n",
+    "sentence about requests": "#!/bin/bash\n#SBATCH --nodes=2\n# SBATCH options are above\n"
+    "srun -c 8 python t.py\n",
+    "steps that fit": "#!/bin/bash\n#SBATCH --nodes=2-4 --gpus-per-node=8\n"
+    "srun -N 4 --gpus-per-node=4 python t.py\n",
+    "folder that another job creates": "#!/bin/bash\n#SBATCH --output=logs/%j.out\nmkdir -p out\n"
+    "python t.py\n",
+    "one element of one line": 'name=$(hostname)\narr=("$name")\necho ${arr[0]}\n',
+    "log of each rank": _JOB + "srun -c 8 bash -c 'python t.py > logs/$SLURM_PROCID.txt'\n",
+    "parameters and variables of Open MPI": "mpirun -np 8 --mca coll_hcoll_enable 0 "
+    "-x HCOLL_ENABLE_MCAST=0 a\n",
+    "channels of ROCm": "export HIP_VISIBLE_DEVICES=0,1\nexport NCCL_MIN_NCHANNELS=112\n",
+    "rank after an option that may be absent": _JOB
+    + 'X="$1"\nsrun -c 8 bash -c "torchrun ${X:+--p="${X}"} --nnodes 2 --nproc-per-node 8 '
+    '--node-rank \\$SLURM_NODEID --master-addr $m --master-port $p t.py"\n',
+    "branches that do not run": "NET=ib\nif [ $NET = ib ]; then\n  echo a\nelif [[ $NET == tcp ]]; then\n"
+    "  export NCCL_IB_DISABLE=1\n  export MASTER_ADDR=127.0.0.1\nelse\n  export NCCL_SHM_DISABLE=1\nfi\n"
+    + _TWO,
+    "cores and stacks of a CPU job": "#!/bin/bash\n#SBATCH --nodes=4\nulimit -s unlimited\n"
+    "export OMP_NUM_THREADS=1\nmpirun --bind-to core -np 64 --hostfile hosts ./wrf.exe\n",
+    "names of its own": "export NCCL_DEFAULT_IF=eth0\nexport NCCL_SOCKET_IFNAME=$NCCL_DEFAULT_IF\n",
+    "names of Google's plugins": "export NCCL_USE_SNAP=1\n"
+    "export NCCL_GPUVIZ_READ_INTERVAL_IN_MICROSECONDS=1\nexport NCCL_NET_PLUGIN_TELEMETRY_MODE=1\n",
+    "names that only a newer NCCL no longer reads": "export NCCL_SHM_USE_CUDA_MEMCPY=1\n",
+    "GPU of the only task": "#!/bin/bash\n#SBATCH --gpus-per-task=1 --cpus-per-task=8\npython t.py\n",
+    "GPU of one task": "#!/bin/bash\n#SBATCH -n 1 --gpus-per-task=1\nsrun -c 8 python t.py\n",
+    "GPU of a step of one task": _JOB + "srun -n 1 -N 1 -c 8 --gpus-per-task=1 python eval.py\n",
+    "a log for each rank": "#!/bin/bash\n#SBATCH --nodes=32 --ntasks-per-node=8 --gpus-per-node=8\n"
+    "export NCCL_DEBUG=INFO\nsrun -c 8 --output=log-%j-%t.txt python t.py\n",
+    "late requests to PBS": "#!/bin/bash\n#PBS -l select=2\ncd $PBS_O_WORKDIR\n"
+    "#PBS -o $HOME/out\npython t.py\n",
+    "cores that srun of today inherits": _EXCLUSIVE_JOB.replace("exclusive", "cpus-per-task=8")
+    + _STEP.replace("-c 8 ", ""),
     "beginning of an option": "torchrun --nnode 1 --nproc_per 4 t.py\n",
     "beginning of an option of deepspeed": "deepspeed --hostfil hosts t.py\n",
     "TCP where one machine trains": "export NCCL_IB_DISABLE=1\ntorchrun --nproc-per-node 4 t.py\n",
@@ -686,6 +773,33 @@ SETTINGS_OF_OTHER_COMMANDS = {
 """Settings that do not reach the command which they would harm."""
 
 SOUND_FILES = {
+    "variables that Kubernetes expands": ("pod.yaml", _ENV_POD.format(value="$(POD_IP)")),
+    "variables that another program fills in": (
+        "pod.yaml",
+        _ENV_POD.format(value="$POD_IP").replace("a:1", "$IMAGE"),
+    ),
+    "variables of another text": ("pod.yaml", _ENV_POD.format(value="$OTHER $$POD_IP")),
+    "variables that YAML unsets": (
+        "values.yaml",
+        "cmd: torchrun t.py\nenv_vars:\n  NCCL_IB_TIMEOUT: null\n  NCCL_PROTO: null\n  NCCL_DEBUG: ~\n"
+        "  NCCL_SOCKET_IFNAME:\n  GLOO_SOCKET_IFNAME: null\n",
+    ),
+    "RDMA by host devices": ("pod.yaml", _RDMA_POD.format(notes="", device=", nvidia.com/hostdev: 8")),
+    "RDMA by a plugin of the site": (
+        "pod.yaml",
+        _RDMA_POD.format(notes="", device=", nvidia.com/resibp24s0: 8"),
+    ),
+    "RDMA by SR-IOV": ("pod.yaml", _RDMA_POD.format(notes="", device=", intel.com/sriov_net: 8")),
+    "RDMA by networks": (
+        "pod.yaml",
+        _RDMA_POD.format(notes="  annotations: {k8s.v1.cni.cncf.io/networks: roce-0}\n", device=""),
+    ),
+    "pod without a bridge of Docker": (
+        "pod.yaml",
+        _RDMA_POD.format(notes="", device=", rdma/ib: 8").replace(
+            "NCCL_IB_HCA, value: mlx5", "NCCL_SOCKET_IFNAME, value: ^lo"
+        ),
+    ),
     "one device needs no quotes": ("a.sh", "docker run --gpus device=1 --ipc=host img python t.py\n"),
     "podman reads no list": ("a.sh", "podman run --gpus device=0,1 --ipc=host img python t.py\n"),
     "all GPUs": (
@@ -837,6 +951,14 @@ MACHINE = MachineFacts(
     limits=Limits(memlock_bytes=65536, shm_bytes=67108864),
 )
 CONTEXT_MISTAKES = [
+    (
+        "slurm-cpus-not-passed",
+        "a.sh",
+        _EXCLUSIVE_JOB.replace("exclusive", "cpus-per-task=8")
+        + _STEP.replace("-c 8 ", "")
+        + "export SRUN_CPUS_PER_TASK=8\n",
+        Context(slurm_version="23.02.7"),
+    ),
     ("variable-too-new", "a.sh", "export NCCL_RAS_ENABLE=1\n", Context(nccl_version="2.20.5")),
     (
         "nccl-version-faulty",

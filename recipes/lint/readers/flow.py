@@ -44,6 +44,18 @@ class _Branches:
         return bool(self._open)
 
 
+class _Choice:
+    """An open `if` whose branches may be known: the values of its tests are literal."""
+
+    __slots__ = ("is_dead", "is_decided")
+
+    def __init__(self) -> None:
+        self.is_decided = False
+        """Whether an earlier branch certainly runs."""
+        self.is_dead = False
+        """Whether the current branch certainly does not run."""
+
+
 class Flow:
     """The position of a script within its compound commands."""
 
@@ -52,6 +64,7 @@ class Flow:
         self._forget = forget
         """Function that is called with the variable of each loop."""
         self._loops = 0
+        self._choices: list[_Choice] = []
         self._cases: list[bool] = []
         """Whether a pattern comes next, one value for each open `case`."""
 
@@ -63,6 +76,21 @@ class Flow:
     def is_at_pattern(self) -> bool:
         """Whether a pattern of `case` comes next."""
         return bool(self._cases) and self._cases[-1]
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the current branch certainly does not run."""
+        return any(choice.is_dead for choice in self._choices)
+
+    @property
+    def is_in_loop(self) -> bool:
+        return self._loops > 0
+
+    def decide(self, *, runs: bool | None) -> None:
+        """Note the result of the test of the current branch; None if the test depends on the run."""
+        if self._choices and not self._choices[-1].is_decided:
+            self._choices[-1].is_dead = runs is False
+            self._choices[-1].is_decided = runs is True
 
     def end_pattern(self) -> None:
         self._cases[-1] = False
@@ -104,10 +132,14 @@ class Flow:
         """Return whether this word opens or closes a compound command, or starts its next branch."""
         if text == "if":
             self._branches.enter("if")
+            self._choices.append(_Choice())
         elif text in ("elif", "else"):
             self._branches.turn("if")
+            if self._choices:
+                self._choices[-1].is_dead = self._choices[-1].is_decided
         elif text == "fi":
             self._branches.leave("if")
+            del self._choices[-1:]
         elif text in _LOOPING:
             self._loops += 1
         elif text == "done":
@@ -118,6 +150,47 @@ class Flow:
         else:
             return False
         return True
+
+
+_COMPARED = {"=": True, "==": True, "!=": False}
+_NUMBERS = {"-eq", "-ne", "-gt", "-ge", "-lt", "-le"}
+_LONGEST_NUMBER = 9
+
+
+def outcome(test: list[tuple[str, bool]]) -> bool | None:
+    """Return the result of `[ a = b ]`; None if it depends on the run.
+
+    Each word has its text and whether the text is known.
+    """
+    if len(test) < 3 or (test[0][0], test[-1][0]) not in (("[", "]"), ("[[", "]]")):
+        return None
+    words = [text for text, _ in test[1:-1]]
+    if not all(is_known for _, is_known in test[1:-1]):
+        return None
+    match words:
+        case [("-z" | "-n") as sign, text]:
+            return (text == "") == (sign == "-z")
+        case [left, sign, right] if sign in _COMPARED:
+            is_pattern = test[0][0] == "[[" and any(mark in right for mark in "*?[")
+            return None if is_pattern else (left == right) == _COMPARED[sign]
+        case [left, sign, right] if sign in _NUMBERS:
+            return _compared(left, sign, right)
+    return None
+
+
+def _compared(left: str, sign: str, right: str) -> bool | None:
+    if not all(text.isdecimal() and len(text) <= _LONGEST_NUMBER for text in (left, right)):
+        return None
+    first, second = int(left), int(right)
+    results = {
+        "-eq": first == second,
+        "-ne": first != second,
+        "-gt": first > second,
+        "-ge": first >= second,
+        "-lt": first < second,
+        "-le": first <= second,
+    }
+    return results[sign]
 
 
 def in_test(words: list[Word]) -> bool:

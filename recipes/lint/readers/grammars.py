@@ -221,6 +221,17 @@ _TORCHX = Grammar(
     lists=_set("env"),
     variables=_set("env"),
 )
+_SUBMITTED = Grammar(
+    rest="after-dashes",
+    verbs=_set(
+        "submit submit-mpi submit-pytorch submit-dist training workspace pytorch mpi pytorchjob mpijob"
+    ),
+    switches=_set("interactive large-shm host-ipc host-network attach command preemptible stdin tty"),
+    short=_letters("e=environment g=gpu i=image p=project"),
+    lists=_set("environment environment-variable env"),
+    variables=_set("environment environment-variable env"),
+)
+"""Source: Run:AI, runai submit; kubeflow/arena, arena submit."""
 _SIMPLE = Grammar(rest="command")
 
 GRAMMARS: dict[str, Grammar] = {
@@ -252,6 +263,30 @@ GRAMMARS: dict[str, Grammar] = {
         short={**_SRUN.short, "a": "array", "W": "wait"},
     ),
     "salloc": _SRUN,
+    "shifter": Grammar(
+        rest="command",
+        switches=_set("clearenv verbose help"),
+        short=_letters("E=clearenv v=verbose h=help V=volume e=env w=workdir m=module"),
+        lists=_set("env volume module"),
+        variables=_set("env"),
+    ),
+    "podman-hpc": _DOCKER,
+    "sarus": Grammar(
+        rest="image-command",
+        verbs=_set("run"),
+        needs_verb=True,
+        switches=_set("mpi glibc tty init ssh"),
+        short=_letters("e=env t=tty w=workdir"),
+        lists=_set("env mount device"),
+        variables=_set("env"),
+    ),
+    "runai": _SUBMITTED,
+    "arena": _SUBMITTED,
+    "axolotl": Grammar(
+        rest="nothing",
+        verbs=_set("train preprocess evaluate inference merge-lora merge-sharded-fsdp-weights fetch lm-eval"),
+        needs_verb=True,
+    ),
     "nohup": _SIMPLE,
     "setsid": Grammar(rest="command", switches=_set("ctty fork wait c f w")),
     "time": Grammar(rest="command", switches=_set("p v portability verbose append a")),

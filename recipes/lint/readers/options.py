@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -77,11 +78,38 @@ class _Parser:
             elif text in self.grammar.verbs:
                 self.has_verb = True
                 self.at += 1
+            elif self.starts and self.grammar.rest == "script" and self._holds_options(self.at):
+                self.at += 1
             else:
                 if self.starts and self.grammar.rest not in ("nothing", "after-dashes"):
                     self.parsed.rest = self.at if self.has_verb or not self.grammar.needs_verb else None
                     return
                 self.at += 1
+
+    def _holds_options(self, at: int) -> bool:
+        """Return whether a variable before options stands for further options, not for the script."""
+        text = self.arguments[at].text
+        if self.arguments[at].is_literal or not text.startswith("$"):
+            return False
+        if ":+" in text or "+-" in text:
+            return True
+        after = self.arguments[at + 1 :]
+        return (
+            bool(after)
+            and after[0].text.startswith("-")
+            and any(
+                word.text.endswith(".py") and self._is_no_value(before.text)
+                for before, word in itertools.pairwise(after)
+            )
+        )
+
+    def _is_no_value(self, before: str) -> bool:
+        """Return whether the word after `before` is no value of an option."""
+        return (
+            not before.startswith("-")
+            or "=" in before
+            or before.lstrip("-").replace("_", "-") in (self.grammar.switches)
+        )
 
     def _long(self, text: str) -> None:
         name, equals, value = text.lstrip("-").partition("=")

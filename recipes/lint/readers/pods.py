@@ -23,8 +23,10 @@ _EXPANDS = re.compile(r"\$\([A-Za-z_]\w*\)|\$\{?[A-Za-z_]")
 class Pods:
     """Collector of the settings and commands of one file."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *, null_is_unknown: bool = False) -> None:
         self.tree = tree
+        self._null_is_unknown = null_is_unknown
+        """Whether a variable without a value comes from elsewhere; else the variable is unset."""
         self.settings: list[Setting] = []
         self.commands: list[Command] = []
 
@@ -69,8 +71,9 @@ class Pods:
                 )
 
     def _set(self, name: str, node: yaml.Node | None, place: Place, reaches: Reach) -> None:
-        text = text_of(node)
-        is_literal = text is not None and not _is_open(text)
+        is_null = node is not None and node.tag == "tag:yaml.org,2002:null"
+        text = None if is_null else text_of(node)
+        is_literal = not self._null_is_unknown if is_null else text is not None and not _is_open(text)
         self.settings.append(
             Setting(
                 name=name,
@@ -202,7 +205,7 @@ def _mappings(root: yaml.Node) -> list[yaml.Node]:
 def compose(name: str, text: str) -> Document:
     """Return the compose file as a document. Never raises an error."""
     tree = parse(text)
-    pods = Pods(tree)
+    pods = Pods(tree, null_is_unknown=True)
     entries = []
     for root in tree.roots[:1]:
         entries += list(tree.entries(root))

@@ -8,7 +8,7 @@ import msgspec
 
 from recipes.lint.document import Reach, Setting
 from recipes.lint.readers.entry_lines import settings_in
-from recipes.lint.readers.flow import Flow, Function, closing_braces, function_at, in_test
+from recipes.lint.readers.flow import Flow, Function, closing_braces, function_at, in_test, outcome
 from recipes.lint.readers.grammars import GRAMMARS, PER_TASK, REMOTE, SHELLS
 from recipes.lint.readers.launching import Launches, Start, plain_inline
 from recipes.lint.readers.options import Argued
@@ -19,7 +19,7 @@ from recipes.lint.readers.scope import (
     assignment_in,
     default_in,
 )
-from recipes.lint.readers.span import Span
+from recipes.lint.readers.span import Span, unescaped
 from recipes.lint.readers.words import REDIRECTIONS, HereDocument, Token, Word, tokens_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -28,7 +28,6 @@ _SILENT = frozenset({"[[", "[", "test", "shift", "let", "true", "false", "return
 _TESTS = frozenset({"[", "[[", "test"})
 _DEEPEST = 6
 _EARLY = re.compile(rf"(?<!\\)\$\{{?({'|'.join(sorted(PER_TASK))})\b")
-_ESCAPED = re.compile(r"\\(?=[$`\\])")
 _SCRIPT_NAME = re.compile(r"\.(sh|bash|sbatch|slurm|job|run|pbs|lsf)$")
 
 
@@ -139,6 +138,7 @@ class ScriptReader:
         if operator == "(" and not after_keywords:
             self._open_subshell()
             return
+        self._decide(words, after_keywords, operator)
         self._flush(after_keywords, documents)
         if operator == ")" and len(self._subshells) > self._own_subshells:
             self._close_subshell(len(self._subshells) - 1)
@@ -149,8 +149,19 @@ class ScriptReader:
             (bool(words) and words[0].text in _TESTS) or self._after_test
         )
 
+    def _decide(self, words: list[Word], test: list[Word], operator: str) -> None:
+        """Note whether the branch after `if` or `elif` runs, if its test compares values of the script.
+
+        A function may be called with other values, and a loop may change them.
+        """
+        keyword = words[len(words) - len(test) - 1].text if len(test) < len(words) else ""
+        if keyword in ("if", "elif"):
+            is_plain = operator in (";", "\n") and self._depth == 0 and not self._flow.is_in_loop
+            runs = outcome([self._scope.resolve(word) for word in test]) if is_plain else None
+            self._flow.decide(runs=runs)
+
     def _flush(self, words: list[Word], documents: list[tuple[HereDocument, list[Word]]]) -> None:
-        if not words:
+        if not words or self._flow.is_dead:
             return
         before = len(self.launches.commands)
         self._statement(words)
@@ -410,7 +421,7 @@ class ScriptReader:
         last = self.launches.commands[-1] if programs else None
         single = document.is_quoted or not _EARLY.search(body.text)
         if not document.is_quoted:
-            body = _unescaped(body)
+            body = unescaped(body)
         if programs and target.endswith("nccl.conf"):
             self.settings += settings_in(body)
         elif last is not None and (last.program in SHELLS or last.program in REMOTE):  # `bash <<EOF`
@@ -429,14 +440,3 @@ class ScriptReader:
 
 def _is_script(text: str) -> bool:
     return re.match(r"#!\s*\S*(/|env )(ba|da|z|k)?sh\b", text) is not None
-
-
-def _unescaped(span: Span) -> Span:
-    keep = [True] * len(span.text)
-    for match in _ESCAPED.finditer(span.text):
-        keep[match.start()] = False
-    return Span(
-        "".join(character for character, kept in zip(span.text, keep, strict=True) if kept),
-        [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept],
-        span.lines,
-    )

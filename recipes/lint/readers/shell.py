@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal, cast
 
 from recipes.lint.document import Directive, Document, Setting
 from recipes.lint.readers.grammars import GRAMMARS, Grammar
@@ -13,6 +14,7 @@ from recipes.lint.readers.words import Word, words_of
 
 DIRECTIVE = re.compile(r"^#(SBATCH|PBS|BSUB)\b", re.MULTILINE)
 _LINE = re.compile(r"^#(SBATCH|PBS|BSUB)[ \t]+(.*)$", re.MULTILINE)
+Scheduler = Literal["SBATCH", "PBS", "BSUB"]
 _LETTERS: dict[str, Grammar] = {
     "SBATCH": GRAMMARS["sbatch"],
     "PBS": Grammar(),
@@ -63,11 +65,13 @@ def directives_in(span: Span) -> tuple[Directive, ...]:
             stop = inner.start() if inner and inner.start() > before else len(span.text)
         is_read = match.start() <= stop
         words = words_of(span.part(match.start(2), match.end(2)))
-        directives += _options(words, _LETTERS[match[1]], is_read=is_read)
+        scheduler = cast("Scheduler", match[1])
+        directives += _options(words, scheduler, is_read=is_read)
     return tuple(directives)
 
 
-def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Directive]:
+def _options(words: list[Word], scheduler: Scheduler, *, is_read: bool) -> list[Directive]:
+    grammar = _LETTERS[scheduler]
     directives = []
     at = 0
     while at < len(words):
@@ -96,6 +100,7 @@ def _options(words: list[Word], grammar: Grammar, *, is_read: bool) -> list[Dire
                 name=name,
                 value=value.removeprefix("=") if not is_long else value,
                 place=place,
+                scheduler=scheduler,
                 is_read=is_read,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -80,3 +81,18 @@ def fixed(text: str, span: Span) -> Span:
     """
     at = span.offsets[0] if len(span.offsets) else 0
     return Span(text, [at] * len(text), span.lines)
+
+
+_ESCAPED = re.compile(r"\\(?=[$`\\])")
+
+
+def unescaped(span: Span) -> Span:
+    """Return the text of a here-document without the backslashes that its shell removes."""
+    keep = [True] * len(span.text)
+    for match in _ESCAPED.finditer(span.text):
+        keep[match.start()] = False
+    return Span(
+        "".join(character for character, kept in zip(span.text, keep, strict=True) if kept),
+        [offset for offset, kept in zip(span.offsets, keep, strict=True) if kept],
+        span.lines,
+    )

@@ -17,10 +17,16 @@ from recipes.lint.readers.span import Span
 
 _FAILED_SCANS = 2_000_000
 """Largest number of characters of one file that are searched for the ends of unclosed brackets."""
+_LONGEST_NESTED = 20_000
+"""Largest number of characters of a script in which quotes inside of `${ }` are matched."""
 _LONGEST_TEMPLATE = 1000
 """Largest number of characters between double braces."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?+].*)?\}", re.DOTALL)
+_BRACED = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*]\])?(:?[-=?].*)?\}", re.DOTALL)
+"""An expansion whose value is that of the variable if the variable is set.
+
+`${NAME:+text}` is not among them: its value is the text.
+"""
 _OPERATORS = (
     *(";;&", "&>>", "<<<", "<<-"),
     *("&&", "||", ";;", ";&", "|&", "<<", ">>", ">&", "<&", "&>", ">|", "<>"),
@@ -387,8 +393,9 @@ def _closing(text: str, at: int, opening: str, closing: str) -> int:
 def _double_end(text: str, at: int) -> int:
     """Return the offset of the quote that closes the double quote at `at`; -1 if none closes it.
 
-    Quotes inside of `$( )` do not count.
+    Quotes inside of `$( )` and `${ }` do not count.
     """
+    openings = "({" if len(text) <= _LONGEST_NESTED else "("  # nested quotes take quadratic time
     at += 1
     while at < len(text):
         character = text[at]
@@ -396,12 +403,17 @@ def _double_end(text: str, at: int) -> int:
             at += 1
         elif character == '"':
             return at
-        elif character == "$" and text[at + 1 : at + 2] == "(":
+        elif character == "$" and (brackets := text[at + 1 : at + 2]) and brackets in openings:
+            closing = ")" if brackets == "(" else "}"
             depth = 1
+            begin = at
             at += 2
-            while at < len(text) and depth:
-                depth += {"(": 1, ")": -1}.get(text[at], 0)
+            stop = len(text) if brackets == "(" else min(len(text), at + _LONGEST_TEMPLATE)
+            while at < stop and depth:
+                depth += {brackets: 1, closing: -1}.get(text[at], 0)
                 at += 1 + (text[at] == "\\")
+            if depth and brackets == "{":
+                at, openings = begin + 2, "("  # an unclosed `${` does not hide the quote
             continue
         at += 1
     return -1

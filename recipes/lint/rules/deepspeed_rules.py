@@ -239,18 +239,28 @@ def _precision(document: Document) -> Findings:
             )
 
 
+_BLOCKS = frozenset(
+    {*_PRECISION, "bfloat16", "zero_optimization", "optimizer", "scheduler", "activation_checkpointing"}
+)
+"""Keys of the first level whose value is a block."""
+
+
 def _values(document: Document) -> Findings:
     """Check for values of a type that DeepSpeed or PyTorch refuses."""
     for item in document.entries:
         text = item.value if isinstance(item.value, str) else ""
-        if item.path in ("fp16", "bf16", "bfloat16") and isinstance(item.value, bool):
-            written = str(item.value).lower()
+        is_switch = isinstance(item.value, bool)
+        # DeepSpeed still accepts the old form "zero_optimization": true
+        is_old = is_switch and item.path == "zero_optimization"
+        if item.path in _BLOCKS and isinstance(item.value, bool | str) and not is_old:
+            written = str(item.value).lower() if is_switch else f'"{item.value}"'
+            inside = f'"enabled": {written}' if is_switch and item.path in _PRECISION else "..."
             yield make_finding(
                 "deepspeed-value",
                 document,
                 item.place,
                 f"{item.path} must be a block, and here it is {written}",
-                fix=f'Write "{item.path}": {{"enabled": {written}}}.',
+                fix=f'Write "{item.path}": {{{inside}}}.',
             )
         elif re.fullmatch(
             r"zero_optimization\.offload_(?:param|optimizer)\.device", item.path

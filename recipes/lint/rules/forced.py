@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from probes.catalogue.nccl_variables import Use, Variable, is_default, load_variables, misread
+from recipes.lint.algorithms import unknown_words
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Place, Setting
 from recipes.lint.editing import removal, rewrite
 from recipes.lint.reach import is_aside, is_switched, text_in
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number
+from recipes.lint.views import commands, is_on_cloud, last, mentions, nodes_of, number, option
 
 _OWN_RULE = (
     "NCCL_IB_DISABLE",
@@ -87,8 +88,12 @@ def forced(document: Document, context: Context) -> Findings:
                 edits=removal(document, item),
             )
             continue
+        if item.name in ("NCCL_ALGO", "NCCL_PROTO") and unknown_words(item.name, text):
+            continue  # the rule value-algorithm reports it
         if mentions(document, r"(?i)determinis"):
             continue  # deterministic results need a fixed order of sums
+        if mentions(document, r"(?i)rocm|\bHIP_|\bMI[23]\d\dX?\b|rccl"):
+            continue  # AMD publishes values of its own for RCCL
         yield make_finding(
             "choice-forced",
             document,
@@ -123,6 +128,15 @@ def leftovers(document: Document, context: Context) -> Findings:
         )
 
 
+def _has_log_per_rank(document: Document) -> bool:
+    """Return whether a launcher writes the output of each rank into a file of its own."""
+    of_steps = (option(step, "output", "o") or "" for step in commands(document, "srun"))
+    return any(re.search(r"%\d*t", name) for name in of_steps) or any(
+        {"log-dir", "redirects", "output-filename"} & command.options.keys()
+        for command in commands(document, "torchrun", "mpirun", "accelerate")
+    )
+
+
 @per_document()
 def logs(document: Document, context: Context) -> Findings:
     """Check the amount and the destination of NCCL's log."""
@@ -148,6 +162,7 @@ def logs(document: Document, context: Context) -> Findings:
             level.upper() in ("INFO", "TRACE")
             and (nodes_of(document) or 1) >= _MANY_NODES
             and text_in(given, "NCCL_DEBUG_FILE") is None
+            and not _has_log_per_rank(document)
         ):
             yield make_finding(
                 "log-info-at-scale",

@@ -20,6 +20,7 @@ from recipes.lint.views import (
     first_line,
     is_one_machine,
     literal_settings,
+    mentions,
     nodes_of,
     resolved,
 )
@@ -103,7 +104,10 @@ def _exclusion(
     document: Document, item: Setting, text: str, names: tuple[str, ...], context: Context
 ) -> Findings:
     # NCCL's own filter excludes both; a value that starts with ^ replaces it
-    lets_in = [name for name in ("lo", "docker0") if not any(name.startswith(entry) for entry in names)]
+    # a pod with a network of its own has no bridge of Docker
+    is_pod = document.kind == "kubernetes" and not mentions(document, r"hostNetwork:\s*true")
+    candidates = ("lo",) if is_pod else ("lo", "docker0")
+    lets_in = [name for name in candidates if not any(name.startswith(entry) for entry in names)]
     interfaces = _interfaces(context)
     if interfaces is not None:
         lets_in = [face.name for face in interfaces if face.name in lets_in]

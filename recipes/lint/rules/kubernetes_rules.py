@@ -15,6 +15,8 @@ _SMALLEST_SHM_MIB = 1024
 """Shared memory that the troubleshooting chapter of NCCL's guide recommends."""
 _SHM = "/dev/shm"  # noqa: S108 - NCCL uses this path
 _RDMA = r"rdma/|/rdma|/ib$|sriov|mlnx|mellanox|/roce|hca_shared|vpc\.amazonaws\.com/efa|infiniband"
+_OTHER_DEVICES = re.compile(r"gpu|mig-|shared|fuse|kvm|tun|shm")
+"""Kinds of devices that plugins offer and that are no NICs."""
 _VERBS = r"^rdma/|^nvidia\.com/(?:rdma|hostdev|mlnx|roce|ib)|mellanox|hca_shared"
 """Resources with a verbs device, for which applications lock memory."""
 _RAY = ("RayCluster", "RayJob", "RayService")
@@ -145,8 +147,9 @@ def rdma(document: Document, context: Context) -> Findings:
     devices = mentions(
         document,
         _RDMA.replace("$", r"\b")
-        + r"|networking\.gke\.io|hostPath:.*infiniband|/dev/infiniband|resourceClaims|ComputeDomain",
-    )
+        + r"|networking\.gke\.io|cncf\.io/networks|hostPath:.*infiniband|/dev/infiniband|resourceClaims|"
+        r"ComputeDomain",
+    ) or any(_is_device(item.path) for item in document.entries)
     if variable is not None and not devices and not mentions(document, r"privileged:\s*true"):
         yield make_finding(
             "kubernetes-no-rdma",
@@ -166,6 +169,13 @@ def rdma(document: Document, context: Context) -> Findings:
             fix="Claim the channel of a ComputeDomain.",
         )
     yield from _attachments(document)
+
+
+def _is_device(path: str) -> bool:
+    """Return whether a pod requests a device that is no GPU and may be a NIC."""
+    _, is_resource, name = path.rpartition("resources.limits.")
+    domain, is_extended, kind = name.partition("/")
+    return bool(is_resource and is_extended) and "." in domain and _OTHER_DEVICES.match(kind) is None
 
 
 def _attachments(document: Document) -> Findings:

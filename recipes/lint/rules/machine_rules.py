@@ -16,6 +16,7 @@ from recipes.lint.views import (
     directive,
     directive_place,
     first_line,
+    may_use_gpus,
     mentions,
     nodes_of,
     ranks_here,
@@ -31,7 +32,7 @@ def shells(document: Document, context: Context) -> Findings:
         if match is None:
             continue
         letter, amount, place = match[1].lstrip("HS"), match[2].strip("\"';"), Place(line=index)
-        if letter == "s" and amount == "unlimited" and not fixed:
+        if letter == "s" and amount == "unlimited" and not fixed and may_use_gpus(document):
             yield make_finding(
                 "limit-stack",
                 document,

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Command, Document, Entry, Setting, lines_of
 from recipes.lint.reach import given_to, setting_for
 from recipes.lint.rule_table import Documents, Findings, make_finding, per_document
-from recipes.lint.views import commands, mentions, number, option, option_number, total
+from recipes.lint.views import commands, may_use_gpus, mentions, number, option, option_number, total
 
 _FORWARDED = (
     "NCCL_",
@@ -59,7 +59,7 @@ def forwarding(document: Document, context: Context) -> Findings:
             or "$" in list_of_names
         )
         lost = [name for name in given if name.startswith(_FORWARDED) and name not in named]
-        if lost and not wildcard:
+        if lost and not wildcard and may_use_gpus(document):
             yield make_finding(
                 "mpi-not-forwarded",
                 document,
@@ -104,6 +104,27 @@ def handed(document: Document, context: Context) -> Findings:
             )
 
 
+_PARAMETER = re.compile(
+    r"(?:coll|btl|pml|mtl|osc|oob|plm|orte|rmaps|hwloc|ess|routed|opal|prte|pmix|mpi)_[a-z][a-z0-9_]*"
+)
+
+
+@per_document()
+def parameters(document: Document, context: Context) -> Findings:
+    """Check for parameters of Open MPI that -x passes as variables, which nothing reads."""
+    for command in commands(document, "mpirun"):
+        names = [part.partition("=")[0] for part in (option(command, "x") or "").split("\n")]
+        lost = [name for name in dict.fromkeys(names) if _PARAMETER.fullmatch(name)]
+        if lost:
+            yield make_finding(
+                "mpi-parameter-exported",
+                document,
+                command.place,
+                f"-x sets variables, and {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} of --mca",
+                fix=f"Write --mca {lost[0]} VALUE.",
+            )
+
+
 @per_document()
 def placement(document: Document, context: Context) -> Findings:
     """Check the slots of hosts, and the binding to cores."""
@@ -132,7 +153,8 @@ def placement(document: Document, context: Context) -> Findings:
             )
         if _is_open_mpi(command) and not _is_crowded(command):
             yield from _counted(document, command, hosts)
-        if option(command, "bind-to") == "core" or "bind-to-core" in command.options:
+        is_bound = option(command, "bind-to") == "core" or "bind-to-core" in command.options
+        if is_bound and may_use_gpus(document):
             yield make_finding(
                 "mpi-bound-to-core",
                 document,

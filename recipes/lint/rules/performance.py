@@ -49,9 +49,7 @@ def connections(documents: Documents, context: Context) -> Findings:
             value(document, "CUDA_DEVICE_MAX_CONNECTIONS"),
         )
         megatron = mentions(document, _MEGATRON)
-        sharded = fsdp and not re.search(
-            r"--(?:tensor-model-parallel-size|tp)[= ][\"']?(?:[2-9]|\d\d)", document.text
-        )
+        sharded = fsdp and not re.search(r"(?i)megatron|--tp[= ][\"']?(?:[2-9]|\d\d)", document.text)
         if item is not None and text == "1" and (sharded or blackwell):
             yield make_finding(
                 "connections-one",

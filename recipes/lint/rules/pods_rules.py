@@ -29,13 +29,48 @@ _OPERATOR_VARIABLES = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SI
 _RANKS = ("node-rank", "machine-rank")
 
 
+_SHELL_VARIABLE = re.compile(r"(?<![$\\])\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_OF_PODS = frozenset({
+    "HOSTNAME", "HOME", "PATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "POD_IP",
+    "POD_NAME", "NODE_NAME", "HOST_IP", "JOB_COMPLETION_INDEX", "MASTER_ADDR",
+})  # fmt: skip
+"""Variables that pods have without an entry in the file."""
+
+
+@per_document("kubernetes")
+def expansions(document: Document, context: Context) -> Findings:
+    """Check for `$NAME` in values of variables: Kubernetes expands only `$(NAME)`."""
+    values = r".*containers\[\d+\]\.env\[\d+\]\.value"
+    others = [item for item in document.entries if not re.fullmatch(values, item.path)]
+    if any(_fills_in(item) for item in others):
+        return  # another program fills in the variables of this file before Kubernetes reads it
+    own = _OF_PODS | {item.name for item in document.settings}
+    for item in entries(document, values):
+        match = _SHELL_VARIABLE.search(item.value) if isinstance(item.value, str) else None
+        name = (match[1] or match[2]) if match is not None else ""
+        if match is not None and name in own:
+            yield make_finding(
+                "kubernetes-env-variable",
+                document,
+                item.place,
+                f"Kubernetes does not expand {match[0]}, so that the value is this text",
+                fix=f"Write $({name}) after the entry that sets {name}, or expand it in the command.",
+                severity=None if match[0] == item.value else "warning",
+            )
+
+
+def _fills_in(item: Entry) -> bool:
+    is_outside = re.search(r"\.(?:command|args)\b|\.data\b", item.path) is None
+    return is_outside and isinstance(item.value, str) and _SHELL_VARIABLE.search(item.value) is not None
+
+
 @per_document("kubernetes")
 def requests(document: Document, context: Context) -> Findings:
     """Check that GPUs and NICs are requested as limits."""
     for item in entries(document, r".*containers\[\d+\]\.resources\.requests\..+"):
         head, _, name = item.path.partition(".resources.requests.")
-        if not _EXTENDED.fullmatch(name):
-            continue
+        if not _EXTENDED.fullmatch(name) or item.value is None:
+            continue  # the API drops a key without a value
         limit = entry_value(document, f"{head}.resources.limits.{name}")
         if limit is None and not _is_filled_in(document, head):
             yield make_finding(

@@ -8,7 +8,7 @@ from recipes.lint.context import Context
 from recipes.lint.document import Document, Place
 from recipes.lint.finding import Edit, LintFinding
 from recipes.lint.rule_table import Findings, load_rules, make_finding, per_document
-from recipes.lint.views import closest, suggestion
+from recipes.lint.views import closest, code_lines, suggestion
 
 _OURS = (
     r"(?:NCCL|TORCH|GLOO|CUDA|OMP|MASTER|FI|UCX|PYTORCH|NVSHMEM|SHARP|HOROVOD|ACCELERATE|OMPI|MV2|I_MPI|PMIX)"
@@ -48,6 +48,28 @@ def _continued(document: Document, number: int, line: str, after: str) -> Findin
         fix="Remove the blank.",
         edits=(Edit(place=blank, text=""),),
     )
+
+
+_HOSTS = re.compile(r"\b(?:scontrol\s+show\s+hostnames?|PBS_NODEFILE|LSB_HOSTS|hostfile)\b")
+_ONE_ELEMENT = re.compile(r"""([A-Za-z_]\w*)=\([ \t]*"(\$\{?([A-Za-z_]\w*)\}?|[$`].*[)`])"[ \t]*\)""")
+
+
+@per_document("shell", "sbatch")
+def arrays(document: Document, context: Context) -> Findings:
+    """Check for an array of hosts that quotes make one element."""
+    lists = {item.name for item in document.settings if _HOSTS.search(item.written)}
+    for number, line in code_lines(document):
+        match = _ONE_ELEMENT.search(line)
+        if match is None or not (match[3] in lists or (match[3] is None and _HOSTS.search(match[2]))):
+            continue
+        if re.search(rf"\$\{{{match[1]}\[\d|\$\{{#{match[1]}\[", document.text):
+            yield make_finding(
+                "shell-array-one",
+                document,
+                Place(line=number, column=match.start() + 1, end_line=number, end_column=match.end() + 1),
+                f"the quotes make one element of all hosts, so that ${{{match[1]}[0]}} is the whole list",
+                fix=f"Write mapfile -t {match[1]} < <(scontrol show hostnames ...), or leave the quotes out.",
+            )
 
 
 def _assigned(document: Document, number: int, line: str) -> Findings:

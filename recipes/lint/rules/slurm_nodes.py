@@ -24,6 +24,7 @@ from recipes.lint.views import (
     resolved,
     starts,
     tasks_per_node,
+    words,
 )
 
 _OTHER_WAYS = (
@@ -37,7 +38,9 @@ _SEVERAL = 2
 @per_document("shell", "sbatch")
 def nodes(document: Document, context: Context) -> Findings:
     """Check for launchers that run on the first node alone, or for another number of nodes."""
-    for command in commands(document, "torchrun", "accelerate"):
+    for command in commands(document, "torchrun", "accelerate", "axolotl"):
+        if starts(command) == "axolotl" and not words(command).startswith("train"):
+            continue
         step = enclosing(document, command, *_STEPS)
         asked = _asked(document, step)
         stated = option_number(document, command, "nnodes", "num-machines")
@@ -74,6 +77,33 @@ def nodes(document: Document, context: Context) -> Findings:
                 fix="Start it with srun, one task on each node: srun --ntasks-per-node=1 "
                 f"{starts(command)} ...",
             )
+
+
+@per_document("sbatch")
+def steps(document: Document, context: Context) -> Findings:
+    """Check for steps that need more nodes or GPUs than the job has."""
+    nodes = number((directive(document, "nodes") or "").rpartition("-")[2])
+    gpus = gpus_per_node(document)
+    if mentions(document, r"\bsalloc\b") or re.search(r"(?m)^#SBATCH\s+(?:hetjob|packjob)", document.text):
+        return
+    for step in commands(document, "srun"):
+        if {"jobid", "het-group", "pack-group"} & step.options.keys():
+            continue
+        wanted = option_number(document, step, "nodes")
+        each = number((resolved(document, option(step, "gpus-per-node")) or "").rpartition(":")[2])
+        if nodes is not None and wanted is not None and wanted > nodes:
+            requested = f"{plural(wanted, 'node')}, and the job has {nodes}"
+        elif gpus and each is not None and each > gpus:
+            requested = f"{plural(each, 'GPU')} on each node, and the job has {gpus}"
+        else:
+            continue
+        yield make_finding(
+            "slurm-step-wide",
+            document,
+            step.place,
+            f"srun requests {requested}",
+            fix="Request more in #SBATCH, or less for the step.",
+        )
 
 
 def _asked(document: Document, step: Command | None) -> int | None:

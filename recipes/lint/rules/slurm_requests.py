@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import posixpath
 import re
 
 from recipes.lint.context import Context
@@ -11,11 +12,13 @@ from recipes.lint.rule_table import Findings, make_finding, per_document
 from recipes.lint.views import (
     closest,
     code_lines,
+    commands,
     directive,
     directive_place,
     first_line,
     gpus_per_node,
     number,
+    slurm_requests,
 )
 
 
@@ -28,24 +31,20 @@ def directives(document: Document, context: Context) -> Findings:
         (index for index, line in enumerate(lines, 1) if re.search(r"<<-?\s*[\"']?\w+", line)),
         len(lines) + 1,
     )
-    for item in document.directives:
-        if item.place.line > first_here_document:
-            continue  # the request belongs to a script that this script writes
+    # requests that this script writes into another script are not judged
+    requests = [item for item in slurm_requests(document) if item.place.line <= first_here_document]
+    yield from _late(document, [item for item in requests if not item.is_read])
+    for item in requests:
         if not item.is_read:
-            yield make_finding(
-                "slurm-directive-late",
-                document,
-                item.place,
-                f"#SBATCH --{item.name} comes after the first command, so Slurm ignores it",
-                fix="Move it above the first command.",
-            )
-        elif re.search(r"\$[A-Za-z_{(]", item.value):
+            continue
+        if re.search(r"\$[A-Za-z_{(]", item.value):
             yield make_finding(
                 "slurm-directive-variable",
                 document,
                 item.place,
                 f"#SBATCH --{item.name}={item.value}: Slurm does not expand variables here",
                 fix="Write the value, use %j and %x, or pass the option to sbatch.",
+                severity=None if item.name in _TEXTS else "error",
             )
         elif item.value.startswith("~") and item.name in ("output", "error", "input", "chdir"):
             yield make_finding(
@@ -67,11 +66,51 @@ def directives(document: Document, context: Context) -> Findings:
         )
 
 
-def _misspelt(document: Document) -> Findings:
-    """Check for `#SBTACH` and `#sbatch`, which Slurm takes for comments."""
-    if not any(item.place.line for item in document.directives):
+_TEXTS = frozenset({
+    "output", "error", "input", "chdir", "workdir", "job-name", "comment", "mail-user", "export", "wckey",
+    "o", "e", "i", "D", "J",
+})  # fmt: skip
+"""Options that accept any text, so that sbatch accepts a variable as it is written."""
+
+
+def _late(document: Document, late: list[Directive]) -> Findings:
+    if not late:
         return
+    names = ", ".join(dict.fromkeys(f"--{item.name}" for item in late))
+    is_several = len(late) > 1
+    yield make_finding(
+        "slurm-directive-late",
+        document,
+        late[0].place,
+        f"#SBATCH {names} {'come' if is_several else 'comes'} after the first command, so Slurm ignores "
+        f"{'them' if is_several else 'it'}",
+        fix=f"Move {'them' if is_several else 'it'} above the first command.",
+    )
+
+
+_BLANK_DIRECTIVE = re.compile(r"#[ \t]+SBATCH[ \t]+--?([A-Za-z][\w-]*)")
+_NEAR_LINES = 2
+
+
+def _misspelt(document: Document) -> Findings:
+    """Check for `#SBTACH`, `#sbatch` and `# SBATCH`, which Slurm takes for comments."""
+    if not any(slurm_requests(document)):
+        return
+    lines = {item.place.line for item in slurm_requests(document) if item.is_read}
+    names = {item.name for item in slurm_requests(document)}
     for index, line in enumerate(document.lines, 1):
+        blank = _BLANK_DIRECTIVE.match(line)
+        is_near = any(abs(index - other) <= _NEAR_LINES for other in lines)
+        if blank is not None and is_near and blank[1] not in names:
+            yield make_finding(
+                "slurm-directive-misspelt",
+                document,
+                Place(line=index),
+                f"# SBATCH --{blank[1]} is a comment: Slurm reads only lines that begin with #SBATCH",
+                fix="Write #SBATCH, or ##SBATCH for a request that is turned off.",
+                severity="warning",
+            )
+            continue
         match = re.match(r"(?:!#|#)([A-Za-z]{5,7})\s+(--?[A-Za-z][\w-]*)", line)
         if match is None or line.startswith("#SBATCH"):
             continue
@@ -88,6 +127,30 @@ def _misspelt(document: Document) -> Findings:
                 f"{line.split()[0]} {match[2]} is a comment: Slurm reads only lines that begin with #SBATCH",
                 fix="Write #SBATCH.",
             )
+
+
+@per_document("sbatch")
+def folders(document: Document, context: Context) -> Findings:
+    """Check for output in a folder that the script itself creates, after Slurm opened the file."""
+    made = {
+        posixpath.normpath(word.text)
+        for command in commands(document, "mkdir")
+        for word in command.arguments
+        if word.is_literal and not word.text.startswith("-")
+    }
+    for item in slurm_requests(document):
+        folder = posixpath.dirname(item.value)
+        is_output = item.is_read and item.name in ("output", "error", "o", "e")
+        if is_output and folder and "%" not in folder and posixpath.normpath(folder) in made:
+            yield make_finding(
+                "slurm-output-folder",
+                document,
+                item.place,
+                f"Slurm opens {item.value} before the script creates {folder}: without the folder the job "
+                "ends at once and leaves no output",
+                fix=f"Create {folder} before sbatch.",
+            )
+            return
 
 
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}")
@@ -112,7 +175,7 @@ def shapes(document: Document, context: Context) -> Findings:
         )
     if not asked:
         return
-    for item in document.directives:
+    for item in slurm_requests(document):
         if (
             item.name in ("time", "time-min")
             and re.fullmatch(r"[\d:-]+", item.value)
@@ -212,7 +275,7 @@ _LEAST_MIB = {"mem": 1000, "mem-per-gpu": 1000, "mem-per-cpu": 64}
 @per_document("sbatch")
 def options(document: Document, context: Context) -> Findings:
     """Check names of options, times and memory."""
-    for item in document.directives:
+    for item in slurm_requests(document):
         line = document.lines[item.place.line - 1] if item.place.line <= len(document.lines) else ""
         if line.lstrip().startswith("#SBATCH") and item.is_read:
             yield from _option(document, item)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from probes.base.units import plural
 from recipes.lint.context import Context
-from recipes.lint.document import Command, Document, Place, Setting
+from recipes.lint.document import Argument, Command, Document, Place, Setting
 from recipes.lint.reach import given_to, setting_for, text_in
 from recipes.lint.readers.grammars import SHELLS
 from recipes.lint.rule_table import Findings, make_finding, per_document
@@ -81,16 +81,18 @@ def early(document: Document, context: Context) -> Findings:
     """Check for ranks that the batch shell expands once, on the first node."""
     if nodes_of(document) == 1:
         return
+    written = {item.name: item.written for item in document.settings if not item.is_conditional}
     for command in document.commands:
         if (
-            "srun" not in command.inside
+            "srun" not in (*command.inside, command.program)
             or command.in_single_quotes
             or command.options.get("rdzv-backend") == "c10d"
         ):
             continue
-        for argument in command.arguments:
-            match = re.search(_PER_TASK, argument.text)
-            if match is not None and not argument.is_literal and not _is_quoted(document, command, match[0]):
+        texts = [_with_values(argument, written) for argument in command.arguments]
+        for text in (*texts, *_targets(document, command)):
+            match = re.search(_PER_TASK, text)
+            if match is not None and not _is_quoted(document, command, match[0]):
                 yield make_finding(
                     "slurm-rank-too-early",
                     document,
@@ -102,6 +104,24 @@ def early(document: Document, context: Context) -> Findings:
                 break
     if document.kind == "sbatch" and not mentions(document, r"srun .*(?:\$0|BASH_SOURCE)"):
         yield from _early_settings(document)
+
+
+def _targets(document: Document, step: Command) -> Iterator[str]:
+    """Return the files into which the batch shell writes the output of a step."""
+    if step.program != "srun":
+        return
+    for line in document.lines[step.place.line - 1 :]:
+        yield from re.findall(r">\s*([^\s;&|]+)", line)
+        if not line.endswith("\\"):
+            return
+
+
+def _with_values(argument: Argument, written: dict[str, str]) -> str:
+    """Return the text of an argument and the values of its variables as they are written."""
+    if argument.is_literal:
+        return ""
+    names = re.findall(r"\$\{?([A-Za-z_]\w*)", argument.text)
+    return " ".join((argument.text, *(written.get(name, "") for name in names)))
 
 
 @per_document("shell", "sbatch")
@@ -199,13 +219,15 @@ def cpus(document: Document, context: Context) -> Findings:
             or setting_for(document, step, "SRUN_CPUS_PER_TASK") is not None
         ):
             continue
-        if asked is not None and asked > 1:
+        # srun of 22.05 and 23.02 reads SRUN_CPUS_PER_TASK alone; 23.11 reads SLURM_CPUS_PER_TASK again
+        loses = context.slurm_is_within("22.05", "23.11") is True
+        if asked is not None and asked > 1 and loses:
             yield make_finding(
                 "slurm-cpus-not-passed",
                 document,
                 step.place,
-                f"since Slurm 22.05 srun does not inherit --cpus-per-task={asked} of the job: tasks may "
-                "get one core each",
+                f"srun of Slurm {context.slurm} does not inherit --cpus-per-task={asked} of the job: tasks "
+                "may get one core each",
                 fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or give srun "
                 '--cpus-per-task="$SLURM_CPUS_PER_TASK".',
             )
@@ -271,8 +293,7 @@ def _computes(command: Command) -> bool:
 @per_document()
 def gpus(document: Document, context: Context) -> Findings:
     """Check for GPUs that are bound to tasks and hidden from each other."""
-    count = tasks_per_node(document)
-    for place, name, text, bind in _gpu_requests(document):
+    for place, name, text, bind, count in _gpu_requests(document):
         # --gpus-per-task=1 binds each task to its GPU unless --gpu-bind=none
         one_each = name == "gpus-per-task" and text.rpartition(":")[2] in ("1", "") and bind != "none"
         isolates = one_each or (name == "gpu-bind" and text.startswith(("single", "closest", "map", "mask")))
@@ -304,8 +325,18 @@ def gpus(document: Document, context: Context) -> Findings:
             )
 
 
-def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None]]:
-    """Yield the place, option and value of each request, and the binding of GPUs that applies to it.
+def _task_count(document: Document) -> int | None:
+    """Return the number of tasks of each node of a batch script; Slurm starts one if none is requested."""
+    if (
+        document.kind == "sbatch"
+        and directive(document, "ntasks", "ntasks-per-node", "tasks-per-node") is None
+    ):
+        return 1 if directive(document, "gpus", "ntasks-per-gpu") is None else None
+    return 1 if directive(document, "ntasks") == "1" else tasks_per_node(document)
+
+
+def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | None, int | None]]:
+    """Yield the place, option and value of each request, the binding of GPUs, and the tasks of each node.
 
     A step inherits the requests of the job.
     """
@@ -314,11 +345,14 @@ def _gpu_requests(document: Document) -> Iterator[tuple[Place, str, str, str | N
     binds = {_bind(document, step, job_bind) for step in steps} or {job_bind}
     for item in document.directives:
         if item.name in ("gpus-per-task", "gpu-bind"):
-            yield item.place, item.name, item.value.strip(), binds.copy().pop() if len(binds) == 1 else None
+            bind = binds.copy().pop() if len(binds) == 1 else None
+            yield item.place, item.name, item.value.strip(), bind, _task_count(document)
     for step in steps:
         for name in ("gpus-per-task", "gpu-bind"):
             if name in step.options:
-                yield step.place, name, step.options[name], _bind(document, step, job_bind)
+                has_own = option(step, "ntasks", "ntasks-per-node") is not None
+                count = _step_tasks(document, step) if has_own else _task_count(document)
+                yield step.place, name, step.options[name], _bind(document, step, job_bind), count
 
 
 def _bind(document: Document, step: Command, job_bind: str | None) -> str | None:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from probes.base.versions import at_least
 from probes.catalogue.nccl_variables import Variable, load_variables, misread, numbered_level, read_integer
+from recipes.lint.algorithms import WORDS, unknown_words
 from recipes.lint.context import Context
 from recipes.lint.document import Document, Setting
 from recipes.lint.editing import removal, rename, rewrite
 from recipes.lint.finding import LintFinding
 from recipes.lint.rule_table import Findings, make_finding, per_document
-from recipes.lint.views import OLD_TORCH_NAMES, closest, commands, is_set, option
+from recipes.lint.views import OLD_TORCH_NAMES, closest, commands, is_set, mentions, option
 
 _PLUGIN_PREFIXES = (
     "NCCL_FASTRAK_",
@@ -37,6 +38,10 @@ _PLUGIN_PREFIXES = (
     "NCCL_TEST",
     "NCCL_IB_RESILIENCY_",
     "NCCL_BIN_PATH",
+    "NCCL_GPUVIZ_",
+    "NCCL_NET_PLUGIN_",
+    "NCCL_USE_SNAP",
+    "NCCL_USE_LLCM",
 )
 """Beginnings of names that plugins, wrappers or NCCL's own tools read."""
 _BUILD_NAMES = re.compile(
@@ -85,8 +90,6 @@ _TRUE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 _FALSE = ("false", "no", "off", "n", "f", "none", "disable", "disabled")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 _READERS = {"nccl": "NCCL", "torch": "PyTorch", "cuda": "CUDA"}
-_ALGORITHMS = ("ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "collnet")
-_PROTOCOLS = ("ll", "ll128", "simple")
 
 
 @functools.lru_cache(maxsize=1)
@@ -130,6 +133,8 @@ def names(document: Document, context: Context) -> Findings:
         elif _RIGHT_NAMES.get(item.name):
             yield _misspelt(document, item, _RIGHT_NAMES[item.name])
         elif row is not None and row.use == "dead":
+            if row.until is not None and context.nccl_is_at_least(row.until) is not True:
+                continue  # an older NCCL reads the variable
             yield make_finding(
                 "variable-removed",
                 document,
@@ -142,7 +147,11 @@ def names(document: Document, context: Context) -> Findings:
             near = closest(item.name, _names(), 0.9)
             if near:
                 yield _misspelt(document, item, near)
-            elif not item.name.startswith("TORCH_") and item.name not in _READ_BY_OTHERS:
+            elif (
+                not item.name.startswith("TORCH_")
+                and item.name not in _READ_BY_OTHERS
+                and not mentions(document, rf"\$\{{?{item.name}\b|environ\W+{item.name}\b")
+            ):
                 yield make_finding(
                     "variable-unknown",
                     document,
@@ -311,14 +320,8 @@ def lists(document: Document, context: Context) -> Findings:
     for item in _settings(document):
         if item.name not in ("NCCL_ALGO", "NCCL_PROTO") or not item.is_literal or not item.value:
             continue
-        known = _ALGORITHMS if item.name == "NCCL_ALGO" else _PROTOCOLS
-        parts = [part.rpartition(":")[2] for part in item.value.lower().split(";")]
-        wrong = [
-            word
-            for part in parts
-            for word in part.lstrip("^").split(",")
-            if word.strip() and word.strip() not in known
-        ]
+        known = WORDS[item.name]
+        wrong = unknown_words(item.name, item.value)
         if wrong:
             yield make_finding(
                 "value-algorithm",
