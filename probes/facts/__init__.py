@@ -121,6 +121,8 @@ class MachineFacts(Record, kw_only=True):
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
     """Bus ids of the NVIDIA GPUs on the PCI bus, with or without a working driver."""
     attached_gpus: int | Unknown = NOT_RECORDED
+    driver_answer_s: float | Unknown = NOT_RECORDED
+    """Seconds until the driver had given its first answer about every GPU."""
     """Number of GPUs that the driver reports as attached.
 
     It exceeds the length of `gpus` if an output was cut off or a GPU is lost.

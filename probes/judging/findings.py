@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.base.record import EvidenceRef, Record, Unknown
+from probes.base.record import EvidenceRef, Reason, Record, Unknown
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
 from probes.facts import MachineFacts
@@ -54,6 +54,8 @@ class Finding(Record, kw_only=True):
     """Why the check matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
+    unknown: Reason | None = None
+    """Why the check could not be made; None unless the status is UNKNOWN."""
     waived: Waiver | None = None
     """The policy waiver because of which this finding does not count; it does not change the status."""
 
@@ -171,6 +173,7 @@ class Judge(Record, kw_only=True):
             observed=unknown.words,
             remedy=remedy,
             evidence=evidence,
+            unknown=unknown.reason,
         )
 
     def _finding(
@@ -183,6 +186,7 @@ class Judge(Record, kw_only=True):
         observed: str = "",
         remedy: Remedy | None = None,
         evidence: tuple[EvidenceRef, ...] = (),
+        unknown: Reason | None = None,
     ) -> Finding:
         return Finding(
             check_id=self.check_id,
@@ -194,4 +198,5 @@ class Judge(Record, kw_only=True):
             why=self.why,
             remedy=remedy,
             evidence=evidence,
+            unknown=unknown,
         )
