@@ -89,9 +89,10 @@ def _pids(source: Source, daemon: _Daemon) -> Iterator[str]:
     groups = tuple(
         f"/sys/fs/cgroup/{tree}system.slice/{daemon.unit}.service/cgroup.procs" for tree in ("", "systemd/")
     )
+    settings = source.env("SLURM_CONF")
     named = [
         match[1]
-        for path in daemon.settings
+        for path in (*([settings] if isinstance(settings, str) else []), *daemon.settings)
         if (match := _PID_FILE.search(value_or(read_text(source, path), "")))
     ]
     for path in (*named, *daemon.pid_files, *groups):
