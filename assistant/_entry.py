@@ -63,7 +63,7 @@ def _report_no_verdict(error: str) -> int:
     named = " ".join(sys.argv).replace("--exit-profile=", "--exit-profile ")
     if "--exit-profile npd" in named:
         return 2
-    if "--exit-profile nagios" not in named:
+    if "--exit-profile nagios" not in named and "--format=nagios" not in named.replace("mat nag", "mat=nag"):
         return _BUG
     sys.stdout.write(f"RIGTUNE UNKNOWN - {error}: rigtune cannot run; see its standard error\n")
     return 3

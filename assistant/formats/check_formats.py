@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from probes.base.record import to_json
+from probes.facts import Gpu
 from probes.judging.verdict import Verdict
 
 Format = Literal["text", "json", "junit", "markdown", "prometheus", "nagios"]
@@ -14,14 +16,27 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 _FUNCTIONS: dict[Format, tuple[str, str]] = {
     "junit": ("ci_reports", "junit_text"),
     "markdown": ("ci_reports", "markdown_text"),
-    "prometheus": ("monitoring", "prometheus_text"),
     "nagios": ("monitoring", "nagios_text"),
 }
 """The module in this package and the function of each format."""
 
 
-def formatted(verdict: Verdict, output_format: Format, *, colour: bool = False, verbose: bool = False) -> str:
-    """Return the verdict in a format; only `text` uses `colour` and `verbose`."""
+def formatted(
+    verdict: Verdict,
+    output_format: Format,
+    *,
+    colour: bool = False,
+    verbose: bool = False,
+    gpus: Sequence[Gpu] = (),
+) -> str:
+    """Return the verdict in a format.
+
+    Only `text` uses `colour` and `verbose`; only `prometheus` uses `gpus`, for their labels and readings.
+    """
+    if output_format == "prometheus":
+        from assistant.formats.monitoring import prometheus_text  # noqa: PLC0415 - only for this format
+
+        return prometheus_text(verdict, gpus)
     if output_format == "text":
         from assistant.pages.verdict.verdict_page import verdict_page  # noqa: PLC0415 - only for text
         from assistant.text.plain_writer import text_of  # noqa: PLC0415
