@@ -28,7 +28,9 @@ _UNIT_FOLDERS = (
 _PAM_FILE, _PAM_FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
 _IN_CONTAINER = ("/.dockerenv", "/run/.containerenv")
 """Files of Docker and Podman; no login takes place in a container."""
-_PID_FILE = pattern(r"(?mi)^SlurmdPidFile=(/[^\s#%]{1,200})\s")
+_PID_FILE = pattern(r"(?mi)^SlurmdPidFile=(/[^\s#]{1,200})")
+"""The file that holds slurmd's process id; %h is its host and %n its node (slurm.conf(5))."""
+_HOSTNAME = "/proc/sys/kernel/hostname"
 _MOST_PIDS = 16
 _OWN_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "KUBERNETES_SERVICE_HOST")
 """Variables of a process that is a part of a job, and so has the job's limits already."""
@@ -90,8 +92,10 @@ def _pids(source: Source, daemon: _Daemon) -> Iterator[str]:
         f"/sys/fs/cgroup/{tree}system.slice/{daemon.unit}.service/cgroup.procs" for tree in ("", "systemd/")
     )
     settings = source.env("SLURM_CONF")
+    host = value_or(read_text(source, _HOSTNAME), "").partition(".")[0]
+    node = source.env("SLURMD_NODENAME")
     named = [
-        match[1]
+        match[1].replace("%h", host).replace("%n", node if isinstance(node, str) else host)
         for path in (*([settings] if isinstance(settings, str) else []), *daemon.settings)
         if (match := _PID_FILE.search(value_or(read_text(source, path), "")))
     ]

@@ -43,7 +43,8 @@ def limits(files: dict[str, str], environment: dict[str, str] | None = None) -> 
         (DAEMON, "unlimited", 131072, "of slurmd, process 812"),
         (
             {
-                "/etc/slurm/slurm.conf": "ClusterName=c\nSlurmdPidFile=/var/x.pid # ours\n",
+                "/etc/slurm/slurm.conf": "ClusterName=c\nSlurmdPidFile=/var/%n.pid # ours\n",
+                "/proc/sys/kernel/hostname": "x.example.org\n",
                 "/var/x.pid": "812",
                 "/proc/812/comm": "slurmd\n",
                 "/proc/812/limits": SLURMD,
