@@ -48,8 +48,8 @@ GPU_CASES = (
     Case("gpu-driver", "slow", h100_node(driver_answer_s=5.6), ("WARN host", f"PASS {ALL}")),
     Case(
         "gpu-driver",
-        "slow because one GPU hangs",
-        with_gpus(h100_node(driver_answer_s=15.6), 3, hung_call="nvmlDeviceGetName did not return"),
+        "one hangs",
+        with_gpus(h100_node(driver_answer_s=15.6), 3, hung_call="x"),
         ("PASS GPU0-2, GPU4-7",),
     ),
     Case(
