@@ -175,7 +175,7 @@ def _profile_in(arguments: list[str]) -> Profile:
                    "commands.")  # fmt: skip
 @click.option("--budget", type=Number(0, LONGEST_S, min_open=True), metavar="SECONDS",
               help="Time after which unanswered checks are UNKNOWN (default: 8 for quick, 60 for "
-                   "deep).")  # fmt: skip
+                   "deep). A slow GPU driver gets up to 35 s, and then a warning, not a FAIL.")  # fmt: skip
 @click.option(
     "--only",
     multiple=True,

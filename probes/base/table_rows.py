@@ -42,6 +42,8 @@ class ProbeRow(Row, kw_only=True):
     provides: tuple[str, ...]
     """Fields of `MachineFacts` that each run returns; `contradictions` and `unread` may be added to them."""
     tier: Tier = "quick"
+    asks_driver: bool = False
+    """True if the collector waits for the GPU driver, which may have to wake every GPU first."""
 
 
 Group = Literal[

@@ -255,6 +255,8 @@ def _filled(text: str, case: _Case, value: Any, bound: Any) -> str:
         if path == "subject":
             return "" if isinstance(subject, MachineFacts) else shlex.quote(subject_name(subject))
         fact = _number(case, path)[0]
+        if unit == "text":
+            return str(fact)
         return shlex.quote(fact) if isinstance(fact, str) else _written(fact, unit, case.row.words)
 
     return _PLACE.sub(words, text)

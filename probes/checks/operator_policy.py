@@ -26,7 +26,14 @@ from probes.judging.findings import Evidence, Finding, Judge, Remedy
 from probes.judging.policies.expected_versions import any_matches, words_of
 from probes.judging.policies.policy import HostExpectation, policy_ref
 from probes.judging.rails import training_rails
-from probes.judging.reporting import HOST, evidence_of, fold_names, has_no_gpu, subject_name
+from probes.judging.reporting import (
+    HOST,
+    evidence_of,
+    fold_names,
+    has_no_gpu,
+    responsive_of,
+    subject_name,
+)
 from probes.parsers.topology.pci_addresses import normal_address
 
 GPUS = Judge(check_id="policy-gpus", why="Jobs are planned for the GPUs that the policy states.")
@@ -162,7 +169,7 @@ def _held_gpus(evidence: Evidence) -> Iterator[Held]:
         number = "0" if has_no_gpu(evidence.facts) else map_known(gpus, lambda gpus: str(len(gpus)))
         yield Held("gpu.count", "the number of GPUs", str(wanted.count), number, number == str(wanted.count))
     # A policy that expects no GPU is met by a machine whose GPUs cannot be read.
-    judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else gpus
+    judged_gpus = () if wanted.count == 0 and isinstance(gpus, Unknown) else map_known(gpus, responsive_of)
     if wanted.model is not None:
         row = evidence.catalogue.gpu(wanted.model)
 

@@ -25,6 +25,12 @@ JOINED = frozenset({"contradictions", "unread"})
 DEADLINE_S = 60.0
 """Deadline per collector, long enough for several commands or NVML calls to time out one after another."""
 
+DRIVER_DEADLINE_S = 35.0
+"""Deadline of collectors that wait for the GPU driver, if their caller gives a shorter one.
+
+A choice: 30 s in which NVML may be late (`probes/sources/nvml.py`), and the rest for its answers.
+"""
+
 
 class CollectOptions(Record, kw_only=True):
     """Settings of the collectors."""
@@ -51,7 +57,8 @@ def gather(
     Collectors run on daemon threads, so that a collector that hangs in the kernel delays neither the others
     nor the end of the program. The answer of such a collector is Unknown (timeout). If a collector crashes,
     its answer is Unknown (error) with the last line of the traceback. Collectors of the tier `deep` run only
-    if `options` request them.
+    if `options` request them. Collectors that ask the GPU driver may take longer than `deadline_s`: a driver
+    that has to wake its GPUs is slow, and not faulty.
     """
     crew = _Crew(AskedOnce(source), options)
     waiting = [row for row in rows if options.deep or row.tier == "quick"]
@@ -59,19 +66,21 @@ def gather(
     for row in rows:
         if row not in waiting:
             yield row, DEEP_ONLY
-    end = time.monotonic() + deadline_s
-    while waiting:
-        remaining_s = max(end - time.monotonic(), 0)
-        result = crew.next(min(remaining_s, _GROW_AFTER_S))
-        if result is not None:
-            waiting.remove(result[0])
-            yield result
-        elif remaining_s:
-            crew.grow()
-        else:
-            break
-    for row in waiting:
-        yield row, Unknown(Reason.TIMEOUT, f"{row.title} took longer than {deadline_s:g} s")
+    begun = time.monotonic()
+    for limit_s, is_last in ((deadline_s, False), (max(deadline_s, DRIVER_DEADLINE_S), True)):
+        while waiting:
+            remaining_s = max(begun + limit_s - time.monotonic(), 0)
+            result = crew.next(min(remaining_s, _GROW_AFTER_S))
+            if result is not None and result[0] in waiting:
+                waiting.remove(result[0])
+                yield result
+            elif remaining_s:
+                crew.grow()
+            else:
+                break
+        for row in [row for row in waiting if is_last or not row.asks_driver]:
+            waiting.remove(row)
+            yield row, Unknown(Reason.TIMEOUT, f"{row.title} took longer than {limit_s:g} s")
 
 
 def assemble(source_title: str, results: Iterable[Result]) -> MachineFacts:

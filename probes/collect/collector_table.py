@@ -5,7 +5,14 @@ from __future__ import annotations
 from probes.base.table_rows import ProbeRow, Tier
 
 
-def _probe(probe_id: str, title: str, *provides: str, module: str = "", tier: Tier = "quick") -> ProbeRow:
+def _probe(
+    probe_id: str,
+    title: str,
+    *provides: str,
+    module: str = "",
+    tier: Tier = "quick",
+    asks_driver: bool = False,
+) -> ProbeRow:
     """Return the row of `collect` in the module that is named like the collector, or of a shared module."""
     return ProbeRow(
         id=probe_id,
@@ -14,15 +21,16 @@ def _probe(probe_id: str, title: str, *provides: str, module: str = "", tier: Ti
         function=f"collect_{probe_id.replace('-', '_')}" if module else "collect",
         provides=provides or (probe_id,),
         tier=tier,
+        asks_driver=asks_driver,
     )
 
 
 PROBES: tuple[ProbeRow, ...] = (
     _probe("hostname", "Name", "hostname", "naming", module="identity"),
     _probe("dmi", "Maker and model", module="identity"),
-    _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus"),
+    _probe("gpu", "GPUs", "gpus", "pci_gpus", "attached_gpus", "driver_answer_s", asks_driver=True),
     _probe("pci", "PCI devices", "pci_devices", "accelerators", module="topology"),
-    _probe("topology", "Topology", "links", "peer_access", module="topology"),
+    _probe("topology", "Topology", "links", "peer_access", module="topology", asks_driver=True),
     _probe("infiniband", "InfiniBand and RoCE", "nics"),
     _probe("interfaces", "Network interfaces"),
     _probe("fabric", "InfiniBand fabric", "fabric_ports", "fabric_switches", module="given"),
@@ -33,7 +41,7 @@ PROBES: tuple[ProbeRow, ...] = (
     _probe("kernel", "Kernel settings", module="kernel"),
     _probe("clock", "Time of day", module="kernel"),
     _probe("power", "Power and sensors", module="resources", tier="deep"),
-    _probe("software", "Software"),
+    _probe("software", "Software", asks_driver=True),
     _probe("environment", "Environment"),
     _probe("interpreter", "Training interpreter", "training"),
     _probe("storage", "Storage", module="resources"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from probes.base.record import NOT_RECORDED, Reason, Record, Unknown, first_unknown, items_of, only_known
@@ -30,13 +32,15 @@ class _Texts(Record, kw_only=True):
 
 
 def collect(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return `gpus` (empty only without any hint of a GPU), `pci_gpus`, and the driver's count."""
+    """Return `gpus` (empty only without any hint of a GPU), `pci_gpus`, and the driver's count and delay."""
     on_bus = nvidia_gpu_addresses(source)
-    by_nvml = _by_nvml(source)
+    by_nvml, answer_s = _by_nvml(source)
     own = items_of(by_nvml)
     if own and source.is_live:
-        return {"gpus": own, "pci_gpus": on_bus, "attached_gpus": len(own)}
-    texts = _read(source)
+        return {"gpus": own, "pci_gpus": on_bus, "attached_gpus": len(own), "driver_answer_s": answer_s}
+    # nvidia-smi asks the same library, and would hang where the library does.
+    is_hung = source.is_live and isinstance(by_nvml, Unknown) and by_nvml.reason is Reason.TIMEOUT
+    texts = _Texts() if is_hung else _read(source)
     if isinstance(on_bus, Unknown) and on_bus.reason is Reason.NOT_RECORDED and texts.on_bus:
         on_bus = texts.on_bus
     of_driver = (own, *texts.of_driver) if own else texts.of_driver
@@ -48,6 +52,7 @@ def collect(source: Source, options: CollectOptions) -> dict[str, object]:
         "gpus": tuple(_placed(source, gpu) for gpu in gpus) or driver_silence(on_bus, silence) or (),
         "pci_gpus": on_bus,
         "attached_gpus": len(own) or (0 if none_counted else texts.attached),
+        "driver_answer_s": NOT_RECORDED,
         "contradictions": contradictions,
         "unread": texts.unread,
     }
@@ -61,15 +66,17 @@ def _why_silent(by_nvml: tuple[Gpu, ...] | Unknown, by_texts: Unknown) -> Unknow
     return by_texts if by_nvml.reason is Reason.TOOL_MISSING and is_informative else by_nvml
 
 
-def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
-    """Return all devices of NVML; Unknown if NVML fails as a whole or for every device."""
+def _by_nvml(source: Source) -> tuple[tuple[Gpu, ...] | Unknown, float | Unknown]:
+    """Return all devices of NVML (Unknown if NVML fails as a whole or for every device), and its delay."""
+    begun = time.monotonic()
     count = device_count(source)
     if isinstance(count, Unknown):
-        return count
+        return count, NOT_RECORDED
     # Machines without a GPU do not load this module.
     from probes.reading.nvml.nvml_gpu import read_gpu  # noqa: PLC0415
 
     bus_ids = [bus_id(source, index) for index in range(count)]
+    answer_s = round(time.monotonic() - begun, 2) if source.is_live else NOT_RECORDED
     version = source.nvml("nvmlSystemGetDriverVersion")
     if not isinstance(version, str | Unknown):
         version = Unknown(Reason.UNPARSABLE, f"driver version {version!r}")
@@ -79,8 +86,8 @@ def _by_nvml(source: Source) -> tuple[Gpu, ...] | Unknown:
             source.expect(index, like=0)
         gpus.append(read_gpu(source, index, bus_ids, version))
     if gpus and not only_known(value for gpu in gpus for value in (gpu.name, gpu.memory_bytes)):
-        return first_unknown(gpus[0].name) or NOT_RECORDED
-    return tuple(gpus)
+        return first_unknown(gpus[0].name) or NOT_RECORDED, NOT_RECORDED
+    return tuple(gpus), answer_s
 
 
 def _read(source: Source) -> _Texts:

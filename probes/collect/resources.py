@@ -78,7 +78,10 @@ def collect_memory(source: Source, options: CollectOptions) -> dict[str, object]
 
 
 def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]:
-    """Return the field `limits`: the resource limits of this process and the size of its shared memory."""
+    """Return the field `limits`: the limits of this process and of a job, and the shared memory."""
+    from probes.reading.job_limits import job_limits  # noqa: PLC0415 - with its parsers
+
+    of_job = job_limits(source)
     text = read_text(source, _LIMITS)
     soft = map_known(text, parse_limits)
 
@@ -98,7 +101,13 @@ def collect_limits(source: Source, options: CollectOptions) -> dict[str, object]
             shm_free_bytes=map_known(shm, lambda space: space.available_bytes),
             processes=limit("Max processes"),
             core_bytes=limit("Max core file size"),
-            evidence=(file_ref(_LIMITS), command_ref(_DF)),
+            job_memlock_bytes=of_job.get("memlock"),
+            job_nofile=of_job.get("nofile"),
+            evidence=(
+                file_ref(_LIMITS),
+                *dict.fromkeys(ref for job_limit in of_job.values() for ref in job_limit.evidence),
+                command_ref(_DF),
+            ),
         )
     }
 

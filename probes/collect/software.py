@@ -40,7 +40,7 @@ from probes.reading.installed_software import LIBRARY_FOLDERS, installed
 from probes.reading.merging import fill_unknown
 from probes.reading.nvidia import SMI_QUERY, SMI_TIMEOUT_S
 from probes.reading.texts import outputs
-from probes.sources.base import Source, read_text
+from probes.sources.base import NvmlValue, Source, read_text
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def _driver_version(
     by_nvml = source.nvml("nvmlSystemGetDriverVersion")
     if isinstance(by_nvml, str):
         return _cited(by_nvml, nvml_ref("nvmlSystemGetDriverVersion"), evidence)
-    by_smi, _ = _smi_versions(source)
+    by_smi, _ = _smi_versions(source, by_nvml)
     if not isinstance(by_smi, Unknown):
         return _cited(by_smi, command_ref(SMI_QUERY), evidence)
     return first_unknown(*(when_missing(answer, None) for answer in (module, by_nvml, by_smi)))
@@ -164,14 +164,16 @@ def _cuda_driver_version(source: Source, evidence: list[EvidenceRef]) -> str | U
     number = source.nvml("nvmlSystemGetCudaDriverVersion")
     if isinstance(number, int) and not isinstance(number, bool):
         return _cited(cuda_version(number), nvml_ref("nvmlSystemGetCudaDriverVersion"), evidence)
-    _, by_smi = _smi_versions(source)
+    _, by_smi = _smi_versions(source, number)
     if not isinstance(by_smi, Unknown):
         return _cited(by_smi, command_ref(SMI_QUERY), evidence)
     return number if isinstance(number, Unknown) and number.reason is not Reason.NOT_RECORDED else by_smi
 
 
-def _smi_versions(source: Source) -> tuple[str | Unknown, str | Unknown]:
-    """Return driver and CUDA version of `nvidia-smi -q -x`."""
+def _smi_versions(source: Source, by_nvml: NvmlValue | Unknown) -> tuple[str | Unknown, str | Unknown]:
+    """Return driver and CUDA version of `nvidia-smi -q -x`, which would hang where NVML does."""
+    if source.is_live and isinstance(by_nvml, Unknown) and by_nvml.reason is Reason.TIMEOUT:
+        return by_nvml, by_nvml
     text = source.run(SMI_QUERY, timeout_s=SMI_TIMEOUT_S).text()
     if isinstance(text, Unknown):
         return text, text

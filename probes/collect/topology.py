@@ -10,6 +10,7 @@ from itertools import combinations
 import msgspec
 
 from probes.base.record import (
+    Reason,
     Record,
     Unknown,
     file_ref,
@@ -266,14 +267,18 @@ def _nvml_peer_access(source: Source) -> tuple[PeerAccess, ...] | Unknown:
     if isinstance(count, Unknown):
         return count
     access: list[PeerAccess] = []
+    silence: Unknown | None = None
     for a, b in combinations(range(count), 2):
         for number, capability in _CAPABILITIES.items():
             status = source.nvml("nvmlDeviceGetP2PStatus", a, b, number)
             if isinstance(status, Unknown):
-                return status
+                if status.reason is not Reason.TIMEOUT:
+                    return status
+                silence = status
+                break  # a GPU that hangs hides its own pairs only
             word = _STATUS.get(status, "U") if isinstance(status, int) else "U"
             evidence = (nvml_ref(f"nvmlDeviceGetP2PStatus({a}, {b}, {number})"),)
             access.append(
                 PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=word, evidence=evidence)
             )
-    return tuple(access)
+    return (silence if not access else None) or tuple(access)

@@ -22,6 +22,7 @@ from probes.facts.host_facts import (
     Cpu,
     Dmi,
     Filesystem,
+    JobLimit,
     Kernel,
     Limit,
     Limits,
@@ -69,6 +70,7 @@ __all__ = [
     "GpuMemoryHealth",
     "GpuProcess",
     "Interface",
+    "JobLimit",
     "Kernel",
     "Library",
     "Limit",
@@ -121,6 +123,8 @@ class MachineFacts(Record, kw_only=True):
     pci_gpus: tuple[str, ...] | Unknown = NOT_RECORDED
     """Bus ids of the NVIDIA GPUs on the PCI bus, with or without a working driver."""
     attached_gpus: int | Unknown = NOT_RECORDED
+    driver_answer_s: float | Unknown = NOT_RECORDED
+    """Seconds until the driver had given its first answer about every GPU."""
     """Number of GPUs that the driver reports as attached.
 
     The number exceeds the length of `gpus` if an output was cut off or a GPU is lost.

@@ -154,6 +154,8 @@ class Gpu(Record, kw_only=True):
     pci_device_id: str | Unknown = NOT_RECORDED
     """Vendor and device in lower case hex: `10de:2330`."""
     driver_version: str | Unknown = NOT_RECORDED
+    hung_call: str | None = None
+    """The call of the driver that did not return for this GPU, in words; None if every call returned."""
     vbios_version: str | Unknown = NOT_RECORDED
     gsp_firmware_version: str | Unknown = NOT_RECORDED
     inforom_version: str | Unknown = NOT_RECORDED

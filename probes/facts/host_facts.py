@@ -74,11 +74,21 @@ class Memory(Record, kw_only=True):
         )
 
 
+CALLER = "of the calling process"
 Limit = int | Literal["unlimited"] | Unknown
 
 
+class JobLimit(Record, kw_only=True):
+    """A soft limit that a job gets."""
+
+    value: int | Literal["unlimited"]
+    owner: str
+    """Whose limit was read: `of slurmd, process 812`."""
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
 class Limits(Record, kw_only=True):
-    """Soft limits of rigtune's own process, and its shared memory."""
+    """Soft limits of the process that rigtune runs in, those of a job, and the shared memory."""
 
     memlock_bytes: Limit = NOT_RECORDED
     nofile: Limit = NOT_RECORDED
@@ -87,7 +97,31 @@ class Limits(Record, kw_only=True):
     shm_free_bytes: int | Unknown = NOT_RECORDED
     processes: Limit = NOT_RECORDED
     core_bytes: Limit = NOT_RECORDED
+    job_memlock_bytes: JobLimit | None = None
+    """Limit of locked memory of a job; None where only the limit of this process is known."""
+    job_nofile: JobLimit | None = None
+    """Limit of open files of a job; None where only the limit of this process is known."""
     evidence: tuple[EvidenceRef, ...] = ()
+
+    @property
+    def memlock_for_training(self) -> Limit:
+        """Return the limit of locked memory that training gets, as far as it is known."""
+        return self.memlock_bytes if self.job_memlock_bytes is None else self.job_memlock_bytes.value
+
+    @property
+    def nofile_for_training(self) -> Limit:
+        """Return the limit of open files that training gets, as far as it is known."""
+        return self.nofile if self.job_nofile is None else self.job_nofile.value
+
+    @property
+    def memlock_owner(self) -> str:
+        """Return whose limit of locked memory `memlock_for_training` is."""
+        return CALLER if self.job_memlock_bytes is None else self.job_memlock_bytes.owner
+
+    @property
+    def nofile_owner(self) -> str:
+        """Return whose limit of open files `nofile_for_training` is."""
+        return CALLER if self.job_nofile is None else self.job_nofile.owner
 
 
 class Filesystem(Record, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from probes.base.record import EvidenceRef, Record, Unknown
+from probes.base.record import EvidenceRef, Reason, Record, Unknown
 from probes.base.table_rows import Mode
 from probes.catalogue.hardware import Catalogue
 from probes.catalogue.thresholds import Thresholds, load_thresholds
@@ -56,6 +56,8 @@ class Finding(Record, kw_only=True):
     """Why the check matters for training."""
     remedy: Remedy | None = None
     evidence: tuple[EvidenceRef, ...] = ()
+    unknown: Reason | None = None
+    """Why the check could not be made; None unless the status is UNKNOWN."""
     waived: Waiver | None = None
     """The policy waiver because of which this finding does not count; it does not change the status."""
 
@@ -180,6 +182,7 @@ class Judge(Record, kw_only=True):
             observed=unknown.words,
             remedy=remedy,
             evidence=evidence,
+            unknown=unknown.reason,
         )
 
     def _finding(
@@ -192,6 +195,7 @@ class Judge(Record, kw_only=True):
         observed: str = "",
         remedy: Remedy | None = None,
         evidence: tuple[EvidenceRef, ...] = (),
+        unknown: Reason | None = None,
     ) -> Finding:
         return Finding(
             check_id=self.check_id,
@@ -203,4 +207,5 @@ class Judge(Record, kw_only=True):
             why=self.why,
             remedy=remedy,
             evidence=evidence,
+            unknown=unknown,
         )

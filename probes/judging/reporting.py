@@ -84,10 +84,25 @@ def is_behind_switch(gpu: Gpu) -> bool:
 
 
 def gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
-    """Return the GPUs to look at.
+    """Return the GPUs to look at, without those that hang: `gpu-lost` reports these.
 
     If there are none, yield one SKIP; if they could not be read, yield one UNKNOWN.
     """
+    gpus = yield from listed_gpus_of(judge, evidence)
+    responsive = responsive_of(gpus)
+    if gpus and not responsive:
+        silence = Unknown(Reason.TIMEOUT, f"no GPU answers: {gpus[0].hung_call}")
+        yield judge.undetermined(HOST, silence, what="the GPUs")
+    return responsive
+
+
+def responsive_of(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """Return the GPUs that answered every call of the driver."""
+    return tuple(gpu for gpu in gpus if gpu.hung_call is None)
+
+
+def listed_gpus_of(judge: Judge, evidence: Evidence) -> Generator[Finding, None, tuple[Gpu, ...]]:
+    """Return all GPUs that the driver lists, or yield one finding as `gpus_of` does."""
     gpus = evidence.facts.gpus
     if has_no_gpu(evidence.facts):
         yield judge.skipped(HOST, NO_GPU)
@@ -151,9 +166,12 @@ def given(
     return decorate
 
 
-def on_gpus(judge: Judge) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
+def on_gpus(
+    judge: Judge,
+    select: Callable[[Judge, Evidence], Generator[Finding, None, tuple[Gpu, ...]]] = gpus_of,
+) -> Callable[[Callable[[tuple[Gpu, ...], Evidence], Findings]], Check]:
     """Give a check the GPUs, at least one."""
-    return given(judge, lambda judge, evidence: _some(gpus_of(judge, evidence)))
+    return given(judge, lambda judge, evidence: _some(select(judge, evidence)))
 
 
 def each_gpu(judge: Judge, *, what: str, good: str) -> Callable[[Callable[[Gpu, Evidence], Judged]], Check]:

@@ -10,6 +10,8 @@ format.
 | npd | OK | problem | unknown, also when rigtune itself failed | |
 | slurm, nhc | fit | not fit, or a required check is UNKNOWN | wrong usage or input | |
 
+Under slurm and nhc a required check that is UNKNOWN only because time ran out gives 0: no job is refused and
+no node is drained because a driver is slow.
 A fault of rigtune itself ends with 70, except under nagios and npd.
 
 Sources: Nagios plugin guidelines, plugin return codes; kubernetes/node-problem-detector, custom plugin
@@ -25,7 +27,7 @@ from typing import Literal, get_args
 import msgspec
 
 from probes.base.errors import ExitCode
-from probes.base.record import NOT_RECORDED, Record, Unknown
+from probes.base.record import NOT_RECORDED, Reason, Record, Unknown
 from probes.base.table_rows import CheckRow, Mode, Tier
 from probes.judging.findings import WORST_FIRST, Finding, Status
 from probes.judging.policies.policy import Waiver
@@ -162,7 +164,13 @@ def exit_status(verdict: Verdict, profile: Profile = "gate", fail_on: FailOn = "
         case "npd":
             return _NPD[code]
         case _:
-            return 0 if code is ExitCode.OK else 1
+            return 0 if code is ExitCode.OK or _is_only_late(verdict, fail_on) else 1
+
+
+def _is_only_late(verdict: Verdict, fail_on: FailOn) -> bool:
+    """Return whether nothing but missing time decided the exit code."""
+    reasons = {finding.unknown for finding in decisive(verdict, fail_on)}
+    return reasons == {Reason.TIMEOUT}
 
 
 def failure_status(code: int, profile: Profile = "gate") -> int:

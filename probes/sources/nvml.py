@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,6 +45,18 @@ FUNCTION_NOT_FOUND.
 
 _PAIRS = frozenset({"nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus"})
 """Calls about two devices."""
+_FIRST_OF_DEVICE = "nvmlDeviceGetPciInfo"
+"""The call that a device answers before it is asked about a pair, so that a hang has one culprit."""
+_FIRST = ("nvmlDeviceGetCount", ())
+"""The first question to a new child, which makes it initialise the library."""
+_MORE_TIME = 2
+"""Factor for the deadline of a second attempt."""
+LONGEST_WAIT_S = 30.0
+"""Time in seconds that calls which miss their deadline may take together.
+
+A choice: without persistence mode a driver wakes eight GPUs in 24 s, because each takes one to three seconds
+for the scrubbing of its memory (NVIDIA Driver Persistence guide, read 2026-11).
+"""
 
 _Question = tuple[str, tuple[int, ...]]
 """An NVML call and its arguments."""
@@ -73,25 +85,32 @@ class _GoneError(Exception):
 class NvmlClient:
     """Asks NVML. Threads may share a client; their calls are answered in turn.
 
-    The child starts at the first call, or never if the library is missing. After a call that missed its
-    deadline, every later call returns `Unknown` (timeout) at once. A call that crashed the library is not
-    repeated; other calls use a new child. The child answers in the order of the questions, so that many
-    questions may be pending (see `expect`).
+    The child starts at the first call, or never if the library is missing. A call that misses its deadline
+    ends the child; a new child is asked once more, with more time. A device that fails twice is not asked
+    again, and the other devices are. A call about no device that fails twice ends the client, and so do
+    calls that together exceed `LONGEST_WAIT_S`. A call that crashed the library is not repeated; other calls
+    use a new child. The child answers in the order of the questions, so that many questions may be pending
+    (see `expect`).
     """
 
-    def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 20.0) -> None:
+    def __init__(self, *, timeout_s: float = 5.0, start_timeout_s: float = 10.0) -> None:
         """Store the deadlines in seconds.
 
-        `start_timeout_s` bounds the first call: without persistence mode the driver first wakes every GPU.
+        `start_timeout_s` bounds the first call: some drivers then wake every GPU.
         """
         self._timeout_s = timeout_s
         self._start_timeout_s = start_timeout_s
+        self._left_s = LONGEST_WAIT_S
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self._dead: Unknown | None = None
         self._closed = False
         self._crashed: dict[str, Unknown] = {}
+        self._late: set[int | str] = set()
+        """Devices, and names of calls about no device or a pair, that missed a deadline once."""
+        self._hung: dict[int | str, Unknown] = {}
+        """Devices and names of calls that missed two deadlines."""
         self._asked: dict[int, dict[_Question, None]] = {}
         """Questions about each device so far, in order."""
         self._pending: deque[_Question] = deque()
@@ -106,10 +125,6 @@ class NvmlClient:
         with self._lock:
             if self._closed:
                 return Unknown(Reason.ERROR, "the NVML process was closed")
-            if self._dead is not None:
-                return self._dead
-            if call in self._crashed:
-                return self._crashed[call]
             return self._ask(call, args)
 
     def expect(self, device: int, like: int) -> None:
@@ -120,6 +135,8 @@ class NvmlClient:
         """
         with self._lock:
             if self._child is None:
+                return
+            if device in self._hung:
                 return
             asked = self._asked.get(device, {})
             questions = [
@@ -140,30 +157,77 @@ class NvmlClient:
             self._stop()
 
     def _ask(self, call: str, args: tuple[int, ...]) -> NvmlValue | Unknown:
-        timeout_s = self._timeout_s
+        if call in _PAIRS:
+            for device in args[:2]:
+                if device not in self._asked and device not in self._hung:
+                    self._ask(_FIRST_OF_DEVICE, (device,))
+        while True:
+            silent = self._silence(call, args)
+            if silent is not None:
+                return silent
+            try:
+                answer = _DECODER.decode(self._line((call, args)))
+            except _LateError:
+                continue
+            except _GoneError:
+                # The crash may belong to an earlier pending question.
+                guilty = self._pending[0][0]
+                crash = Unknown(Reason.ERROR, f"the NVML process {self._stop()} in {guilty}")
+                self._crashed[guilty] = crash
+                self._dead = crash if guilty == _FIRST[0] else None
+                continue
+            except msgspec.DecodeError as error:
+                return Unknown(Reason.UNPARSABLE, f"{call}: {error}")
+            if answer.words is not None:
+                return Unknown(_REASONS.get(answer.code or 0, Reason.ERROR), f"{call}: {answer.words}")
+            return cast("NvmlValue", answer.value)
+
+    def _silence(self, call: str, args: tuple[int, ...]) -> Unknown | None:
+        """Return why a question is not asked, or None if the question may be asked."""
+        subjects = (call, *_devices(call, args))
+        hung = next((self._hung[subject] for subject in subjects if subject in self._hung), None)
+        return hung or self._dead or self._crashed.get(call)
+
+    def _line(self, question: _Question) -> bytes:
+        """Return the answer to `question`, of a new child if there is none. Raises _LateError, _GoneError."""
         if self._child is None:
             self._dead = self._start()
             if self._dead is not None:
-                return self._dead
-            timeout_s = self._start_timeout_s
+                raise _LateError
+            line = self._line_within(_FIRST, self._start_timeout_s)
+            if question == _FIRST:
+                return line
+        return self._line_within(question, self._timeout_s)
+
+    def _line_within(self, question: _Question, timeout_s: float) -> bytes:
+        """Return the answer to `question`; note a missed deadline and raise _LateError."""
+        culprit = _culprit(question)
+        if culprit in self._late:
+            timeout_s *= _MORE_TIME
+        begun = time.monotonic()
         try:
-            answer = _DECODER.decode(self._line_for((call, args), time.monotonic() + timeout_s))
+            return self._line_for(question, begun + min(timeout_s, self._left_s))
         except _LateError:
-            self._dead = Unknown(
-                Reason.TIMEOUT, f"{self._pending[0][0]} did not return within {timeout_s:g} s"
-            )
-            self._stop()
-            return self._dead
-        except _GoneError:
-            guilty = self._pending[0][0]
-            self._crashed[guilty] = Unknown(Reason.ERROR, f"the NVML process {self._stop()} in {guilty}")
-            # The crash may belong to an earlier pending question.
-            return self._crashed[call] if guilty == call else self._ask(call, args)
-        except msgspec.DecodeError as error:
-            return Unknown(Reason.UNPARSABLE, f"{call}: {error}")
-        if answer.words is not None:
-            return Unknown(_REASONS.get(answer.code or 0, Reason.ERROR), f"{call}: {answer.words}")
-        return cast("NvmlValue", answer.value)
+            waited_s = time.monotonic() - begun
+            self._note_late(self._pending[0], waited_s)
+            raise
+
+    def _note_late(self, question: _Question, waited_s: float) -> None:
+        """End the child that did not answer `question` in time, and decide what is not asked again."""
+        self._stop()
+        self._left_s -= waited_s
+        culprit = _culprit(question)
+        late_before = sorted(f"GPU{subject}" for subject in self._late if isinstance(subject, int))
+        if culprit in self._late:
+            words = f"{question[0]} did not return within {waited_s:.0f} s, in a second attempt"
+            silence = self._hung[culprit] = Unknown(Reason.TIMEOUT, words)
+            if question == _FIRST:
+                # A device that hangs in the kernel may keep the driver from starting again.
+                self._hung.update(dict.fromkeys(self._late, silence))
+                self._dead = _not_asked(late_before) if late_before else silence
+        self._late.add(culprit)
+        if self._left_s <= 0 and self._dead is None:
+            self._dead = _not_asked(late_before or [question[0]])
 
     def _start(self) -> Unknown | None:
         """Start the child; return the reason if the start fails, otherwise None."""
@@ -246,6 +310,23 @@ class NvmlClient:
             kill_group(child)
         code = child.returncode
         return f"died of signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+
+
+def _not_asked(late: Sequence[str]) -> Unknown:
+    return Unknown(Reason.NOT_RECORDED, f"not asked, because of the wait for {', '.join(late)}")
+
+
+def _devices(call: str, args: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the devices that a question is about."""
+    if not call.startswith("nvmlDevice"):
+        return ()
+    return args[: 2 if call in _PAIRS else 1]
+
+
+def _culprit(question: _Question) -> int | str:
+    """Return what is to blame if `question` is not answered: its device, or else the call."""
+    devices = _devices(*question)
+    return devices[0] if len(devices) == 1 else question[0]
 
 
 def _library_exists() -> bool:

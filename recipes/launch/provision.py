@@ -32,6 +32,9 @@ QUICK_S = 5
 DEEP_S = 30
 """slurmd kills a HealthCheckProgram after 60 s, and reporting to Slurm may take some of them."""
 
+LONGEST_S = 45
+"""rigtune ends earlier by itself: a driver that has to wake its GPUs gets 35 s, whatever the budget is."""
+
 
 class ProvisionOptions(StrictRecord, kw_only=True):
     """Settings that differ from site to site."""
@@ -174,6 +177,7 @@ def render_provision(row: ProvisionRow, options: ProvisionOptions) -> tuple[Arti
                 most_drained_percent=MOST_DRAINED_PERCENT,
                 quick_s=QUICK_S,
                 deep_s=DEEP_S,
+                longest_s=LONGEST_S,
                 quoted=json.dumps,
             ),
         )

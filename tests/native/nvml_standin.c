@@ -3,7 +3,8 @@
  * The scenario is the text file named by RIGTUNE_NVML_SCENARIO, one `key = value` per line. A value of one GPU
  * (`gpu3.temperature_c`) goes before the value of all (`temperature_c`). `hang = FUNCTION`, `crash = FUNCTION` and
  * `error = FUNCTION CODE` (any number of lines; optionally `hang = FUNCTION 3` / `error = FUNCTION CODE 3` for GPU 3
- * alone) decide what a call does instead of answering. No file, or none named: the driver is not loaded. A file that is replaced
+ * alone) decide what a call does instead of answering; `slow = FUNCTION 0.7` (seconds; optionally of one GPU) decides how
+ * long its first call of a process takes for each GPU. No file, or none named: the driver is not loaded. A file that is replaced
  * (renamed over) is read again, so that the machine may change while it is watched.
  */
 #include <stdio.h>
@@ -26,6 +27,7 @@ static struct device devices[MAX_GPUS];
 static struct row rows[MAX_ROWS];
 static int row_count;
 static struct timespec loaded;
+static char waited[MAX_ROWS][MAX_GPUS + 1];
 
 static void trim(char *text) {
     size_t length = strlen(text);
@@ -78,10 +80,13 @@ static int act(const char *function, device_t device) {
     if (path && !stat(path, &status) && memcmp(&status.st_mtim, &loaded, sizeof loaded)) load();
     for (int i = 0; i < row_count; i++) {
         char name[96] = "";
-        int first = -1, second = -1, fields = sscanf(rows[i].value, "%95s %d %d", name, &first, &second);
-        int error = !strcmp(rows[i].key, "error");
-        int only = error ? (fields > 2 ? second : -1) : (fields > 1 ? first : -1);
+        double number = -1;
+        int second = -1, fields = sscanf(rows[i].value, "%95s %lf %d", name, &number, &second), first = (int)number;
+        int error = !strcmp(rows[i].key, "error"), slow = !strcmp(rows[i].key, "slow");
+        int only = error || slow ? (fields > 2 ? second : -1) : (fields > 1 ? first : -1);
         if (strcmp(name, function) || (only >= 0 && (!device || device->index != only))) continue;
+        char *before = &waited[i][device ? device->index + 1 : 0];
+        if (slow && !*before) { *before = 1; usleep((useconds_t)(number * 1e6)); }
         if (!strcmp(rows[i].key, "hang")) for (;;) pause();
         if (!strcmp(rows[i].key, "crash")) { volatile int *nowhere = NULL; *nowhere = 1; }
         if (error) return first;

@@ -44,6 +44,15 @@ GPU_CASES = (
         ("FAIL host",),
     ),
     Case("gpu-driver", "loaded and silent", h100_node(gpus=TIMEOUT), ("FAIL host",)),
+    Case("gpu-driver", "time ran out", h100_node(gpus=TIMEOUT, driver_answer_s=TIMEOUT), ("WARN host",)),
+    Case("gpu-driver", "quick enough", h100_node(driver_answer_s=3.9), (f"PASS {ALL}",)),
+    Case("gpu-driver", "slow", h100_node(driver_answer_s=5.6), ("WARN host", f"PASS {ALL}")),
+    Case(
+        "gpu-driver",
+        "one hangs",
+        with_gpus(h100_node(driver_answer_s=15.6), 3, hung_call="x"),
+        ("PASS GPU0-2, GPU4-7",),
+    ),
     Case(
         "gpu-driver", "loaded, tools missing", h100_node(gpus=Unknown(Reason.TOOL_MISSING)), ("UNKNOWN host",)
     ),

@@ -94,6 +94,8 @@ DRIVER_CASES = (
     ),
     Case("gpu-recovery-action", "unread", with_gpus(ONE, recovery_action=TIMEOUT), ("UNKNOWN GPU0",)),
     Case("gpu-lost", "all answer", NODE, (f"PASS {ALL}",)),
+    Case("gpu-lost", "it hangs", with_gpus(NODE, 3, hung_call="x", name=TIMEOUT), ("FAIL GPU3", OTHERS)),
+    Case("gpu-lost", "hangs alone", with_gpus(ONE, hung_call="x", name=TIMEOUT), ("FAIL GPU0",)),
     Case("gpu-lost", "lost", with_gpus(NODE, 3, name=LOST), ("FAIL GPU3", OTHERS)),
     Case(
         "gpu-lost", "lost, its name still known", with_gpus(NODE, 3, memory_bytes=LOST), ("FAIL GPU3", OTHERS)

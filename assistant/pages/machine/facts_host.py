@@ -20,6 +20,7 @@ from assistant.pages.terms import grouped
 from probes.base.record import Unknown, items_of, known, map_known
 from probes.base.units import duration, gib, plural
 from probes.facts import Filesystem, Limit, MachineFacts
+from probes.facts.host_facts import CALLER
 from probes.judging.reporting import fold_names
 
 _FILESYSTEMS_SHOWN = 6
@@ -195,8 +196,11 @@ def _trouble(facts: MachineFacts, *, verbose: bool) -> Line:
 def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
     limits = facts.limits
     parts = [
-        ("locked memory", _limit(limits.memlock_bytes, "locked memory {}")),
-        ("open files", said(limits.nofile, "{} open files")),
+        (
+            "locked memory",
+            _limit(limits.memlock_for_training, f"locked memory {{}}{_owner(limits.memlock_owner)}"),
+        ),
+        ("open files", said(limits.nofile_for_training, f"{{}} open files{_owner(limits.nofile_owner)}")),
         ("stack", _limit(limits.stack_bytes, "stack {}")),
         ("shared memory", size(limits.shm_bytes, "shared memory {}")),
     ]
@@ -207,6 +211,11 @@ def _limits(facts: MachineFacts, *, verbose: bool) -> Line:
             ("core files", _limit(limits.core_bytes, "core files {}")),
         ]
     return joined(parts)
+
+
+def _owner(owner: str) -> str:
+    """Return whose limit was read, unless it is that of the calling process."""
+    return "" if owner == CALLER else f" ({owner})"
 
 
 def _limit(value: Limit, form: str) -> str | Unknown:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, known
+from probes.base.record import EvidenceRef, Reason, Unknown, first_unknown, items_of, known
 from probes.base.versions import at_least
 from probes.facts import Gpu, Link, PeerAccess
 from probes.judging.findings import Evidence, Finding, Findings, Judge, Remedy
@@ -78,7 +78,12 @@ def nvlink_mesh(gpus: tuple[Gpu, ...], evidence: Evidence) -> Findings:
     links = evidence.facts.links
     if isinstance(links, Unknown):
         return MESH.undetermined(HOST, links, what="the links between the GPUs")
-    pairs = {frozenset((link.a, link.b)): link for link in links if _is_between_gpus(link)}
+    hung = {f"GPU{gpu.index}" for gpu in items_of(evidence.facts.gpus)} - {f"GPU{gpu.index}" for gpu in gpus}
+    pairs = {
+        frozenset((link.a, link.b)): link
+        for link in links
+        if _is_between_gpus(link) and not {link.a, link.b} & hung
+    }
     unread = first_unknown(*(link.kind for link in pairs.values()))
     if not pairs:
         unread = Unknown(Reason.NOT_RECORDED, "no pair of GPUs is known")

@@ -25,7 +25,9 @@ from probes.judging.reporting import (
     each_gpu,
     has_no_gpu,
     judge_each,
+    listed_gpus_of,
     on_gpus,
+    responsive_of,
     smi_name,
     unknown_among,
 )
@@ -53,6 +55,12 @@ _LIBRARY = Remedy(
 _REBOOT = Remedy(
     text="Look for Xid lines in the kernel log, then restart the machine.",
     command="dmesg | grep -i xid",
+    needs_root=True,
+)
+_PERSIST = Remedy(
+    text="Without persistence mode the driver wakes every GPU anew for each program: start the persistence "
+    "daemon. If that changes nothing, look for Xid lines in the kernel log.",
+    command="systemctl enable --now nvidia-persistenced || nvidia-smi -pm 1",
     needs_root=True,
 )
 COUNT = Judge(
@@ -99,12 +107,32 @@ def gpu_driver(evidence: Evidence) -> Findings:
     if isinstance(driver, Unknown) and all(isinstance(gpu.driver_version, Unknown) for gpu in gpus):
         return DRIVER.undetermined(HOST, driver, what="the driver version")
 
+    return (*_slow(evidence, gpus), *_versions(gpus, driver))
+
+
+def _slow(evidence: Evidence, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """Yield a warning if the driver took long to answer for GPUs of which none hangs."""
+    answer_s = evidence.facts.driver_answer_s
+    limit_s = evidence.thresholds.driver_answer_s_of_gpu.value * len(gpus)
+    if known(answer_s) and answer_s > limit_s and responsive_of(gpus) == gpus:
+        yield DRIVER.warned(
+            HOST,
+            "the driver answers slowly",
+            expected=f"its first answers for {len(gpus)} GPUs within {limit_s:g} s",
+            observed=f"{answer_s:.1f} s",
+            remedy=_PERSIST,
+        )
+
+
+def _versions(gpus: tuple[Gpu, ...], driver: str | Unknown | None) -> Iterator[Finding]:
     def judge(gpu: Gpu) -> Judged:
         """Judge one GPU. `gpu-lost` reports lost GPUs, and `driver-library` versions that differ."""
         version = driver if isinstance(driver, str) else gpu.driver_version
         return version if isinstance(version, Unknown) else f"driver {version}"
 
-    return judge_each(DRIVER, gpus, judge, what="the GPU", good="the driver answers for every GPU")
+    return judge_each(
+        DRIVER, responsive_of(gpus), judge, what="the GPU", good="the driver answers for every GPU"
+    )
 
 
 def _all_silent(gpus: tuple[Gpu, ...]) -> Unknown | None:
@@ -150,6 +178,15 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
         )
     if has_no_gpu(facts):
         return DRIVER.skipped(HOST, NO_GPU)
+    # The collector itself ran out of time: the driver was still answering, or still waking its GPUs.
+    if isinstance(facts.driver_answer_s, Unknown) and facts.driver_answer_s.reason is Reason.TIMEOUT:
+        return DRIVER.warned(
+            HOST,
+            "the driver answers too slowly to judge the GPUs",
+            expected="an answer",
+            observed=unknown.words,
+            remedy=_PERSIST,
+        )
     if unknown.reason in _BROKEN and (isinstance(driver, str) or unknown.detail.startswith(_SMI)):
         return DRIVER.failed(
             HOST,
@@ -163,7 +200,7 @@ def _no_answer(facts: MachineFacts, unknown: Unknown) -> Finding:
     )
 
 
-@on_gpus(COUNT)
+@on_gpus(COUNT, listed_gpus_of)
 def gpu_count(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     counted = _counted(gpus, evidence)
     return (_not_a_board(gpus, evidence) or counted) if counted.status is Status.PASS else counted
@@ -242,8 +279,24 @@ def _counted(gpus: tuple[Gpu, ...], evidence: Evidence) -> Finding:
     )
 
 
+def gpu_lost(evidence: Evidence) -> Iterator[Finding]:
+    gpus = items_of(evidence.facts.gpus)
+    for gpu in gpus:
+        if gpu.hung_call is not None:
+            yield LOST.failed(
+                f"GPU{gpu.index}",
+                "the GPU does not answer",
+                expected="an answer",
+                observed=gpu.hung_call,
+                remedy=_RESTART,
+                evidence=gpu.evidence,
+            )
+    if not gpus or responsive_of(gpus):
+        yield from _lost(evidence)
+
+
 @each_gpu(LOST, what="the readings of the GPU", good="every GPU answers all queries")
-def gpu_lost(gpu: Gpu, evidence: Evidence) -> Judged:
+def _lost(gpu: Gpu, evidence: Evidence) -> Judged:
     # These are the readings that every GPU of every driver has.
     readings = (
         gpu.name,

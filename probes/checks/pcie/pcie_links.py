@@ -25,6 +25,7 @@ from probes.judging.reporting import (
     fold_names,
     gpus_of,
     judge_each,
+    responsive_of,
     unknown_among,
 )
 from probes.reading.pci.paths import (
@@ -163,7 +164,7 @@ def _judge_width(gpu: Gpu, widest: int, evidence: Evidence) -> Judged:
 
 def pcie_speed(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.facts
-    gpus = items_of(facts.gpus)
+    gpus = responsive_of(items_of(facts.gpus))
     slow = [verdict for gpu in gpus if isinstance(verdict := _gpu_speed(gpu, evidence), Finding)]
     if len(slow) == len(gpus) > 1 and len({verdict.observed for verdict in slow}) == 1:
         # This is a property of the machine and not a fault of each card, so one finding is enough.

@@ -96,7 +96,7 @@ def read_gpu(
     net = device.fabric_info()
     places = [nvml_ref(f"nvmlDeviceGet*({index})")]
     places += [] if isinstance(address, Unknown) else [file_ref(f"{DEVICES}/{address}")]
-    return Gpu(
+    gpu = Gpu(
         index=index,
         name=device.text("nvmlDeviceGetName"),
         uuid=device.text("nvmlDeviceGetUUID"),
@@ -149,6 +149,11 @@ def read_gpu(
         processes=device.processes(),
         evidence=tuple(places),
     )
+    # A device that hung in any call before does not answer the last call either.
+    last = device.ask("nvmlDeviceGetMinorNumber")
+    if isinstance(last, Unknown) and last.reason is Reason.TIMEOUT:
+        return msgspec.structs.replace(gpu, hung_call=last.detail)
+    return gpu
 
 
 def _device_id(number: NvmlValue | Unknown) -> str | Unknown:

@@ -65,7 +65,7 @@ def machine(document: Document, context: Context) -> Findings:
     """Check limits of this machine: locked memory for RDMA, and shared memory."""
     if context.machine is None or re.search(r"ulimit .*-l", document.text):
         return
-    memlock, shm = context.machine.limits.memlock_bytes, context.machine.limits.shm_bytes
+    memlock, shm = context.machine.limits.memlock_for_training, context.machine.limits.shm_bytes
     starts = next(commands(document, "torchrun", "accelerate", "deepspeed", "mpirun", "srun"), None)
     if starts is None:
         return

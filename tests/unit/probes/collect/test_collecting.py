@@ -90,6 +90,34 @@ def test_a_collector_that_does_not_end_is_left_behind(add_collector: AddCollecto
     assert facts.limits.nofile.reason is Reason.TIMEOUT
 
 
+def test_a_collector_that_waits_for_the_driver_gets_more_time(
+    add_collector: AddCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.collect.collecting.DRIVER_DEADLINE_S", 0.4)
+    never, soon = threading.Event(), threading.Event()
+
+    def hang(source: Source, options: CollectOptions) -> dict[str, object]:
+        never.wait(10)
+        return {}
+
+    def slow(source: Source, options: CollectOptions) -> dict[str, object]:
+        soon.wait(0.2)
+        return {"gpus": ()}
+
+    rows = [
+        add_collector("stuck", hang, "limits"),
+        msgspec.structs.replace(add_collector("hung", hang, "links"), asks_driver=True),
+        msgspec.structs.replace(add_collector("slow", slow, "gpus"), asks_driver=True),
+    ]
+    results = {row.id: result for row, result in gather(FakeSource(), CollectOptions(), rows, 0.05)}
+    never.set()
+    assert results == {
+        "stuck": Unknown(Reason.TIMEOUT, "Stuck took longer than 0.05 s"),
+        "slow": {"gpus": ()},
+        "hung": Unknown(Reason.TIMEOUT, "Hung took longer than 0.4 s"),
+    }
+
+
 @pytest.mark.parametrize("fields", [{}, {"hostname": "x", "gpus": ()}, {"host": "x"}])
 def test_a_collector_that_returns_other_fields_is_a_bug(
     add_collector: AddCollector, fields: dict[str, object]

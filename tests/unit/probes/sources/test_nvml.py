@@ -102,16 +102,58 @@ def test_a_gpu_that_fell_off_the_bus_leaves_the_others(nvml_standin, client):
     assert client.call("nvmlDeviceGetName", 7) == "NVIDIA H100 80GB HBM3"
 
 
-def test_a_call_that_hangs_ends_at_its_deadline_and_later_ones_at_once(nvml_standin, client):
+def test_a_device_that_hangs_twice_is_not_asked_again_and_the_others_are(nvml_standin, client):
     nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature 3\n")
     assert client.call("nvmlDeviceGetTemperature", 2, 0) == 34
     child = client._child
     answer = client.call("nvmlDeviceGetTemperature", 3, 0)
-    assert answer == Unknown(Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 1 s")
+    late = Unknown(
+        Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 2 s, in a second attempt"
+    )
+    assert answer == late
     assert child is not None
     assert child.returncode is not None
-    assert client.call("nvmlDeviceGetName", 0) == answer
+    assert client.call("nvmlDeviceGetName", 3) == late
+    assert client.call("nvmlDeviceGetP2PStatus", 2, 3, 0) == late
     assert client._child is None
+    assert client.call("nvmlDeviceGetTemperature", 4, 0) == 34
+    assert client.call("nvmlDeviceGetName", 0) == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_slow_device_gets_more_time_in_a_second_attempt(nvml_standin, client):
+    nvml_standin(HEALTHY + "slow = nvmlDeviceGetHandleByIndex_v2 1.4 3\n")
+    assert client.call("nvmlDeviceGetName", 3) == "NVIDIA H100 80GB HBM3"
+    assert client.call("nvmlDeviceGetName", 4) == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_question_about_a_pair_blames_the_device_that_hangs(nvml_standin, client):
+    nvml_standin(HEALTHY + "hang = nvmlDeviceGetHandleByIndex_v2 3\n")
+    answer = client.call("nvmlDeviceGetTopologyCommonAncestor", 0, 3)
+    assert isinstance(answer, Unknown)
+    assert answer.reason is Reason.TIMEOUT
+    assert client.call("nvmlDeviceGetTopologyCommonAncestor", 0, 4) == 50
+
+
+def test_waiting_for_many_devices_has_an_end(nvml_standin, client):
+    nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature\n")
+    client._left_s = 4.0
+    reasons = [client.call("nvmlDeviceGetTemperature", index, 0).reason for index in range(8)]
+    assert reasons == [Reason.TIMEOUT] * 1 + [Reason.NOT_RECORDED] * 7
+    assert client.call("nvmlDeviceGetTemperature", 0, 0).reason is Reason.TIMEOUT
+
+
+def test_a_driver_that_no_longer_starts_after_a_hang_blames_the_device(nvml_standin):
+    variables = nvml_standin(HEALTHY + "hang = nvmlDeviceGetTemperature 3\n")
+    client = NvmlClient(timeout_s=1.0, start_timeout_s=1.0)
+    assert client.call("nvmlDeviceGetName", 3) == "NVIDIA H100 80GB HBM3"
+    Path(variables["RIGTUNE_NVML_SCENARIO"]).write_text(
+        HEALTHY + "hang = nvmlDeviceGetTemperature 3\nhang = nvmlDeviceGetCount_v2\n"
+    )
+    assert client.call("nvmlDeviceGetTemperature", 3, 0).reason is Reason.TIMEOUT
+    assert client.call("nvmlDeviceGetName", 4) == Unknown(
+        Reason.NOT_RECORDED, "not asked, because of the wait for GPU3"
+    )
+    client.close()
 
 
 def test_a_driver_that_hangs_at_initialisation_is_a_timeout(nvml_standin):
@@ -275,7 +317,11 @@ def test_what_is_answered_before_a_hang_counts(nvml_standin, client):
     client.expect(1, like=0)
     assert client.call("nvmlDeviceGetName", 1) == "NVIDIA H100 80GB HBM3"
     answer = client.call("nvmlDeviceGetSerial", 1)
-    assert answer == Unknown(Reason.TIMEOUT, "nvmlDeviceGetTemperature did not return within 1 s")
+    assert answer == client.call("nvmlDeviceGetSerial", 0)
+    answer = client.call("nvmlDeviceGetTemperature", 1, 0)
+    assert isinstance(answer, Unknown)
+    assert answer.reason is Reason.TIMEOUT
+    assert client.call("nvmlDeviceGetSerial", 1) == answer
 
 
 def test_a_crash_in_an_expected_call_costs_no_other(nvml_standin, client):

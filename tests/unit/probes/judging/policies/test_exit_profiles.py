@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.base.errors import ExitCode, UsageError
+from probes.base.record import Reason, Unknown
 from probes.base.table_rows import CheckRow, Group
 from probes.judging.check_table import CHECKS
-from probes.judging.findings import Finding, Status
+from probes.judging.findings import Finding, Judge, Status
 from probes.judging.policies.policy import CheckPolicy, Policy
 from probes.judging.policies.selection import select, under_policy
 from probes.judging.verdict import PROFILES, Verdict, decisive, exit_code, exit_status, failure_status, judge
@@ -48,6 +49,16 @@ def test_warnings_may_count() -> None:
     assert {profile: exit_status(verdict, profile, "warn") for profile in PROFILES} == CODES["FAIL"] | {
         "nagios": 1
     }
+
+
+def test_time_that_ran_out_refuses_no_job_by_itself() -> None:
+    judge_a = Judge(check_id="a", why="")
+    late = judge_a.undetermined("host", Unknown(Reason.TIMEOUT, "GPUs took longer than 35 s"), what="x")
+    unread = judge_a.undetermined("host", Unknown(Reason.ERROR, "no"), what="x")
+    slurm = {"gate": 3, "nagios": 3, "npd": 2, "slurm": 0, "nhc": 0}
+    for findings, codes in (((late,), slurm), ((late, unread), CODES["UNKNOWN"]), ((), CODES["UNKNOWN"])):
+        verdict = judge(findings, ROWS, hostname="node17", source="live")
+        assert {profile: exit_status(verdict, profile) for profile in PROFILES} == codes
 
 
 def test_a_failure_of_rigtune_itself_is_never_a_bad_machine() -> None:
