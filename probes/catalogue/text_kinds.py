@@ -66,6 +66,7 @@ KINDS: tuple[KindRow, ...] = (
     _kind("lscpu", "`lscpu`", "host.lscpu"),
     _kind("numactl", "`numactl -H`", "topology.numactl"),
     _kind("lspci", "`lspci`, short or -vvv", "topology.lspci"),
+    _kind("pci-values", "PCI values as key=value (`uevent`, sysfs)", "topology.pci_values"),
     _kind("dmidecode", "`dmidecode`", "topology.dmidecode"),
     _kind("ipmi", "`ipmitool sdr`, `sensor` or `dcmi power reading`", "host.ipmi"),
     _kind("ibstat", "`ibstat`", "fabric.infiniband_files"),

@@ -43,7 +43,9 @@ class PciDevice(Record, kw_only=True):
     aer_nonfatal: int | Unknown = NOT_RECORDED
     aer_fatal: int | Unknown = NOT_RECORDED
     responds: bool | Unknown = NOT_RECORDED
-    """False if the configuration reads as all ones (lspci: `rev ff`): the device has fallen off the bus."""
+    """False if the configuration reads as all ones (`rev ff`, vendor ffff): the device fell off the bus."""
+    link_lost: str = ""
+    """Words that show a lost link: `Width x0` of a device with lanes, or `SDES+` (surprise down)."""
     iommu_group_type: str | Unknown | None = NOT_RECORDED
     """Type of the group: `identity`, `DMA`, `DMA-FQ`; None without an IOMMU."""
     slot: str | Unknown = NOT_RECORDED

@@ -284,6 +284,7 @@ PEER_ACCESS: tuple[TextReader[PeerAccess], ...] = (
 
 PCI_DEVICES: tuple[TextReader[PciDevice], ...] = (
     TextReader(kind="lspci", parse="topology.lspci:parse_devices", unread="parse_unread"),
+    TextReader(kind="pci-values", parse="topology.pci_values:parse_devices"),
     TextReader(kind="hwloc", parse="topology.hwloc_xml:parse_devices", unread="parse_unread"),
     TextReader(kind="nccl-topology", parse="topology.nccl_topology:parse_devices", unread="parse_unread"),
     TextReader(kind="lstopo", parse="topology.lstopo_console:parse_devices"),
