@@ -128,3 +128,31 @@ def test_recorded_matrices(
         pytest.skip("the recorded machines are not here")
     findings = check(tmp_path, capsys, path.read_text())
     assert {finding["status"] for finding in findings if finding["check_id"] == check_id} == {status}
+
+
+HEADER = "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n"
+SECOND = "GPU1\tNV4\t X \tSYS\tPIX\t16-31\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "kinds"),
+    [
+        ("GPU0\t X \tNV4PIX\tSYS\t0-15\t0\n", "realigned", {"GPU0 NIC0": "PIX", "GPU0 NIC1": "SYS"}),
+        ("GPU0\t X \t\tPIX\tSYS\t0-15\t0\n", "is empty", {"GPU0 NIC0": "PIX", "GPU0 NIC1": "SYS"}),
+        ("GPU0\t X \tNV4\tC2C\tSYS\t0-15\t0\n", "C2C", {"GPU0 NIC0": None, "GPU0 NIC1": "SYS"}),
+    ],
+)
+def test_a_doubtful_row_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, words: str, kinds: dict[str, str | None]
+) -> None:
+    path = tmp_path / "input.txt"
+    path.write_text(HEADER + row + SECOND)
+    assert command_line(["probe", "--from", str(path), "--format", "json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    links = {f"{link['a']} {link['b']}": link["kind"] for link in facts["links"]}
+    assert {pair: kind if isinstance(kind, str) else None for pair, kind in links.items()}.items() >= (
+        kinds | {"GPU0 GPU1": "NVLINK", "GPU1 NIC1": "PIX"}
+    ).items()
+    [unread] = facts["unread"]
+    assert words in unread["why"]
+    assert unread["line"] == 2

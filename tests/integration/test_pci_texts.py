@@ -62,3 +62,25 @@ def statuses(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> s
     command_line(["check", "--from", str(path), "--format", "json"])
     findings = json.loads(capsys.readouterr().out)["findings"]
     return {finding["status"] for finding in findings if finding["check_id"] == "pcie-errors"}
+
+
+ADAPTER = "5e:00.0 Infiniband controller: Mellanox Technologies MT28908 Family [ConnectX-6]\n"
+FUNCTION = (
+    "5e:00.{} Infiniband controller: Mellanox Technologies MT28908 Family [ConnectX-6 Virtual Function]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (ADAPTER + FUNCTION.format(1) + FUNCTION.format(2), ["0000:5e:00.0"]),
+        (FUNCTION.format(1), ["0000:5e:00.1"]),
+    ],
+)
+def test_virtual_functions_beside_their_card_are_no_nics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, names: list[str]
+) -> None:
+    path = tmp_path / "input.txt"
+    path.write_text(GPU + text)
+    assert command_line(["probe", "--from", str(path), "--format", "json"]) == 0
+    assert [nic["name"] for nic in json.loads(capsys.readouterr().out)["nics"]] == names

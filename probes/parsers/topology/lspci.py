@@ -127,7 +127,16 @@ def parse_unread(text: str) -> tuple[Unread, ...]:
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
     """Return the functions that support RDMA; lspci does not know the names of their RDMA devices."""
-    return tuple(nic_of_device(device) for device in _devices_of_kind(text, "rdma"))
+    return tuple(map(nic_of_device, _adapters(_devices_of_kind(text, "rdma"))))
+
+
+def _adapters(devices: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    """Return the physical functions: on their host, virtual functions are no NICs of their own.
+
+    In a virtual machine the virtual functions are the only NICs.
+    """
+    physical = tuple(device for device in devices if device.is_virtual_function is not True)
+    return physical or devices
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -147,9 +156,8 @@ def parse_links(text: str) -> tuple[Link, ...]:
     if not gpus or isinstance(gpus[0].parent, Unknown):
         return ()
     ends = [End(f"GPU{index}", device) for index, device in enumerate(gpus)]
-    ends += [
-        End(device.bus_id, device) for device in devices.values() if device.kind == "rdma" and device.bus_id
-    ]
+    nics = tuple(device for device in devices.values() if device.kind == "rdma" and device.bus_id)
+    ends += [End(device.bus_id, device) for device in _adapters(nics)]
     return tree_links(ends, devices, {})
 
 
